@@ -1,25 +1,27 @@
-//! Sockets whose clients have not been let in yet.
+//! Admission of connections before login: bounds the sockets whose clients have not been
+//! let in yet.
 //!
-//! Whoever opens a socket and says nothing costs us a socket. There is room for so
-//! many of them; one more takes the place of the one that has waited longest. So
-//! silence keeps nobody out: a client that says who it is needs its place for a few
-//! milliseconds, and those that stay are the first to go.
+//! A client that opens a socket and sends nothing costs the server a descriptor. The
+//! number of such sockets is bounded; one more replaces the one that has waited longest.
+//! So silent clients keep no other client out: a client that logs in needs its slot for a
+//! few milliseconds, and the silent ones are the first to be closed.
 //!
 //! ```text
 //!   accept ──▶ │ 17 silent │ 18 silent │ … │ 400 greets │ ──let in──▶ sessions
-//!                   │ when one more comes and there is no room
+//!                   │ when one more connects and all slots are taken
 //!                   ▼
 //!                 closed
 //! ```
 //!
-//! Sessions are counted elsewhere ([`crate::registry`]), from when they are let in.
+//! Sessions are counted elsewhere ([`crate::registry`]), from when their clients are let
+//! in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// All places.
+/// All slots for connections before login.
 #[derive(Debug)]
 pub(crate) struct Anteroom {
     most: usize,
@@ -28,12 +30,12 @@ pub(crate) struct Anteroom {
 
 #[derive(Debug, Default)]
 struct Seats {
-    /// By order of arrival.
+    /// The occupied slots, by order of arrival.
     taken: BTreeMap<u64, Arc<Notify>>,
     last: u64,
 }
 
-/// The place of one socket, until it is dropped or taken away.
+/// The slot of one socket, until it is dropped or taken away.
 #[derive(Debug)]
 pub(crate) struct Seat {
     anteroom: Arc<Anteroom>,
@@ -42,7 +44,7 @@ pub(crate) struct Seat {
 }
 
 impl Anteroom {
-    /// Room for this many sockets.
+    /// A set of slots for this many sockets.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -54,14 +56,14 @@ impl Anteroom {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more, if need be that of the one that came first.
+    /// Takes a slot for one more connection, if need be that of the oldest one.
     pub(crate) fn enter(self: &Arc<Self>) -> Seat {
         let given_up = Arc::new(Notify::new());
         let mut seats = self.seats();
         if seats.taken.len() >= self.most
             && let Some((_, first)) = seats.taken.pop_first()
         {
-            // Kept for it, should it not be waiting yet.
+            // The permit stays for the evicted task, should it not be waiting yet.
             first.notify_one();
         }
         seats.last += 1;
@@ -77,7 +79,7 @@ impl Anteroom {
 }
 
 impl Seat {
-    /// Waits until the place is somebody else's.
+    /// Waits until the slot has been given to another connection.
     pub(crate) async fn given_up(&self) {
         self.given_up.notified().await;
     }

@@ -1,9 +1,9 @@
-//! The audit log: who logged in, or tried to, and who changed the schema, roles or
-//! privileges.
+//! The audit log: records logins, failed attempts, and changes of the schema, roles or
+//! privileges, each with the role.
 //!
-//! Its lines are log lines with the target `audit`, so `log_level` can keep them
-//! when all else is silent (`error,audit=info`), and with `log_format = json` they
-//! are records:
+//! Its lines are log lines with the target `audit`, so `log_level` can keep them while it
+//! silences all other lines (`error,audit=info`), and with `log_format = json` they are
+//! JSON records:
 //!
 //! ```text
 //! INFO audit: login role="ada" database="bank" address=10.1.2.3 tls=true method="scram-sha-256" outcome="ok"
@@ -14,8 +14,8 @@
 //! An outcome is `ok` or a SQLSTATE. A definition that is `ok` may still be rolled
 //! back by its transaction.
 //!
-//! Invariants: no password and nothing one could be guessed from is in a line; text
-//! from clients is escaped, so that none of it can pass for a line of its own.
+//! Invariants: no line has a password or anything that a password could be guessed from;
+//! the logger escapes text from clients, so that a client cannot forge a line.
 
 use std::net::SocketAddr;
 
@@ -23,24 +23,24 @@ use coeval_sql::Error;
 use coeval_sql::session::Portal;
 use tracing::info;
 
-/// The longest beginning of a statement that is logged, in bytes.
+/// Maximum length of the logged beginning of a statement, in bytes.
 const LONGEST: usize = 1024;
 
-/// Who is at the other end.
+/// The client of a connection, as the audit log names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    /// From where.
+    /// The client's address.
     pub(crate) peer: SocketAddr,
-    /// Whether through TLS.
+    /// Whether the connection uses TLS.
     pub(crate) tls: bool,
-    /// As whom.
+    /// The role name that the client logged in with.
     pub(crate) user: String,
-    /// To which database.
+    /// The database that the client asked for.
     pub(crate) database: String,
 }
 
 impl Client {
-    /// Somebody who has not said who they are.
+    /// A client that has not named its role yet.
     pub(crate) const fn new(peer: SocketAddr, tls: bool) -> Self {
         Self {
             peer,
@@ -51,8 +51,8 @@ impl Client {
     }
 }
 
-/// Somebody was let in; or was not, for this reason, and with more about it than
-/// they are told.
+/// Logs a login: its success, or its failure with the error that the client got and a
+/// detail that only the log gets.
 pub(crate) fn login(client: &Client, method: &str, outcome: Result<(), (&Error, &str)>) {
     let (outcome, reason) = match outcome {
         Ok(()) => ("ok", ""),
@@ -72,8 +72,8 @@ pub(crate) fn login(client: &Client, method: &str, outcome: Result<(), (&Error, 
     );
 }
 
-/// A statement has run; if it is a definition, that is noted. `role` is as whom it
-/// ran.
+/// Logs a statement after it has run, if it is a definition. `role` is the role that it
+/// ran as.
 pub(crate) fn ran<T>(client: &Client, role: &str, portal: &Portal, outcome: &Result<T, Error>) {
     let statement = portal.statement();
     let Some(kind) = statement.definition() else {

@@ -1,7 +1,9 @@
-//! The cluster as SQL and metrics show it: what the node says of itself, in their words.
+//! The view of the cluster for SQL and metrics: translates the node's status into their
+//! terms.
 //!
-//! A node answers when it gets to it, and who reads a view or a metric cannot wait. So it
-//! is asked several times a second, and what it said last is kept.
+//! A node answers a status request asynchronously, and a query of a view or a metric
+//! cannot wait. So a task asks several times a second, and the server keeps the last
+//! status.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,20 +20,20 @@ use coeval_sql::{Error, SqlState};
 use crate::settings::MOST_NODES;
 use crate::shared::Shared;
 
-/// How often the node is asked.
+/// Interval between two status requests.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// From the Unix epoch to the moment that SQL counts from, in microseconds.
+/// From the Unix epoch to SQL's epoch, 2000-01-01, in microseconds.
 const SQL_EPOCH: i64 = 946_684_800_000_000;
 
-/// What the node said last.
+/// The node's last status.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<Last>);
 
 #[derive(Clone, Debug, Default)]
 struct Last {
     status: Option<Arc<Status>>,
-    /// Elections that were heard of; the node remembers only the last.
+    /// Number of elections observed; the node remembers only the last one.
     elections: u64,
 }
 
@@ -43,7 +45,7 @@ impl Seen {
             .clone()
     }
 
-    /// Whether the others have removed this node, as one of them has said.
+    /// Whether the other nodes have removed this one, as one of them has reported.
     pub(crate) fn is_removed(&self) -> bool {
         let last = self.last();
         last.status.is_some_and(|status| {
@@ -66,7 +68,7 @@ impl Seen {
     }
 }
 
-/// Asks the node how it stands, until it or the server ends.
+/// Polls the node's status, until the node or the server ends.
 pub(crate) async fn watch(shared: Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
         let Some(node) = &shared.node else { return };
@@ -79,19 +81,19 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
     }
 }
 
-/// The words in which a node says that it has been removed from its cluster; `coeval cluster
-/// remove` recognizes them in an error.
+/// The message by which a node reports that it has been removed from its cluster; `coeval
+/// cluster remove` recognizes it in an error.
 pub fn removed_words(node: u64) -> String {
     format!("node {node} has been removed from its cluster")
 }
 
-/// The cluster that the server is a node of.
+/// The status of the cluster that the server is a node of.
 pub(crate) fn cluster(shared: &Shared) -> Option<Cluster> {
     let node = shared.node.as_ref()?;
     let id = shared.settings.cluster_id.0;
     let id = id.map(|id| id.to_string()).unwrap_or_default();
     let seen = shared.cluster.last();
-    // It has only just started.
+    // The node has just started and has not answered yet.
     let Some(status) = seen.status else {
         let standing = node.standing().borrow().clone();
         return Some(Cluster {
@@ -110,7 +112,7 @@ pub(crate) fn cluster(shared: &Shared) -> Option<Cluster> {
     })
 }
 
-/// What the node says, in SQL's terms; `now` as SQL counts.
+/// The node's status in SQL's terms; `now` in microseconds since SQL's epoch.
 fn picture(status: &Status, id: String, now: i64) -> Cluster {
     let members = status.members.iter();
     Cluster {
@@ -207,7 +209,7 @@ fn refused(door: &DoorStatus) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Has the node change the cluster, and waits for it.
+/// Has the node change the cluster's membership or leader, and waits for the result.
 pub(crate) async fn change(shared: Weak<Shared>, change: ClusterChange) -> Result<(), Error> {
     let shared = shared.upgrade().ok_or_else(alone)?;
     let node = shared.node.as_ref().ok_or_else(alone)?;
@@ -225,7 +227,7 @@ pub(crate) async fn change(shared: Weak<Shared>, change: ClusterChange) -> Resul
     done.map_err(|error| refusal(&error))
 }
 
-/// Why a change was not made, as a client is told.
+/// The error of a refused change, as the client gets it.
 fn refusal(error: &OperationError) -> Error {
     let state = match error {
         OperationError::NotLeading { .. } | OperationError::Begins => SqlState("57P03"),

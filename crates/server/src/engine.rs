@@ -1,7 +1,7 @@
-//! Which engine a server runs on, and how it is opened and closed.
+//! Opens and closes the storage engine of a server.
 //!
-//! The protocol is chosen here and nowhere else; to every other module an engine is
-//! `dyn coeval_txn::Engine`.
+//! This module alone chooses the concurrency control protocol; to every other module an
+//! engine is `dyn coeval_txn::Engine`.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::memory;
 use crate::server::{StartError, Storage};
 use crate::shared::remember;
 
-/// With no more bytes of rows than this a stop takes a checkpoint: a second's work
-/// at most, and the next start replays nothing.
+/// At a stop with no more bytes of rows than this the server takes a checkpoint: a
+/// second's work at most, and the next start replays nothing.
 const CHECKPOINT_ON_STOP_BYTES: u64 = 64 << 20;
 
-/// An engine that is ready, and the ways to it that the contract does not have.
+/// An open engine, and the results of its recovery.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
     pub(crate) found: Found,
 }
 
-/// What a start has found.
+/// The data that a start has found.
 pub(crate) struct Found {
-    /// Where the data is kept, for people.
+    /// The storage location, for people.
     pub(crate) place: String,
-    /// What was there, for people.
+    /// A summary of recovery, for people.
     pub(crate) recovery: String,
 }
 
-/// Opens the engine and recovers what it holds; `progress` hears how far that has come.
-/// When it stops by itself, `failure` says why.
+/// Opens the engine and recovers its data; `progress` is called with recovery's progress.
+/// When the engine stops by itself, it sends the reason to `failure`.
 pub(crate) async fn open(
     settings: &Settings,
     storage: Storage,
@@ -75,7 +75,7 @@ pub(crate) async fn open(
     Ok(opened)
 }
 
-/// The engine's settings, as the server's make them.
+/// The engine's settings, derived from the server's.
 pub(crate) async fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
     let mut engine = coeval_occ::Settings {
         budget: memory::budget(settings).await,
@@ -89,8 +89,8 @@ pub(crate) async fn engine_settings(settings: &Settings) -> coeval_occ::Settings
         .checkpoint_megabytes_per_second
         .saturating_mul(1_000_000);
     engine.checkpoint_on_close_bytes = CHECKPOINT_ON_STOP_BYTES;
-    // Each worker can have one commit that has registered and not yet drawn, with at
-    // most eight slots of one range. They must all fit.
+    // Each worker can have one commit that has registered and not yet been assigned a
+    // commit timestamp, with at most eight slots of one range. They must all fit.
     engine.range_slots = settings.range_slots.max(8 * settings.workers());
     if settings.recovery_threads > 0 {
         engine.log.recovery_threads = settings.recovery_threads;
@@ -124,7 +124,7 @@ fn describe(summary: &RecoverySummary) -> String {
     text
 }
 
-/// Makes everything durable and lets go of the files.
+/// Makes everything durable and closes the engine's files.
 pub(crate) async fn close(engine: &Engine) {
     if let Err(error) = engine.close().await {
         warn!(%error, "the log did not close in order; the next start recovers");

@@ -1,4 +1,5 @@
-//! Outcomes of transactions that nobody will ask for any more, forgotten.
+//! Expiry of transaction outcomes: deletes those older than the retention, which no
+//! client may ask for any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use tracing::warn;
 
 use crate::Settings;
 
-/// Between two looks at whether there is something to forget. The shortest retention is
-/// an hour, of which this is a small part.
+/// Interval between two checks for expired outcomes, a small part of the shortest
+/// retention, an hour.
 const BETWEEN: Duration = Duration::from_secs(60);
 
-/// Forgets until it is aborted, or the database is gone.
+/// Deletes expired outcomes until the task is aborted or the database is gone.
 pub(crate) fn start(database: &Arc<Database>, settings: &Settings) -> JoinHandle<()> {
     let hours = settings.transaction_outcome_retention_hours;
     let retention = Duration::from_secs(hours * 3600);

@@ -1,6 +1,6 @@
 //! The server of Coeval: settings, connections and sessions around an engine and a
-//! database. It is where the parts meet; each of them knows less. A library: the binary
-//! `coeval`, which reads the command line, is the crate `coeval-cli`.
+//! database. It connects the other crates, which do not know of each other. A library:
+//! the binary `coeval`, which reads the command line, is the crate `coeval-cli`.
 //!
 //! ```text
 //!           coeval start ─▶ Server::start ─▶ engine, database, listener
@@ -11,13 +11,13 @@
 //!        socket ◀─ Output ◀──────────┘  (after poll_durable, and never before)
 //! ```
 //!
-//! What is decided here and nowhere else: which engine runs; who may connect and
-//! how they show who they are (`access`); when answers leave; how a server stops.
+//! This crate alone decides which engine runs; which clients may connect and how they
+//! authenticate (`access`); when answers leave; how a server stops.
 //!
-//! [`Server::start`] runs in the caller's process. Beside it the command line uses what a
-//! server knows of its machine and its protocol: the memory budget ([`memory_budget`],
-//! [`preallocate_memory`]), the channel binding of a certificate
-//! ([`tls_server_end_point`]), and what a removed node says ([`removed_words`]).
+//! [`Server::start`] runs in the caller's process. The command line also uses the
+//! server's knowledge of its machine and its protocol: the memory budget
+//! ([`memory_budget`], [`preallocate_memory`]), the channel binding of a certificate
+//! ([`tls_server_end_point`]), and the message of a removed node ([`removed_words`]).
 
 mod access;
 mod admin;
@@ -40,7 +40,8 @@ mod workers;
 
 pub use access::{Consulted, FileError, consult};
 pub use cluster::removed_words;
-/// Where transactions leave what they came to; a server writes marks there by itself.
+/// The storage that holds the outcomes of transactions; a server writes marks there by
+/// itself.
 pub use coeval_sql::{OUTCOME_STORAGE, is_mark};
 pub use memory::{MemoryReport, budget as memory_budget, preallocate as preallocate_memory};
 pub use server::{RunningServer, Server, StartError, Storage};

@@ -1,4 +1,5 @@
-//! The sessions there are: how many, and how to reach one.
+//! The registry of sessions: counts them against their limits, and finds one by its
+//! number to cancel or end it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +13,13 @@ use crate::session::signal::Signal;
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The first number of a session, and how many there are for this node.
+    /// The first session number of this node, and how many numbers it has.
     numbers: (i32, i32),
     limit: usize,
-    /// How many of them are for superusers only.
+    /// How many of them are reserved for superusers.
     reserved: usize,
     sessions: Mutex<Sessions>,
-    /// How many there are.
+    /// The number of sessions.
     count: watch::Sender<usize>,
 }
 
@@ -27,18 +28,18 @@ struct Sessions {
     by_process_id: BTreeMap<i32, Reachable>,
     last: i32,
     stays: u64,
-    /// No session may enter any more.
+    /// Whether the registry refuses new sessions.
     closed: bool,
 }
 
-/// For whom a session wants a place.
+/// The role that a session is counted for, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The number of the role that was let in.
     pub(crate) role: u32,
-    /// The most sessions the role may have; `None` for any number.
+    /// Maximum number of the role's sessions; `None` for any number.
     pub(crate) limit: Option<usize>,
-    /// Whether it may take a place that is kept for superusers.
+    /// Whether the session may take a reserved slot of superusers.
     pub(crate) privileged: bool,
 }
 
@@ -48,15 +49,16 @@ struct Reachable {
     role: u32,
     secret: Vec<u8>,
     signal: Arc<Signal>,
-    /// Which of those that had the number one after the other.
+    /// Distinguishes successive sessions that had the same number.
     stay: u64,
 }
 
-/// How many sessions of a cluster's node have different numbers, as bits. The node's
-/// number stands above, so that a session keeps its number on every node.
+/// Number of bits of a session's number on one node. The node's number is in the bits
+/// above, so that a session keeps its number on every node.
 const NODE_BITS: u32 = 20;
 
-/// Sessions have these numbers on this node; 0 for a server that is none.
+/// The first session number of this node, and how many it has; node 0 is a server without
+/// a cluster.
 fn numbers(node: u64) -> (i32, i32) {
     match i32::try_from(node) {
         Ok(node @ 1..=2000) => (node << NODE_BITS, 1 << NODE_BITS),
@@ -79,8 +81,8 @@ impl Registry {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a new session of a role its number, if there is room for one more, also
-    /// by the role's own limit. It stays until the entry is dropped.
+    /// Registers a new session of a role and gives it a number, unless the server's or
+    /// the role's limit is reached. The number is taken until the entry is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
@@ -96,8 +98,9 @@ impl Registry {
         self.enter_with(signal, role, None, secret)
     }
 
-    /// Gives a session of another node a place here, under the number it has there. If it
-    /// has one already, from before its connection was lost, that ends.
+    /// Registers a session of another node's client, under the number that it has there.
+    /// If the same session is still registered, from before its connection was lost, that
+    /// one ends.
     pub(crate) fn enter_from_elsewhere(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
@@ -151,7 +154,7 @@ impl Registry {
         }
         let process_id = number.unwrap_or_else(|| {
             let (first, count) = self.numbers;
-            // A node has far more numbers than sessions.
+            // A node has far more numbers than sessions, so the loop ends.
             loop {
                 let process_id = first + sessions.last;
                 sessions.last = (sessions.last + 1) % count;
@@ -179,8 +182,8 @@ impl Registry {
         })
     }
 
-    /// Ends what a session is doing, if the secret is its own. Says whether there is a
-    /// session with that number.
+    /// Cancels the statement of a session, if the secret is its own. Returns whether
+    /// there is a session with that number.
     pub(crate) fn cancel(&self, process_id: i32, secret: &[u8]) -> bool {
         let sessions = self.sessions();
         let Some(session) = sessions.by_process_id.get(&process_id) else {
@@ -192,15 +195,14 @@ impl Registry {
         true
     }
 
-    /// Has every session leave the engine, which leads no more.
+    /// Has every session leave the engine, because this node leads no more.
     pub(crate) fn depose(&self) {
         for session in self.sessions().by_process_id.values() {
             session.signal.depose();
         }
     }
 
-    /// Lets nobody in any more, and asks every session to end after the statement
-    /// that runs.
+    /// Refuses new sessions, and asks every session to end after its current statement.
     pub(crate) fn close(&self) {
         let mut sessions = self.sessions();
         sessions.closed = true;
@@ -209,33 +211,34 @@ impl Registry {
         }
     }
 
-    /// Ends the statement of every session.
+    /// Cancels the statement of every session.
     pub(crate) fn cancel_all(&self) {
         for session in self.sessions().by_process_id.values() {
             session.signal.cancel();
         }
     }
 
-    /// Waits until the last session has left.
+    /// Waits until the last session has ended.
     pub(crate) async fn empty(&self) {
         let mut count = self.count.subscribe();
         // The sender lives as long as `self`.
         let _ = count.wait_for(|&count| count == 0).await;
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         *self.count.borrow()
     }
 }
 
-/// Compares without saying by its duration where two secrets differ.
+/// Compares two secrets in constant time, so that the duration does not show where they
+/// differ.
 fn same(left: &[u8], right: &[u8]) -> bool {
     let differences = left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b));
     left.len() == right.len() && differences == 0
 }
 
-/// A session's place among the others, while it lasts.
+/// A session's registration, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Entry {
     registry: Arc<Registry>,
@@ -245,7 +248,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// From now on it counts as one of this role's.
+    /// Counts the session as one of this role's from now on.
     pub(crate) fn belongs_to(&self, role: u32) {
         let mut sessions = self.registry.sessions();
         if let Some(session) = sessions.by_process_id.get_mut(&self.process_id)

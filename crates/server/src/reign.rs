@@ -1,15 +1,17 @@
-//! The time that one engine runs here: on a single server as long as the process, on a
-//! node of a cluster a term in which it leads.
+//! A serving term: the time that one engine serves on this node. On a single server it
+//! lasts as long as the process, on a node of a cluster as long as a term in which the
+//! node leads.
 //!
 //! ```text
-//!   process   settings, registry of sessions, doors, metrics ───────────────────────▶
+//!   process   settings, registry of sessions, listeners, metrics ───────────────────▶
 //!   reigns        │ engine, database, memory watch │        │ another engine, … │
 //!   sessions      run here                          elsewhere  run here
 //! ```
 //!
-//! A session holds what it needs of the reign in which it runs. When the reign ends its
-//! sessions are told so ([`Registry::depose`](crate::registry::Registry::depose)), and go
-//! on elsewhere.
+//! A session holds references to the parts of its serving term. When the term ends, the
+//! registry notifies its sessions
+//! ([`Registry::depose`](crate::registry::Registry::depose)), and they continue on the
+//! new leader.
 
 use std::sync::Arc;
 
@@ -23,25 +25,25 @@ use crate::memory::{self, Watch};
 use crate::metrics::ServerHost;
 use crate::settings::Settings;
 
-/// An engine, and what belongs to it.
+/// An engine, and the parts that live as long as it serves.
 pub(crate) struct Reign {
     pub(crate) engine: Arc<dyn Engine>,
-    /// The engine again, as what it is.
+    /// The same engine with its concrete type.
     pub(crate) own: Arc<coeval_occ::Engine>,
     pub(crate) database: Arc<Database>,
-    /// What tells the engine how much the process occupies.
+    /// The thread that reports the process's memory use to the engine.
     pub(crate) memory: Watch,
     forgetting: JoinHandle<()>,
 }
 
-/// Where sessions run.
+/// The location where sessions run.
 #[derive(Clone)]
 pub(crate) enum Lead {
-    /// Here.
+    /// On this node.
     Here(Arc<Reign>),
-    /// On that node.
+    /// On the given node, which leads.
     There(NodeId),
-    /// Nowhere, as far as is known.
+    /// On no node that this one knows of.
     Nowhere,
 }
 

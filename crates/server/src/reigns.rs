@@ -1,10 +1,10 @@
-//! A node of a cluster, as a server has it: how it is started, and the reigns that follow
-//! from how it stands.
+//! A node of a cluster within a server: starts the node, and opens and ends serving terms
+//! as the node's status changes.
 //!
-//! Whenever the node leads with another engine, the database over it is opened, and only
-//! then sessions come here. When the engine goes, they are sent away first of all. A node
-//! that leads and cannot open the database, for its disk is full, say, has another one lead:
-//! else nobody would be served until somebody else is elected.
+//! When the node leads with a new engine, the server opens the database over it, and only
+//! then accepts sessions. When the engine goes, the server moves its sessions away first
+//! of all. A node that leads and cannot open the database, because its disk is full, say,
+//! hands leadership over: else no client would be served until another node is elected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::shared::Shared;
 use crate::tls::TlsError;
 use crate::{Effective, engine};
 
-/// The ticks of consensus in an election timeout.
+/// Ticks of consensus in an election timeout.
 const TICKS: u64 = 10;
 
-/// How long a node that stops waits for another one to lead.
+/// How long a stopping node waits for another one to take over leadership.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
-/// How long a node that leads and cannot serve waits before it asks others to lead, again
-/// and again.
+/// Interval between two attempts of a node that leads and cannot serve to hand leadership
+/// over.
 const NOT_SERVED: Duration = Duration::from_millis(500);
 
-/// Starts the node that the settings describe, seen by the observer.
+/// Starts the node that the settings describe, with the observer attached.
 pub(crate) async fn start_node(
     settings: &Settings,
     observer: Option<Arc<dyn Observer>>,
@@ -76,14 +76,14 @@ pub(crate) async fn start_node(
     Ok(Node::start(place, of_node).await?)
 }
 
-/// A node with an empty directory must have been told what that means: one that has lost
-/// its data and founded its cluster once more could vote for others that lack what it had
-/// acknowledged.
+/// Refuses to start a node with an empty directory unless the settings found or join a
+/// cluster: a node that has lost its data and founded its cluster once more could vote
+/// for others that lack entries that it had acknowledged.
 async fn check_first_start(settings: &Settings) -> Result<(), StartError> {
     let control = settings.data_dir.join("CONTROL");
     let there = coeval_env::fs::exists(&control).await;
     let said = settings.cluster_found || settings.cluster_join;
-    // What cannot be looked at is said by whoever opens it.
+    // An error of reading the file is reported by the code that opens it.
     if said || there.unwrap_or(true) {
         return Ok(());
     }
@@ -134,7 +134,7 @@ async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     })
 }
 
-/// Opens and ends reigns as the node stands, until it ends.
+/// Opens and ends serving terms as the node's status changes, until the node ends.
 pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
     let own = NodeId(shared.settings.cluster_node);
     let Some(node) = &shared.node else {
@@ -166,8 +166,8 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
     }
 }
 
-/// Has another node lead, if one can, before this one goes: then the others need not find
-/// out by themselves that it has gone.
+/// Hands leadership to another node, if one can take it, before this one stops: the
+/// others then need no election timeout to notice.
 pub(crate) async fn hand_over(node: &Node) {
     let Ok(status) = node.status().await else {
         return;
@@ -183,7 +183,7 @@ pub(crate) async fn hand_over(node: &Node) {
     }
 }
 
-/// Whether the reign here is that of this engine.
+/// Whether the current serving term here is that of this engine.
 fn reigns(shared: &Shared, engine: &Arc<coeval_occ::Engine>) -> bool {
     let reign = shared.reign();
     reign.is_some_and(|reign| Arc::ptr_eq(&reign.own, engine))
@@ -205,8 +205,9 @@ async fn begin(
             Ok(reign) => reign,
             Err(error) => {
                 error!(%error, "the database cannot be opened in this term: another node is to lead");
-                // It may have been deposed just now. What was opened by half is not opened
-                // again: whoever leads next, here or elsewhere, has an engine of its own.
+                // The node may have been deposed just now. The server does not retry a
+                // database that opened in part: the next term, here or elsewhere, has an
+                // engine of its own.
                 loop {
                     coeval_env::sleep(NOT_SERVED).await;
                     if let Some(node) = &shared.node {
@@ -230,14 +231,14 @@ async fn begin(
     }
 }
 
-/// Nothing runs here any more.
+/// Ends the serving term of this node, and records where sessions run now.
 fn end(shared: &Shared, lead: Lead) {
     let before = shared.lead.borrow().clone();
     match (&before, &lead) {
         (Lead::There(before), Lead::There(now)) if before == now => return,
         (Lead::Nowhere, Lead::Nowhere) => return,
         (_, Lead::There(node)) => info!(leader = %node, "another node leads: sessions run there"),
-        (_, Lead::Nowhere) => info!("nobody leads, as far as this node knows"),
+        (_, Lead::Nowhere) => info!("no node leads, as far as this node knows"),
         (_, Lead::Here(_)) => {}
     }
     shared.lead.send_replace(lead);

@@ -1,4 +1,4 @@
-//! A server: an engine, a database over it, and a listener.
+//! A server: starts, runs and stops an engine, a database over it, and a listener.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), coeval_server::StartError> {
@@ -39,12 +39,12 @@ use crate::tls::{Tls, TlsError};
 use crate::workers::Workers;
 use crate::{Effective, Settings};
 
-/// Where the database is kept.
+/// The location of a database's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In the directory of the settings.
+    /// In the data directory of the settings.
     Directory,
-    /// In memory, and nowhere when the server has stopped.
+    /// In memory; the data is lost when the server stops.
     Memory,
 }
 
@@ -57,9 +57,9 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error("data directory {}: {error}", .path.display())]
     DataDirectory {
-        /// Which.
+        /// The data directory.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The cause, and a remedy.
         #[source]
         error: coeval_log::Error,
     },
@@ -75,15 +75,15 @@ pub enum StartError {
     /// The node of the cluster cannot run.
     #[error("node of a cluster: {0}")]
     Node(#[from] coeval_leader::node::Error),
-    /// What guards the connections between nodes is wrong.
+    /// The certificates or keys for connections between nodes are wrong.
     #[error("TLS between nodes: {0}")]
     NodeTls(#[from] coeval_peers::TlsError),
-    /// The address cannot be listened at.
+    /// The server cannot listen at the address.
     #[error("cannot listen at {address}: {error}{}", in_use(.error))]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The operating system's error.
         #[source]
         error: io::Error,
     },
@@ -98,7 +98,7 @@ fn in_use(error: &io::Error) -> &'static str {
 }
 
 impl StartError {
-    /// What whoever started it can do.
+    /// What the administrator or the program that started the server can do about it.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
@@ -119,11 +119,11 @@ impl StartError {
 pub struct Server;
 
 impl Server {
-    /// Opens the database, recovers what its log holds, and listens. Sessions run
-    /// on threads of their own; the rest as tasks of the caller's executor.
+    /// Opens the database, recovers it from its log, and listens. Sessions run on threads
+    /// of their own; all other tasks run on the caller's executor.
     ///
     /// # Errors
-    /// [`StartError`], with nothing left running.
+    /// [`StartError`]; the server has then stopped all that it had started.
     pub async fn start(
         settings: impl Into<Effective>,
         storage: Storage,
@@ -131,10 +131,11 @@ impl Server {
         Self::start_observed(settings, storage, None).await
     }
 
-    /// The same; of a node of a cluster, the observer sees every step of its consensus.
+    /// As [`Server::start`]; on a node of a cluster, the observer sees every step of its
+    /// consensus.
     ///
     /// # Errors
-    /// [`StartError`], with nothing left running.
+    /// [`StartError`]; the server has then stopped all that it had started.
     pub async fn start_observed(
         settings: impl Into<Effective>,
         storage: Storage,
@@ -209,7 +210,7 @@ impl Server {
         if shared.settings.insecure && !address.ip().is_loopback() {
             warn!(
                 %address,
-                "insecure: whoever reaches this address is let in, under any name"
+                "insecure: every client that reaches this address is let in, under any name"
             );
         }
         let following = of_node.then(|| {
@@ -242,7 +243,7 @@ async fn listen(settings: &Settings) -> Result<(Listener, SocketAddr), StartErro
     Ok((listener, address))
 }
 
-/// Reads who may come in, and how.
+/// Reads the access rules and the TLS certificate.
 async fn doors(settings: &Settings) -> Result<Doors, StartError> {
     let rules = match &settings.hba_file.0 {
         Some(path) => Rules::read(path).await?,
@@ -270,12 +271,12 @@ async fn doors(settings: &Settings) -> Result<Doors, StartError> {
     Ok(Doors { rules, tls })
 }
 
-/// A server that runs. Dropped, it lets nobody in any more and its sessions end as
+/// A running server. When it is dropped, it refuses new sessions, and its sessions end as
 /// soon as they can; [`RunningServer::stop`] also waits for that.
 pub struct RunningServer {
     address: SocketAddr,
     workers: Workers,
-    /// What opens and ends the reigns of a cluster's node.
+    /// The task that opens and ends the serving terms of a cluster's node.
     following: Option<coeval_env::JoinHandle<()>>,
     health: Arc<Health>,
     admin: Option<Admin>,
@@ -283,25 +284,25 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Where it listens.
+    /// The address that the server listens at.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where metrics and health are to be had.
+    /// The address of the admin listener, which serves metrics and health.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(Admin::address)
     }
 
-    /// How many sessions it has.
+    /// The number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.registry.len()
     }
 
-    /// How many transactions work and wait.
+    /// How many transactions run, and how many wait for admission.
     #[must_use]
     pub fn admission(&self) -> AdmissionCounts {
         let reign = self.shared.reign();
@@ -310,20 +311,20 @@ impl RunningServer {
         })
     }
 
-    /// Whether it is a node of a cluster that leads, and sessions run here; always, of a
-    /// server that is no node.
+    /// Whether sessions run on this server: on a node of a cluster while it leads, on a
+    /// single server always.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.shared.reign().is_some()
     }
 
-    /// What takes part in the cluster, of a node of one.
+    /// The consensus node, if the server is a node of a cluster.
     #[must_use]
     pub fn node(&self) -> Option<Arc<Node>> {
         self.shared.node.clone()
     }
 
-    /// What takes memory.
+    /// The memory accounts of the engine, and the process's resident size.
     pub async fn memory(&self) -> MemoryReport {
         MemoryReport {
             accounts: (self.shared.reign())
@@ -333,19 +334,19 @@ impl RunningServer {
     }
 
     /// Reads the host-based access file and the TLS certificate and key again, for
-    /// those who connect from now on. Sessions that were let in stay.
+    /// clients that connect from now on. Existing sessions stay.
     ///
     /// # Errors
-    /// [`StartError`]; then everything stays as it was.
+    /// [`StartError`]; the server then keeps its present rules and certificate.
     pub async fn reload(&self) -> Result<(), StartError> {
         let doors = doors(&self.shared.settings).await?;
         self.shared.set_access(doors);
         Ok(())
     }
 
-    /// Waits until the engine has stopped by itself, which is for ever if all goes
-    /// well, and says why: a disk that failed, for one. The server is of no use
-    /// after that.
+    /// Waits until the engine has stopped by itself, because a disk failed, say, and
+    /// returns the reason; without a failure it never returns. After that the server must
+    /// be restarted.
     pub async fn failed(&self) -> String {
         let mut failure = self.shared.failure.subscribe();
         let failed = failure.wait_for(Option::is_some).await;
@@ -355,8 +356,8 @@ impl RunningServer {
         }
     }
 
-    /// Stops: lets nobody in, gives running statements a moment to finish, cancels
-    /// them, and waits until every session has ended.
+    /// Stops: refuses new sessions, gives running statements the grace period to finish,
+    /// cancels them, and waits until every session has ended.
     pub async fn stop(self) {
         self.health.stopping();
         self.workers.close();
@@ -369,8 +370,8 @@ impl RunningServer {
         let grace = Duration::from_millis(self.shared.settings.stop_grace_milliseconds);
         if coeval_env::timeout(grace, registry.empty()).await.is_err() {
             registry.cancel_all();
-            // A session that has been canceled ends but for a client that does not
-            // take what it is told, and that has its own limit.
+            // A canceled session ends at once, unless its client does not read its
+            // answers; that has a timeout of its own.
             let patience = Duration::from_secs(10);
             if coeval_env::timeout(patience, registry.empty())
                 .await

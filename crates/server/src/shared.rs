@@ -1,4 +1,4 @@
-//! What every session of a server shares, as long as the process lives.
+//! The state that all sessions of a server share, for the life of the process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,21 +18,21 @@ use crate::tls::Tls;
 /// The parts of a running server.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    /// Where sessions run now. Without a cluster always here.
+    /// The node where sessions run now. Without a cluster always this one.
     pub(crate) lead: watch::Sender<Lead>,
-    /// What takes part in the cluster, if there is one.
+    /// The consensus node, if the server is part of a cluster.
     pub(crate) node: Option<Arc<Node>>,
-    /// How that stood when it was asked last.
+    /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     /// Why the engine has stopped, if it has.
     pub(crate) failure: watch::Sender<Option<String>>,
-    /// Who may come in, and how. Another one after a reload.
+    /// The access rules and TLS configuration. A reload replaces them.
     access: Mutex<Arc<Doors>>,
 }
 
-/// Who may come in, and how.
+/// The access rules and TLS configuration for new connections.
 #[derive(Clone)]
 pub(crate) struct Doors {
     pub(crate) rules: Rules,
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// The engine that runs here and what belongs to it, if one does.
+    /// The current serving term, if this node serves.
     pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
         match &*self.lead.borrow() {
             Lead::Here(reign) => Some(Arc::clone(reign)),
@@ -70,17 +70,17 @@ impl Shared {
         }
     }
 
-    /// Where sessions run now.
+    /// The node where sessions run now.
     pub(crate) fn lead(&self) -> Lead {
         self.lead.borrow().clone()
     }
 
-    /// Who may come in, and how, as it is now.
+    /// The access rules and TLS configuration in force.
     pub(crate) fn access(&self) -> Arc<Doors> {
         Arc::clone(&self.access.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on these rules hold for those who come.
+    /// Replaces the access rules and TLS configuration for new connections.
     pub(crate) fn set_access(&self, doors: Doors) {
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(doors);
     }
@@ -89,7 +89,7 @@ impl Shared {
         Duration::from_millis(self.settings.startup_timeout_milliseconds)
     }
 
-    /// How large the statements of a session may be.
+    /// The limits on the size of a session's statements.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             statement_bytes: self.settings.max_statement_bytes,
@@ -98,13 +98,13 @@ impl Shared {
         }
     }
 
-    /// Remembers why the engine has stopped.
+    /// Records why the engine has stopped.
     pub(crate) fn engine_stopped(&self, reason: String) {
         remember(&self.failure, reason);
     }
 }
 
-/// Keeps the first reason; later ones follow from it.
+/// Keeps the first reason; later ones are consequences of it.
 pub(crate) fn remember(failure: &watch::Sender<Option<String>>, reason: String) {
     failure.send_if_modified(|failure| {
         let first = failure.is_none();

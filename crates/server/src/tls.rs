@@ -1,8 +1,9 @@
-//! TLS: our certificate and key, and what a connection is bound to.
+//! TLS for clients: the server's certificate and key, and the channel binding of its
+//! connections.
 //!
-//! rustls does the work, with ring for the arithmetic. A handshake is TLS 1.3 or
-//! 1.2; clients' certificates are not asked for, because who they are is shown by
-//! SCRAM, which is bound to our certificate where the client can do that.
+//! rustls implements the protocol, with ring for the cryptography. A handshake is TLS 1.3
+//! or 1.2; the server asks for no client certificates, because clients authenticate by
+//! SCRAM, which is bound to the server's certificate where the client supports that.
 //!
 //! Sources: RFC 5929, section 4 (tls-server-end-point).
 
@@ -16,7 +17,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// What is wrong with a certificate or key.
+/// An error in the certificate or key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is not what it should be.
@@ -24,25 +25,25 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// They do not fit together, or to what we can do.
+    /// The certificate and the key do not match, or the server does not support them.
     #[error("the TLS certificate and key cannot be used: {0}")]
     Configuration(#[from] rustls::Error),
 }
 
-/// How connections are encrypted.
+/// The TLS configuration for client connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    /// What SCRAM binds to: a hash of our certificate; `None` when its signature
-    /// has a hash that we do not know.
+    /// The value that SCRAM binds to: a hash of the server's certificate; `None` when its
+    /// signature uses a hash that the server does not support.
     pub(crate) binding: Option<Arc<[u8]>>,
 }
 
 impl Tls {
-    /// Reads a certificate (with the chain that vouches for it) and its key.
+    /// Reads a certificate (with its chain) and its key.
     pub(crate) async fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let refuse = |path: &Path, reason: String| TlsError::File {
             path: path.to_owned(),
@@ -74,9 +75,9 @@ impl Tls {
     }
 }
 
-/// The channel binding `tls-server-end-point` of a certificate in DER: its hash by the
-/// function of its own signature, by SHA-256 where that is weaker. `None` when the
-/// signature has a hash that is not known here.
+/// The channel binding `tls-server-end-point` of a certificate in DER: its hash, by the
+/// hash function of its own signature, or by SHA-256 where that is weaker. `None` when
+/// the server does not support the hash of the signature.
 pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = match signature_hash(certificate)? {
         Hash::Sha256 => &digest::SHA256,
@@ -86,7 +87,7 @@ pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(digest::digest(algorithm, certificate).as_ref().to_vec())
 }
 
-/// Hashes that certificates are signed with.
+/// Hash functions of certificate signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hash {
     Sha256,
@@ -94,9 +95,9 @@ enum Hash {
     Sha512,
 }
 
-/// Object identifiers of signatures, and the hash of each. Those with MD5 and SHA-1
-/// are bound by SHA-256. Ed25519 has no hash of its own, and RSASSA-PSS says its in
-/// parameters; to these nothing is bound.
+/// Object identifiers of signature algorithms, and the hash that the binding uses. Those
+/// with MD5 and SHA-1 use SHA-256. Ed25519 has no separate hash, and RSASSA-PSS names its
+/// hash in parameters; certificates signed with these have no binding.
 const SIGNATURES: [(&[u8], Hash); 8] = [
     // 1.2.840.113549.1.1: with RSA, MD5 (4), SHA-1 (5), SHA-256 (11), SHA-384, SHA-512.
     (&[42, 134, 72, 134, 247, 13, 1, 1, 4], Hash::Sha256),
@@ -110,7 +111,7 @@ const SIGNATURES: [(&[u8], Hash); 8] = [
     (&[42, 134, 72, 206, 61, 4, 3, 4], Hash::Sha512),
 ];
 
-/// Looks up what a certificate is signed with: the second part of it.
+/// Finds the signature's hash in a certificate: its second element names the algorithm.
 ///
 /// ```text
 ///   SEQUENCE { SEQUENCE { to be signed }  SEQUENCE { OID, parameters }  BIT STRING }
@@ -127,7 +128,7 @@ fn signature_hash(certificate: &[u8]) -> Option<Hash> {
     found.map(|(_, hash)| *hash)
 }
 
-/// The contents of the DER element at the beginning, and what comes behind it.
+/// The contents of the DER element at the beginning, and the bytes after it.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
     if found != tag {
@@ -135,7 +136,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     }
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
-        // So many bytes of length follow.
+        // The low bits give the number of length bytes that follow.
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             let length = digits
@@ -168,7 +169,7 @@ mod tests {
                 assert_eq!(signature_hash(&certificate[..end]), None);
             }
         }
-        // Ed25519.
+        // Ed25519 has no hash to bind to.
         assert_eq!(signature_hash(&certificate(&[43, 101, 112])), None);
         assert_eq!(signature_hash(b"\x30\x84\xff\xff\xff\xff"), None);
         assert_eq!(signature_hash(b"\x30\x80"), None);

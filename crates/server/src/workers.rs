@@ -1,25 +1,26 @@
-//! The threads that run sessions, and which of them takes the next connection.
+//! The worker threads: run sessions, and choose the worker that accepts the next
+//! connection.
 //!
-//! Each worker is a thread with an executor of its own. A session stays on the
-//! worker that accepted it: its socket, its buffers and its wake-ups never cross to
-//! another core, which for statements of a few microseconds costs as much as the
-//! statement. What a shared executor would balance by stealing tasks is balanced
-//! here by where connections go: always to the worker with the fewest sessions.
-//! Statements that run long let others in between their chunks; what cannot stop
-//! halfway, such as a subquery of an expression, gives its thread's place to another
-//! thread ([`coeval_env::block_in_place`]), which goes on with the worker's other
-//! sessions and connections.
+//! Each worker is a thread with an executor of its own. A session stays on the worker
+//! that accepted it: its socket, its buffers and its wake-ups never move to another core,
+//! which for statements of a few microseconds costs as much as the statement. Where a
+//! shared executor would balance the load by stealing tasks, the dispatcher balances it
+//! here: each connection goes to the worker with the fewest sessions. Long statements
+//! yield between chunks; work that cannot yield, such as a subquery of an expression,
+//! hands the worker's executor to another thread ([`coeval_env::block_in_place`]), which
+//! continues with the worker's other sessions and connections.
 //!
 //! ```text
 //!   dispatcher ──permit──▶ worker 0 ── accept ──▶ session, session, …
 //!              ──permit──▶ worker 1 ── accept ──▶ session, …
 //! ```
 //!
-//! A worker whose thread is kept by something for longer than [`ASLEEP`] is passed over:
-//! whoever comes meanwhile, to log in or to cancel what keeps it, is let in by another.
+//! The dispatcher passes over a worker whose thread has been blocked for longer than
+//! [`ASLEEP`]: another worker accepts clients that log in, or cancel the blocking
+//! statement.
 //!
 //! Invariant: at most one worker that is awake has a permit, so that the choice of the
-//! worker is made with every earlier connection counted.
+//! worker counts every earlier connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,25 +39,25 @@ use crate::metrics::Sheet;
 use crate::session;
 use crate::shared::Shared;
 
-/// How many more sockets may be on their way in than there may be sessions: to be told
-/// that there are too many, or to bring cancel requests.
+/// Number of sockets before login beyond the session limit: they are refused with an
+/// error, or bring cancel requests.
 const ANTEROOM: usize = 64;
 
-/// The threads of a server. Dropped, they end, and their sessions with them.
+/// The threads of a server. When this is dropped, they end, and their sessions with them.
 pub(crate) struct Workers {
     dispatching: JoinHandle<()>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a worker needs to take connections.
+/// The state of a worker thread that accepts connections.
 struct Worker {
     shared: Arc<Shared>,
     listener: Arc<Listener>,
     anteroom: Arc<Anteroom>,
     permits: mpsc::UnboundedReceiver<()>,
-    /// Clients of other nodes.
+    /// Streams of clients that are connected to other nodes.
     streams: mpsc::UnboundedReceiver<PeerStream>,
-    /// Told this worker's number for each permit it has used.
+    /// Receives this worker's number for each permit that it has used.
     used: mpsc::UnboundedSender<usize>,
     number: usize,
     sessions: Arc<AtomicUsize>,
@@ -73,16 +74,16 @@ struct Door {
     has_permit: bool,
 }
 
-/// When a worker last had time for itself.
+/// The heartbeat of a worker: when its executor last ran.
 struct Beat {
     began: Instant,
     milliseconds: AtomicU64,
 }
 
-/// How often a worker says that it is awake.
+/// Interval of the heartbeat.
 const BETWEEN_BEATS: Duration = Duration::from_millis(250);
 
-/// Who has not said so for this long is passed over.
+/// Age of the last heartbeat from which the dispatcher passes over a worker.
 const ASLEEP: Duration = Duration::from_secs(1);
 
 impl Beat {
@@ -152,8 +153,8 @@ impl Workers {
         }
     }
 
-    /// Lets nobody in any more. At most one further connection is accepted, and
-    /// told that the server stops.
+    /// Stops accepting connections. At most one further connection is accepted, and
+    /// refused because the server stops.
     pub(crate) fn close(&self) {
         self.dispatching.abort();
     }
@@ -166,7 +167,8 @@ impl Drop for Workers {
     }
 }
 
-/// Gives out one permit after the other, and the clients of other nodes, for ever.
+/// Gives out one permit after the other, and the streams of other nodes' clients, for
+/// ever.
 async fn dispatch(
     mut doors: Vec<Door>,
     mut was_used: mpsc::UnboundedReceiver<usize>,
@@ -214,7 +216,8 @@ async fn dispatch(
 }
 
 impl Door {
-    /// How much there is to do behind it.
+    /// The load of the worker, for comparison: a blocked worker counts as the most
+    /// loaded.
     fn load(&self) -> (bool, usize) {
         (!self.beat.is_awake(), self.sessions.load(Ordering::Relaxed))
     }
@@ -226,8 +229,8 @@ impl Worker {
         coeval_env::spawn("beat", async move {
             loop {
                 beat.beat();
-                // Only a thread itself can give back what is free in its own part of the
-                // allocator, and one at rest would never.
+                // A thread's free memory in the allocator can be given back by that
+                // thread only, and an idle one would never do so.
                 if heap::bytes().is_some() {
                     heap::give_back();
                 }
@@ -252,18 +255,20 @@ impl Worker {
         std::future::pending().await
     }
 
-    /// Lets one in; false when nobody wants to know.
+    /// Accepts one connection; false when the dispatcher is gone.
     async fn accept(&mut self) -> bool {
         loop {
             tokio::select! {
                 biased;
-                // Whoever waits at the door does not keep others waiting.
+                // A stream of another node does not use up the permit, so clients at the
+                // listener still get theirs.
                 Some(stream) = self.streams.recv() => self.begin_elsewhere(stream),
                 accepted = self.listener.accept() => {
                     match accepted {
                         Ok((stream, peer)) => self.begin(stream, peer),
                         Err(error) => {
-                            // Out of file descriptors, most likely; they come back.
+                            // Most likely the process has no free file descriptors;
+                            // others will be closed.
                             warn!(%error, "a connection could not be accepted");
                             coeval_env::sleep(Duration::from_millis(100)).await;
                         }
@@ -281,7 +286,7 @@ impl Worker {
         self.spawn(session::serve(shared, stream, peer, sheet, seat));
     }
 
-    /// A session whose client is at another node.
+    /// Starts a session whose client is connected to another node.
     fn begin_elsewhere(&self, stream: PeerStream) {
         let shared = Arc::clone(&self.shared);
         let sheet = Arc::clone(&self.sheet);
@@ -294,7 +299,7 @@ impl Worker {
             session.await;
             drop(counted);
         });
-        // A panic ends its session and no other; here it gets its line in the log.
+        // A panic ends its session and no other; this task logs it.
         coeval_env::spawn("session watch", async move {
             if let Err(coeval_env::JoinError::Panicked(message)) = serving.await {
                 error!(message, "a session ended by a mistake of this program");
@@ -303,7 +308,7 @@ impl Worker {
     }
 }
 
-/// One session of a worker, while it lasts.
+/// Counts one session of a worker, while it lasts.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {

@@ -1,12 +1,12 @@
 //! The host-based access file, in the format of PostgreSQL's `pg_hba.conf`.
 //!
-//! A line is a rule; what is behind `#` is a comment; a backslash at its end joins
-//! the next line. Fields stand apart by blanks; names in a field by commas. Quotes
-//! make a word plain: `"all"` is somebody called all.
+//! A line is a rule; `#` begins a comment; a backslash at the end of a line joins the
+//! next line to it. Blanks separate fields; commas separate the names in a field. Quotes
+//! make a word plain: `"all"` is a role or database with the name `all`.
 //!
-//! What PostgreSQL has and we have not (other methods, host names, files of names)
-//! is an error with its line, and so is every mistake: a rule that is not understood
-//! might be the one that keeps somebody out.
+//! A feature of PostgreSQL that Coeval lacks (other methods, host names, files of names)
+//! is an error with its line, and so is every mistake: a rule that the server does not
+//! understand might be the one that keeps a client out.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::rule::{Addresses, Connection, Method, Name, Rule};
 
-/// What is wrong with a file.
+/// A file that cannot be read, or a line of it that is no valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {reason}", .path.display(), .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct FileError {
@@ -41,7 +41,7 @@ impl FileError {
     }
 }
 
-/// A word, and whether it stood in quotes.
+/// A word of a line, and whether it was in quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Word {
     text: String,
@@ -49,7 +49,7 @@ struct Word {
 }
 
 impl Word {
-    /// Whether it is this word, and means what that means.
+    /// Whether this is the given keyword, unquoted, and so has the keyword's meaning.
     fn is(&self, word: &str) -> bool {
         !self.quoted && self.text == word
     }
@@ -83,7 +83,7 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<Rule>, FileError> {
 fn fields(line: &str) -> Result<Vec<Field>, String> {
     let mut fields: Vec<Field> = Vec::new();
     let mut characters = line.chars().peekable();
-    // Whether the next word belongs to the field before it.
+    // Whether the next word belongs to the field before it, because a comma joins them.
     let mut joined = false;
     loop {
         while characters.next_if(|c| c.is_whitespace()).is_some() {}
@@ -92,7 +92,7 @@ fn fields(line: &str) -> Result<Vec<Field>, String> {
             Some(',') => {
                 characters.next();
                 if fields.is_empty() || joined {
-                    return Err("a comma stands where a name is expected".to_owned());
+                    return Err("a comma is where a name is expected".to_owned());
                 }
                 joined = true;
                 continue;
@@ -119,7 +119,7 @@ fn word(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Wor
         match character {
             '"' => {
                 characters.next();
-                // Only a word that is quoted from its beginning is plain.
+                // Only a word whose quote is its first character is plain.
                 quoted |= text.is_empty();
                 loop {
                     match characters.next() {
@@ -202,7 +202,7 @@ fn database(word: &Word) -> Result<Name, String> {
     } else if word.is("samerole") || word.is("samegroup") {
         Name::SameRole
     } else if word.is("replication") {
-        // Nobody connects for that.
+        // No session of Coeval uses the database `replication`: the name matches none.
         Name::Exactly(String::new())
     } else {
         Name::Exactly(plain.to_owned())
@@ -260,7 +260,7 @@ fn no_mask(text: &str) -> String {
     format!("{text:?} has no such number of bits")
 }
 
-/// The same addresses, with the bits that a mask counts.
+/// The same addresses, with as many significant bits as the mask has leading ones.
 fn with_mask(addresses: Addresses, mask: IpAddr) -> Result<Addresses, String> {
     let ones = match mask {
         IpAddr::V4(mask) => {
@@ -440,7 +440,8 @@ mod tests {
             match rules(&text) {
                 Ok(rules) => {
                     let found = rules.method(&applicant(&address.to_string(), "ada"));
-                    // An IPv4 address in IPv6 clothes is looked for as what it is.
+                    // An IPv4-mapped IPv6 address matches rules as the IPv4 address that
+                    // it contains.
                     if address == address.to_canonical() {
                         proptest::prop_assert_eq!(found, Some(Method::Reject));
                     }

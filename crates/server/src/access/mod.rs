@@ -1,4 +1,5 @@
-//! Who may connect from where, and how they have to show who they are.
+//! Host-based access control: decides from the address, role and database of a client how
+//! it must authenticate.
 //!
 //! ```text
 //!   # connection  database  user      address          method
@@ -7,8 +8,8 @@
 //!                                                      (first line that fits decides)
 //! ```
 //!
-//! Without a host-based access file these rules hold, which let a visitor of this
-//! machine in and nobody else:
+//! Without a host-based access file these rules apply; they let clients of this machine
+//! in, and roles with a password over TLS:
 //!
 //! | from | who | how |
 //! | --- | --- | --- |
@@ -17,10 +18,11 @@
 //! | elsewhere | a role with a password, with TLS | must show it |
 //! | elsewhere | without TLS | refused |
 //!
-//! The database is *open* until a role that may do everything has a password. So
-//! nobody can lock themselves out, and giving oneself a password is what closes the
-//! door. `--insecure` replaces the rules by one: everybody is let in, under any name
-//! that has a role; or, while the database is open, under any name.
+//! The database is *open* until a role that is a superuser has a password. So an
+//! administrator cannot lock himself out, and setting the first superuser's password
+//! closes the database. `--insecure` replaces the rules by one: the server lets every
+//! client in, under any name that has a role; or, while the database is open, under any
+//! name.
 //!
 //! - [`file`]: the host-based access file. [`rule`]: one line of it.
 //!
@@ -36,38 +38,38 @@ pub use file::FileError;
 pub(crate) use file::parse;
 pub(crate) use rule::{Method, Rule};
 
-/// Somebody who wants to log in.
+/// A client that wants to log in, as the rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Applicant<'a> {
-    /// From where.
+    /// The client's address.
     pub(crate) address: IpAddr,
-    /// Whether through TLS.
+    /// Whether the connection uses TLS.
     pub(crate) tls: bool,
-    /// As whom.
+    /// The role name that the client asks for.
     pub(crate) user: &'a str,
-    /// To which database.
+    /// The database that the client asks for.
     pub(crate) database: &'a str,
-    /// The names of the roles that the user belongs to, itself included.
+    /// The names of the roles that the user is a member of, itself included.
     pub(crate) groups: &'a [String],
-    /// Whether there is a role of that name with a password.
+    /// Whether a role of that name exists and has a password.
     pub(crate) has_password: bool,
-    /// Whether no superuser has a password.
+    /// Whether the database is open: no superuser has a password.
     pub(crate) open: bool,
 }
 
-/// The rules that hold.
+/// The access rules in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Those that hold when nobody has said anything.
+    /// The rules of a server that has neither an access file nor `--insecure`.
     Default,
-    /// Everybody is let in.
+    /// Every client is let in.
     Insecure,
-    /// A file's.
+    /// The rules of an access file, in order.
     File(Vec<Rule>),
 }
 
 impl Rules {
-    /// Reads a file's rules.
+    /// Reads and parses the rules of an access file.
     pub(crate) async fn read(path: &Path) -> Result<Self, FileError> {
         let bytes = coeval_env::fs::read(path).await;
         let bytes = bytes.map_err(|error| FileError::unreadable(path, &error))?;
@@ -79,7 +81,7 @@ impl Rules {
         parse(path, text).map(Self::File)
     }
 
-    /// What is asked of somebody; `None` when no line of the file fits.
+    /// The authentication method for this client; `None` when no line of the file fits.
     pub(crate) fn method(&self, applicant: &Applicant<'_>) -> Option<Method> {
         match self {
             Self::Insecure => Some(Method::Trust),
@@ -91,8 +93,7 @@ impl Rules {
         }
     }
 
-    /// The line of a rule by which somebody from another machine is let in without
-    /// showing who they are.
+    /// The line of a rule that lets clients of other machines in without authentication.
     pub(crate) fn careless_line(&self) -> Option<usize> {
         let Self::File(rules) = self else { return None };
         let careless = |rule: &&Rule| rule.method == Method::Trust && rule.reaches_others();
@@ -100,18 +101,18 @@ impl Rules {
     }
 }
 
-/// What an access file says, asked without a server.
+/// The answer of an access file about one client, computed without a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consulted {
-    /// What it asks of the one who was named, by the name of the method; `None` when no
-    /// line fits, and then nobody is let in.
+    /// The name of the authentication method that the file asks of the named client;
+    /// `None` when no line fits, and the server would refuse the client.
     pub asked: Option<&'static str>,
-    /// The first line that lets somebody from another machine in without more.
+    /// The first line that lets clients of other machines in without authentication.
     pub careless_line: Option<usize>,
 }
 
-/// Reads an access file's text, and asks it about somebody who has no role yet. `path`
-/// is for the error.
+/// Parses the text of an access file, and applies it to a client whose role does not
+/// exist yet. `path` appears in the error only.
 ///
 /// # Errors
 /// [`FileError`] with the line that makes no sense.
@@ -142,7 +143,8 @@ fn by_default(applicant: &Applicant<'_>) -> Method {
     match (here, applicant.has_password, applicant.open) {
         (true, true, _) => Method::Scram,
         (true, false, true) => Method::Trust,
-        // Who has no password is asked for one: that, too, is nobody's business.
+        // A role without a password is asked for one as well, so that a client cannot
+        // learn which roles have passwords.
         (true, false, false) => Method::Scram,
         (false, ..) if applicant.tls => Method::Scram,
         (false, ..) => Method::Reject,

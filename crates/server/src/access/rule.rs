@@ -1,22 +1,23 @@
-//! One rule: whom it is about, and what it asks of them.
+//! One rule of an access file: the clients that it matches, and the authentication method
+//! that it asks of them.
 
 use std::net::IpAddr;
 
 use super::Applicant;
 
-/// How somebody has to show who they are.
+/// How a client must authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// Not at all.
+    /// The client need not authenticate.
     Trust,
-    /// With a password, by SCRAM-SHA-256.
+    /// The client must prove a password, by SCRAM-SHA-256.
     Scram,
-    /// They are not let in.
+    /// The server refuses the client.
     Reject,
 }
 
 impl Method {
-    /// As a file has it.
+    /// The method's name in an access file.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Trust => "trust",
@@ -26,52 +27,52 @@ impl Method {
     }
 }
 
-/// Which connections a rule is about.
+/// The connections that a rule matches, by transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// Any over TCP.
+    /// Every connection over TCP.
     Host,
-    /// Those with TLS.
+    /// Connections with TLS.
     WithTls,
-    /// Those without.
+    /// Connections without TLS.
     WithoutTls,
-    /// Those over a Unix socket, of which there are none.
+    /// Connections over a Unix socket; the server has none.
     Local,
 }
 
-/// Which names a rule is about.
+/// The database or role names that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// Any.
+    /// Every name.
     All,
-    /// The one that is the user's as well.
+    /// The database with the same name as the user.
     SameUser,
-    /// One of a role that the user belongs to.
+    /// A database with the name of a role that the user is a member of.
     SameRole,
-    /// A role, and everybody who belongs to it.
+    /// This role, and every member of it.
     Group(String),
-    /// This one.
+    /// Exactly this name.
     Exactly(String),
 }
 
-/// Which addresses a rule is about.
+/// The client addresses that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Addresses {
-    /// Any.
+    /// Every address.
     All,
     /// This machine's loopback interface.
     Loopback,
-    /// Those whose first bits are these.
+    /// Addresses with these leading bits.
     Network {
-        /// The first bits, the others zero.
+        /// The leading bits; the other bits are zero.
         address: IpAddr,
-        /// How many.
+        /// The number of leading bits that are compared.
         bits: u32,
     },
 }
 
 impl Addresses {
-    /// A network, if its address has so many bits.
+    /// The network of these leading bits, if the address is at least that wide.
     pub(super) fn network(address: IpAddr, bits: u32) -> Option<Self> {
         let width = match address {
             IpAddr::V4(_) => 32,
@@ -95,7 +96,7 @@ impl Addresses {
         }
     }
 
-    /// Whether an address of another machine may be among them.
+    /// Whether these addresses may include one of another machine.
     fn reach_others(self) -> bool {
         match self {
             Self::All => true,
@@ -108,7 +109,7 @@ impl Addresses {
     }
 }
 
-/// The first bits of an address, the others zero.
+/// The address with all but its first `bits` bits set to zero.
 fn masked(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -122,21 +123,21 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// A rule.
+/// A rule of the access file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// Where it stands.
+    /// The rule's line number in the file, from 1.
     pub(crate) line: usize,
     pub(super) connection: Connection,
     pub(super) databases: Vec<Name>,
     pub(super) users: Vec<Name>,
     pub(super) addresses: Addresses,
-    /// What it asks for.
+    /// The authentication method that the rule asks for.
     pub(crate) method: Method,
 }
 
 impl Rule {
-    /// Whether it is about this one.
+    /// Whether the rule matches this client.
     pub(super) fn fits(&self, applicant: &Applicant<'_>) -> bool {
         let connection = match self.connection {
             Connection::Host => true,
@@ -163,7 +164,7 @@ impl Rule {
             && self.users.iter().any(user)
     }
 
-    /// Whether it may be about somebody on another machine.
+    /// Whether the rule may match a client of another machine.
     pub(super) fn reaches_others(&self) -> bool {
         self.connection != Connection::Local && self.addresses.reach_others()
     }

@@ -1,4 +1,5 @@
-//! How the server is, from before it is ready until it has stopped.
+//! The health of the server, from the start of recovery until it has stopped, as
+//! `/health` reports it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -7,37 +8,37 @@ use coeval_log::RecoveryProgress;
 use crate::reign::Lead;
 use crate::shared::Shared;
 
-/// What the server is at.
+/// The phase that the server is in.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<Phase>);
 
 #[derive(Debug)]
 enum Phase {
-    /// It reads back what it was told before, and has come so far.
+    /// Recovery reads the checkpoint and the log; the progress, once known.
     Recovering(Option<RecoveryProgress>),
     Ready(Weak<Shared>),
-    /// On purpose, or because the engine has stopped by itself, and why.
+    /// The server was stopped, or its engine has stopped by itself, for this reason.
     Stopping(Option<String>),
 }
 
-/// What keeps a server from doing all that it is for.
+/// A condition that keeps a server from full operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Its name, for metrics.
+    /// The problem's name, as a label of metrics.
     pub(crate) name: &'static str,
-    /// What is wrong, and what the server does about it.
+    /// A description of the problem, and of the server's reaction to it.
     pub(crate) reason: String,
-    /// Whether clients that write are turned away for it.
+    /// Whether the server refuses writes because of it.
     refuses_writes: bool,
 }
 
 impl Problem {
-    /// The names of all there can be.
+    /// The names of all problems that the server knows.
     pub(crate) const NAMES: [&'static str; 2] = [Self::DISK_FULL, Self::CHECKPOINTS_FAIL];
     const DISK_FULL: &'static str = "disk_full";
     const CHECKPOINTS_FAIL: &'static str = "checkpoints_fail";
 
-    /// What is wrong with an engine that runs.
+    /// The problems of a running engine.
     pub(crate) fn all(engine: &coeval_occ::Engine) -> Vec<Self> {
         let full = engine.log().full_reason().map(|reason| Self {
             name: Self::DISK_FULL,
@@ -62,19 +63,19 @@ impl Default for Phase {
     }
 }
 
-/// What is read back, and how much of it has been, from 0 to 1.
+/// The part of recovery that is running, and how much of it is done, from 0 to 1.
 fn share(progress: RecoveryProgress) -> (&'static str, f64) {
     let (what, done, of) = match progress {
         RecoveryProgress::Checkpoint { records, of } => ("checkpoint", records, of),
         RecoveryProgress::Log { bytes, of } => ("log", bytes, of),
     };
-    // What there is of the log is an estimate.
+    // The log's total length is an estimate, so `done` may exceed it.
     let share = done.min(of) as f64 / of.max(1) as f64;
     (what, if of == 0 { 1.0 } else { share })
 }
 
 impl Health {
-    /// So far has recovery come.
+    /// Records the progress of recovery.
     pub(crate) fn recovering(&self, progress: RecoveryProgress) {
         if let Phase::Recovering(at) = &mut *self.phase() {
             *at = Some(progress);
@@ -82,8 +83,8 @@ impl Health {
     }
 
     /// How much of recovery is done, from 0 to 1, while it lasts. The checkpoint and the
-    /// log behind it are counted as a half each: which of them takes longer nobody
-    /// knows before.
+    /// log after it count as a half each: the server cannot know in advance which of them
+    /// takes longer.
     pub(super) fn recovered(&self) -> Option<f64> {
         match &*self.phase() {
             Phase::Recovering(None) => Some(0.0),
@@ -99,12 +100,13 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on there is somebody to ask.
+    /// Recovery has ended: the server can be asked from now on.
     pub(crate) fn ready(&self, shared: &Arc<Shared>) {
         *self.phase() = Phase::Ready(Arc::downgrade(shared));
     }
 
-    /// The server ends. If that is because its engine has stopped, that is said to the end.
+    /// The server stops. If the reason is that its engine has failed, reports name it
+    /// until the end.
     pub(crate) fn stopping(&self) {
         let mut phase = self.phase();
         let failure = match &*phase {
@@ -117,7 +119,7 @@ impl Health {
         *phase = Phase::Stopping(failure);
     }
 
-    /// The server, while it is ready.
+    /// The running server, while it is ready.
     pub(super) fn shared(&self) -> Option<Arc<Shared>> {
         match &*self.phase() {
             Phase::Ready(shared) => shared.upgrade(),
@@ -125,13 +127,13 @@ impl Health {
         }
     }
 
-    /// Whether clients are let in, and may read at least.
+    /// Whether the server lets clients in, at least to read.
     pub(super) fn is_serving(&self) -> bool {
         let shared = self.shared();
         shared.is_some_and(|shared| shared.failure.borrow().is_none())
     }
 
-    /// Whether clients will be served, and the same as a JSON object.
+    /// Whether clients will be served, and the health report as a JSON object.
     pub(super) fn report(&self) -> (bool, String) {
         let status = |status: &str| (false, object(&[("status", status)]));
         let shared = match &*self.phase() {
@@ -177,7 +179,8 @@ fn failed(reason: &str) -> (bool, String) {
     (false, object(&[("status", "failed"), ("reason", reason)]))
 }
 
-/// A server that runs, has these problems, and in a cluster is this.
+/// The status of a running server with these problems; `cluster` has the members that a
+/// node of a cluster adds.
 fn state(problems: &[Problem], cluster: &[(&str, &str)]) -> (bool, String) {
     let version = ("version", env!("CARGO_PKG_VERSION"));
     if problems.is_empty() {
@@ -196,7 +199,7 @@ fn state(problems: &[Problem], cluster: &[(&str, &str)]) -> (bool, String) {
     (writes, object(&members))
 }
 
-/// A JSON object of strings, on a line.
+/// A JSON object of strings, on one line.
 fn object(members: &[(&str, &str)]) -> String {
     let members: Vec<String> = members
         .iter()
@@ -288,7 +291,7 @@ mod tests {
         );
         health.stopping();
         assert_eq!(health.recovered(), None);
-        // It hears no more of what comes late.
+        // After the stop began, late reports of recovery change nothing.
         health.recovering(RecoveryProgress::Log { bytes: 9, of: 8 });
         assert_eq!(
             health.report(),

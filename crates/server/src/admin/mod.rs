@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   GET /metrics   every metric, in Prometheus' text format
-//!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and how far,
-//!                  "stopping", or "failed" and why; "degraded" and why is 503 while
-//!                  writes are refused, else 200
-//!   GET /serving   200 while clients are let in, writes refused or not, else 503
+//!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and its progress,
+//!                  "stopping", or "failed" with its reason; "degraded" is 503 while
+//!                  the server refuses writes, else 200
+//!   GET /serving   200 while the server lets clients in, even if only to read, else 503
 //! ```
 //!
-//! It has a thread of its own, so that it answers while the server recovers and
-//! when every worker is busy. Nothing can be changed through it; there is no
-//! authentication, and it listens on the loopback interface only.
+//! The listener has a thread of its own, so that it answers while the server recovers and
+//! when every worker is busy. A client can change nothing through it; it has no
+//! authentication, and listens on the loopback interface only.
 //!
-//! What it speaks of HTTP is what a monitoring system needs and no more: one request
-//! on each connection, without a body ([`request`]). Each has a few seconds, a few
-//! kilobytes and a few neighbours; more are turned away, so that nobody can take
-//! memory or descriptors through this door.
+//! The listener implements the part of HTTP that a monitoring system needs: one request
+//! on each connection, without a body ([`request`]). Each request has limits on its time
+//! and its bytes, and the number of concurrent requests is bounded; the listener closes
+//! further connections, so that no client can exhaust memory or descriptors through it.
 
 mod health;
 mod request;
@@ -35,23 +35,23 @@ use request::Request;
 
 use crate::metrics::{MEDIA_TYPE, Reading, exposition, recovering};
 
-/// Requests answered at once.
+/// Maximum number of requests answered at the same time.
 const AT_ONCE: usize = 16;
-/// How long one may take, from its first byte to the last of its answer.
+/// Time limit of a request, from its first byte to the last of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The listener's thread. Ends when this is dropped.
+/// The admin listener's thread. Dropping this ends it.
 pub(crate) struct Admin {
     address: SocketAddr,
     thread: JoinHandle<()>,
 }
 
 impl Admin {
-    /// Listens at `address` and answers from then on.
+    /// Listens at `address` and answers requests from then on.
     pub(crate) async fn start(address: SocketAddr, health: Arc<Health>) -> io::Result<Self> {
         let (sender, listening) = tokio::sync::oneshot::channel();
         let thread = coeval_env::spawn_dedicated("admin", move || async move {
-            // On the thread that will use it.
+            // The listener is opened on the thread that uses it.
             let listener = match coeval_env::listen(address).await {
                 Ok(listener) => listener,
                 Err(error) => {
@@ -69,7 +69,7 @@ impl Admin {
         Ok(Self { address, thread })
     }
 
-    /// Where it listens.
+    /// The address that the listener is bound to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -122,7 +122,8 @@ async fn answer(mut stream: Stream, health: &Health) -> io::Result<()> {
     };
     stream.write_all(&response.bytes(head_only)).await?;
     stream.shutdown().await?;
-    // What the client sends yet is taken, so that closing does not cost it the answer.
+    // The listener reads what the client still sends, so that closing the socket does not
+    // reset the connection and lose the answer.
     request::drain(&mut stream).await;
     Ok(())
 }
@@ -171,7 +172,7 @@ fn respond(path: &str, health: &Health) -> Response {
     }
 }
 
-/// What goes back.
+/// An HTTP response.
 struct Response {
     status: u16,
     reason: &'static str,

@@ -1,5 +1,5 @@
-//! One HTTP request, as far as the admin listener understands it: a request line
-//! and header lines that nobody looks at.
+//! Parser of one HTTP request, as far as the admin listener understands it: a request
+//! line, and header lines that it skips.
 //!
 //! ```text
 //!   GET /metrics HTTP/1.1⏎
@@ -14,28 +14,28 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The longest request taken, in bytes.
+/// Maximum size of a request, in bytes.
 const LONGEST: usize = 8 << 10;
-/// What is taken after the answer, in bytes, and for how long.
+/// Limits on the input that the listener drains after its answer: bytes, and time.
 const DRAINED: usize = 64 << 10;
 const DRAINING: Duration = Duration::from_secs(1);
 
-/// What somebody asks for.
+/// A request as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// What is at this path.
+    /// `GET` of this path.
     Get(String),
-    /// Likewise, without the body.
+    /// `HEAD` of this path: the same response without its body.
     Head(String),
-    /// Something else.
+    /// A valid request with another method.
     Other,
-    /// What is not HTTP.
+    /// Input that is not HTTP.
     Malformed,
-    /// More than anybody needs to say here.
+    /// A request longer than [`LONGEST`].
     TooLong,
 }
 
-/// Takes a request, to the end of its head.
+/// Reads a request, to the end of its header.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Request> {
     let mut head = Vec::with_capacity(1024);
     loop {
@@ -54,7 +54,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Re
     }
 }
 
-/// Takes what else the client sends, within reason.
+/// Reads and drops the client's remaining input, within the limits.
 pub(super) async fn drain(stream: &mut (impl AsyncRead + Unpin)) {
     let mut left = DRAINED;
     let draining = async {
@@ -69,7 +69,8 @@ pub(super) async fn drain(stream: &mut (impl AsyncRead + Unpin)) {
     let _ = coeval_env::timeout(DRAINING, draining).await;
 }
 
-/// Where the empty line is, if it has come. Lines may end without a carriage return.
+/// Offset of the end of the header, if the empty line has arrived. Lines may end without
+/// a carriage return.
 fn end_of_head(head: &[u8]) -> Option<usize> {
     let mut start = 0;
     while let Some(length) = head[start..].iter().position(|&byte| byte == b'\n') {

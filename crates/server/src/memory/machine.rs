@@ -1,10 +1,11 @@
-//! How much memory this process could have: of its machine, and of its control groups.
+//! How much memory this process may use: the limits of its machine and of its control
+//! groups.
 //!
-//! The kernel says both in files, and what the machine has by a system call as well, for
-//! where the file is hidden (a unit of systemd with `ProcSubset=pid`); what of that is free
-//! the call does not say, for it leaves out what files could give up. A control group may
-//! have less than the machine, and so may each group that it is in (version 2 of control
-//! groups; of the older one nothing is read):
+//! The kernel reports both in files. The machine's total also comes from a system call,
+//! for systems that hide the file (a unit of systemd with `ProcSubset=pid`); the call
+//! does not report available memory, because it does not count the page cache that the
+//! kernel could drop. A control group may have less than the machine, and so may each of
+//! its parents (version 2 of control groups; version 1 is not read):
 //!
 //! ```text
 //!   /proc/meminfo                         MemTotal:      24683520 kB
@@ -18,7 +19,7 @@
 //!   /sys/fs/cgroup/system.slice/memory.max                      max
 //! ```
 //!
-//! In a container its own group is where the tree begins, and its path is `/`.
+//! In a container, the process's own group is the root of the tree, and its path is `/`.
 
 use std::path::{Path, PathBuf};
 
@@ -29,10 +30,10 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// What there is, whoever has it.
+    /// Total memory, used or not.
     pub(super) total: u64,
-    /// What could be taken without ending or swapping out anything; `None` where nobody
-    /// says so.
+    /// Memory that the process could take without forcing other memory out; `None` where
+    /// the kernel does not report it.
     pub(super) free: Option<u64>,
 }
 
@@ -48,7 +49,8 @@ impl Memory {
     }
 }
 
-/// Where nobody says so, `None`.
+/// The memory available to this process, the smallest of all limits; `None` where the
+/// kernel reports none.
 pub(super) async fn memory() -> Option<Memory> {
     let file = read("/proc/meminfo").await;
     let mut memory = file.and_then(|text| meminfo(&text)).or_else(sysinfo)?;
@@ -61,7 +63,7 @@ pub(super) async fn memory() -> Option<Memory> {
     Some(memory)
 }
 
-/// What the file says.
+/// Parses `/proc/meminfo`.
 fn meminfo(text: &str) -> Option<Memory> {
     let bytes = |name: &str| kilobytes(text, name)?.checked_mul(1024);
     Some(Memory {
@@ -75,7 +77,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// What the system call says.
+/// The machine's total, by the system call `sysinfo`.
 #[cfg(target_os = "linux")]
 fn sysinfo() -> Option<Memory> {
     let said = rustix::system::sysinfo();
@@ -90,7 +92,7 @@ fn sysinfo() -> Option<Memory> {
     None
 }
 
-/// The folders of the process's group and of those that it is in.
+/// The directories of the process's control group and of its parents.
 fn groups_of(text: &str) -> Vec<PathBuf> {
     let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
     let own = Path::new(GROUPS).join(own.unwrap_or_default());
@@ -98,7 +100,7 @@ fn groups_of(text: &str) -> Vec<PathBuf> {
     known.map(Path::to_owned).collect()
 }
 
-/// What a group may have; `None` where it has no limit.
+/// The limit and the use of one control group; `None` where it has no limit.
 async fn of_group(folder: &Path) -> Option<Memory> {
     let text = async |name: &str| read(folder.join(name)).await.unwrap_or_default();
     let limits = [text("memory.max").await, text("memory.high").await];
@@ -109,11 +111,11 @@ async fn of_group(folder: &Path) -> Option<Memory> {
     )
 }
 
-/// The same, from what the files say.
+/// Computes the same from the contents of the group's files.
 fn group(limits: &[String; 2], current: &str, stat: &str) -> Option<Memory> {
     let limits = limits.iter().filter_map(|limit| limit.trim().parse().ok());
     let total: u64 = limits.min()?;
-    // What it has of files can be given up.
+    // The kernel can drop the group's page cache, so it counts as free.
     let files = |line: &str| {
         let (name, bytes) = line.split_once(' ')?;
         let is_file = ["active_file", "inactive_file"].contains(&name);

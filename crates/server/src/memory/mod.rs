@@ -1,9 +1,11 @@
-//! How much memory there is, and how much this process has.
+//! Memory limits and memory use of the process: the source of the budget that the engine
+//! enforces.
 //!
-//! What there is [`machine`] finds out. What the process has, and where, is looked at some
-//! times a second for the budget ([`watch`]), and for whoever asks. The limit does not
-//! depend on how often: near it, whoever wants to grow asks the kernel (`coeval_occ`'s
-//! `memory` argues why that holds).
+//! [`machine`] finds how much memory is available. A thread measures the process's use,
+//! and its place, several times a second for the budget ([`watch`]), and the metrics
+//! measure it on request. The limit holds regardless of that frequency: near it, a writer
+//! that wants to grow asks the kernel first (`coeval_occ`'s `memory` argues why that
+//! holds).
 
 mod machine;
 mod occupied;
@@ -24,23 +26,23 @@ pub use preallocated::preallocate;
 
 use crate::Settings;
 
-/// What the database may take of the memory there is, when nobody said how much: the
-/// rest is for the kernel, its cache of the log, and other programs.
+/// Share of the available memory that the database may take when no setting limits it, in
+/// per cent: the rest is for the kernel, its page cache of the log, and other programs.
 const DEFAULT_PERCENT: u64 = 75;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// What takes memory, and what the kernel says of the process.
+/// The memory accounts of the engine, and the process's resident size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// By what it is for.
+    /// Bytes by purpose.
     pub accounts: MemoryAccounts,
-    /// What the process occupies, in bytes; 0 where that cannot be asked.
+    /// Resident size of the process, in bytes; 0 where the kernel does not report it.
     pub resident: u64,
 }
 
-/// The memory budget that the settings make on this machine: the limit, and how much of it
-/// old row versions may take.
+/// The memory budget that the settings make on this machine: the limit, and the part of
+/// it that old row versions may take.
 pub async fn budget(settings: &Settings) -> Budget {
     let limit = match settings.memory_limit_megabytes {
         0 => (machine::memory().await).map(|memory| memory.total / 100 * DEFAULT_PERCENT),
@@ -51,31 +53,33 @@ pub async fn budget(settings: &Settings) -> Budget {
     })
 }
 
-/// What this process occupies, in bytes.
+/// Resident size of this process, in bytes.
 pub(crate) async fn resident() -> Option<u64> {
     let statm = read("/proc/self/statm").await?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// How long the budget goes by what was seen before, at least, and how many times as long
-/// as a look takes, which is a fiftieth of a core: while what is allocated moves by a
-/// [`NOTABLE`] part of the limit.
+/// Interval between two measurements while the allocated size changes by a [`NOTABLE`]
+/// part of the limit: a minimum, and a multiple of the duration of one measurement, which
+/// bounds its cost to a fiftieth of a core.
 const MOVING: (Duration, u32) = (Duration::from_millis(200), 50);
-/// Likewise otherwise: a five hundredth of a core.
+/// The same interval otherwise; it costs at most a five hundredth of a core.
 const AT_REST: (Duration, u32) = (Duration::from_secs(1), 500);
 const NOTABLE: u64 = 64;
 
-/// Tells an engine what the process occupies.
+/// The thread that reports the process's memory use to an engine.
 #[derive(Debug)]
 pub(crate) struct Watch {
     looked: Arc<Mutex<Looked>>,
-    /// None where the allocator does not count, and so nothing could be told apart.
+    /// `None` where the allocator does not count, and arenas could not be told from other
+    /// memory.
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the engine what the process occupies, now and again, until this is dropped or
-/// the engine is gone. On a thread of its own: a look at many gigabytes takes a while.
+/// Reports the process's memory use to the engine at intervals, until the [`Watch`] is
+/// dropped or the engine is gone. It has a thread of its own, because one measurement of
+/// many gigabytes takes several milliseconds.
 pub(crate) fn watch(engine: &Arc<Engine>) -> Watch {
     let looked = Arc::<Mutex<Looked>>::default();
     let thread = heap::bytes().map(|_| {
@@ -108,7 +112,7 @@ async fn until_next_look(took: Duration, notable: u64) {
 }
 
 impl Watch {
-    /// Looks at once, unless somebody has just looked.
+    /// Measures at once, unless the last measurement is recent.
     pub(crate) fn look(&self, engine: &Engine) {
         if self.thread.is_some() {
             tell(engine, &self.looked);
@@ -124,7 +128,7 @@ impl Drop for Watch {
     }
 }
 
-/// Returns how long the last look took.
+/// Measures and informs the engine. Returns the duration of the last measurement.
 fn tell(engine: &Engine, looked: &Mutex<Looked>) -> Duration {
     let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(occupied) = looked.look() {
@@ -133,7 +137,7 @@ fn tell(engine: &Engine, looked: &Mutex<Looked>) -> Duration {
     looked.took()
 }
 
-/// A file of the kernel's, which has no length that it would tell.
+/// Reads a file of the kernel, whose metadata gives no length.
 async fn read(path: impl AsRef<Path>) -> Option<String> {
     let file = fs::open(path.as_ref(), OpenOptions::READ).await.ok()?;
     let mut text = Vec::new();

@@ -1,7 +1,6 @@
-//! What the process occupies, and where: in the allocator's arenas, or beside them.
+//! Memory use of the process by place: in the allocator's arenas, or outside them.
 //!
-//! The kernel lists what is mapped where, and how much of each mapping is there, by
-//! walking its pages:
+//! The kernel lists all mappings, and the resident size of each, by walking their pages:
 //!
 //! ```text
 //!   /proc/self/smaps
@@ -13,48 +12,49 @@
 //!     Rss:              614336 kB
 //! ```
 //!
-//! An arena is far larger than any stack, and unnamed, or named by the allocator where the
-//! kernel knows names for such mappings (`[anon:mimalloc]`). A look takes some milliseconds for
-//! each gigabyte that is there; where there are many, one is not repeated at once
-//! ([`REST`]).
+//! An arena is far larger than any stack, and unnamed, or named by the allocator where
+//! the kernel keeps names of such mappings (`[anon:mimalloc]`). A scan takes some
+//! milliseconds for each resident gigabyte; where there are many, a scan is not repeated
+//! at once ([`REST`]).
 //!
-//! The sum of all of it can be had for one system call ([`resident`]): whoever wants to
-//! grow near the limit asks for that.
+//! The resident total costs one system call ([`resident`]): a writer that wants to grow
+//! near the limit asks for that.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// What belongs to no file and is larger than this is an arena of the allocator's, in bytes.
-/// Stacks have 8 MiB, arenas at least 32.
+/// A mapping that belongs to no file and is larger than this is an arena of the
+/// allocator, in bytes. Stacks have 8 MiB, arenas at least 32.
 const LARGEST_STACK: usize = 16 << 20;
 
-/// What the allocator calls its mappings, where the kernel keeps that.
+/// The allocator's name for its mappings, where the kernel keeps names.
 const NAME: &str = "[anon:mimalloc]";
 
-/// For how many times as long as a look takes it is taken for true, where there is more
-/// than [`QUICK`].
+/// How many times its own duration a scan remains valid when there is more resident
+/// memory than [`QUICK`].
 const REST: u32 = 4;
-/// So many bytes are looked at within some milliseconds, which is not worth saving.
+/// Resident bytes that a scan covers within some milliseconds; a smaller scan is always
+/// repeated.
 const QUICK: u64 = 2 << 30;
 
-/// What the process occupies, in bytes.
+/// Resident memory of the process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Occupied {
-    /// Of the allocator's arenas.
+    /// Memory in the allocator's arenas.
     pub(crate) arenas: u64,
-    /// Everything else: code, its constants, stacks.
+    /// All other memory: code, constants, stacks.
     pub(crate) program: u64,
 }
 
-/// When somebody looked last, how long that took, and what was seen.
+/// Time, duration and result of the last scan.
 #[derive(Debug, Default)]
 pub(crate) struct Looked(Option<(Instant, Duration, Occupied)>);
 
 impl Looked {
-    /// Looks, unless somebody has just looked. `None` then, and where the kernel does not
-    /// say.
+    /// Scans, unless the last scan is still valid. `None` in that case, and where the
+    /// kernel does not report mappings.
     pub(crate) fn look(&mut self) -> Option<Occupied> {
         let now = coeval_env::now();
         if let Some((at, took, seen)) = self.0
@@ -68,17 +68,18 @@ impl Looked {
         Some(occupied)
     }
 
-    /// How long the last look took.
+    /// Duration of the last scan.
     pub(crate) fn took(&self) -> Duration {
         self.0.map_or(Duration::ZERO, |(_, took, _)| took)
     }
 }
 
-/// What tells how much the process occupies in all, in bytes; `None` where the kernel does
-/// not say. The file stays open: who has no descriptor left can ask yet.
+/// A function that returns the resident size of the process, in bytes; `None` where the
+/// kernel does not report it. The file stays open, so that the function works when no
+/// descriptor is left.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what the kernel says of this very process is nothing a simulator could own"
+    reason = "the simulator does not model what the kernel reports of this process"
 )]
 pub(super) fn resident() -> Option<impl Fn() -> Option<u64> + Send + Sync + 'static> {
     let file = std::fs::File::open("/proc/self/statm").ok()?;
@@ -94,40 +95,40 @@ pub(super) fn resident() -> Option<impl Fn() -> Option<u64> + Send + Sync + 'sta
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "what the kernel says of this very process is nothing a simulator could own"
+    reason = "the simulator does not model what the kernel reports of this process"
 )]
 fn look() -> Option<Occupied> {
     Some(sum(&std::fs::read_to_string("/proc/self/smaps").ok()?))
 }
 
-/// The addresses of arenas, in order.
+/// The address ranges of arenas, in order.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what the kernel says of this very process is nothing a simulator could own"
+    reason = "the simulator does not model what the kernel reports of this process"
 )]
 pub(super) fn arenas() -> std::io::Result<Vec<Range<usize>>> {
     Ok(arenas_of(&std::fs::read_to_string("/proc/self/maps")?))
 }
 
-/// Those of a list of mappings that can be written to.
+/// The arenas in a list of mappings, those that are writable.
 fn arenas_of(mappings: &str) -> Vec<Range<usize>> {
     let writable = |line: &str| line.split_ascii_whitespace().nth(1) == Some("rw-p");
     let lines = mappings.lines().filter(|line| writable(line));
     lines.filter_map(arena).collect()
 }
 
-/// The addresses of a mapping, if it is an arena.
+/// The address range of a mapping, if it is an arena.
 fn arena(line: &str) -> Option<Range<usize>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let start = usize::from_str_radix(start, 16).ok()?;
     let addresses = start..usize::from_str_radix(end, 16).ok()?;
-    // Rights, offset, device, file number, and a name if there is one.
+    // The fields are: rights, offset, device, inode, and an optional name.
     let is_the_allocators = words.nth(4).is_none_or(|name| name == NAME);
     (is_the_allocators && addresses.len() > LARGEST_STACK).then_some(addresses)
 }
 
-/// Adds a list of mappings up.
+/// Adds up the resident sizes of a list of mappings.
 fn sum(mappings: &str) -> Occupied {
     let mut occupied = Occupied::default();
     let mut in_arena = false;
@@ -192,7 +193,8 @@ Rss:                   8 kB
 7fd85f973000-7fd860173000 rw-p 00000000 00:00 0 
 7fd8a0000000-7fd8b0000000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
 ";
-        // Neither files, nor what is shared, small or cannot be written to.
+        // Mappings of files, and those that are shared, small or read-only, are not
+        // arenas.
         let expected: [Range<usize>; 2] = [
             0x200_0000_0000..0x200_4000_0000,
             0x200_8000_0000..0x200_c000_0000,
@@ -204,7 +206,8 @@ Rss:                   8 kB
     #[cfg(target_os = "linux")]
     #[test]
     fn what_is_touched_is_there() {
-        // Without an allocator of arenas, a large vector is a mapping that looks like one.
+        // Without an allocator of arenas, a large vector is a mapping that looks like an
+        // arena.
         const SIZE: u64 = 64 << 20;
         let mut looked = Looked::default();
         let before = looked.look().unwrap();

@@ -1,22 +1,23 @@
-//! Memory that is taken from the kernel before it is needed (decision 0033).
+//! Preallocation: takes memory from the kernel before the database needs it (decision
+//! 0033).
 //!
-//! The first bytes of the allocator's arenas are made to be there, as many as are asked
-//! for, with more arenas where there are too few of them:
+//! The allocator reserves arenas until they have the requested size, and the kernel
+//! populates that many bytes of them:
 //!
 //! ```text
-//!   2,560 MB asked for, an arena of 1 GiB there
-//!     reserve   20000000000-20040000000   1 GiB         there already
+//!   2,560 MB requested, an arena of 1 GiB exists
+//!     reserve   20000000000-20040000000   1 GiB         exists
 //!               20040000000-200a0000000   1.5 GiB       new
 //!     populate  64 MiB at a time, from the first address to the last
 //! ```
 //!
-//! Which of several arenas a thread allocates from is the allocator's affair; all of them
-//! are populated, but for what they are larger than asked for.
+//! The allocator chooses the arena that a thread allocates from; so all of them are
+//! populated, up to the requested size.
 //!
-//! Refused is what would not do any good: more than three quarters of the limit, because
-//! the program, the log and what lies elsewhere in arenas need their part of it; and more
-//! than is free, which the kernel would promise all the same, and then end a process for;
-//! what is free is not known everywhere ([`machine`]).
+//! The server refuses a request that would do harm: more than three quarters of the
+//! limit, because the program, the log and other parts of the arenas need the rest; and
+//! more than is free, which the kernel would grant all the same, and then kill a process
+//! for. Free memory is not known everywhere ([`machine`]).
 
 use std::io;
 use std::ops::Range;
@@ -29,15 +30,16 @@ use super::{MEBIBYTE, budget, machine};
 use crate::Settings;
 use crate::settings::SettingsError;
 
-/// So many bytes are asked of the kernel at once.
+/// Number of bytes populated by one call of the kernel.
 const STEP: usize = 64 << 20;
 
-/// Takes from the kernel what `memory_preallocated_megabytes` asks for. Done once in a
-/// process, before anything has grown.
+/// Takes from the kernel what `memory_preallocated_megabytes` asks for. The process does
+/// this once, before anything has grown.
 ///
 /// # Errors
 ///
-/// When that is more than the limit or the machine allows, or the kernel refuses.
+/// When the request exceeds the limit or the machine's free memory, or the kernel
+/// refuses.
 pub async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
     let megabytes = settings.memory_preallocated_megabytes;
     if megabytes == 0 {
@@ -57,7 +59,8 @@ pub async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
              take; see memory_limit_megabytes"
         ));
     }
-    // Where nobody says how much is free, who asks for it has to know.
+    // Where the kernel does not report free memory, the administrator is responsible for
+    // the size.
     let free = machine::memory().await.and_then(|memory| memory.free);
     let most = free.map_or(u64::MAX, |bytes| bytes / 16 * 15) / MEBIBYTE;
     if megabytes > most {
@@ -84,7 +87,7 @@ pub async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Has so many bytes of arenas there.
+/// Populates this many bytes of arenas.
 fn take(bytes: u64) -> io::Result<()> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
     let there: usize = arenas()?.iter().map(Range::len).sum();

@@ -1,4 +1,4 @@
-//! Metrics as text, the way Prometheus reads them.
+//! Writer of Prometheus' text format for metrics.
 //!
 //! ```text
 //!   # HELP coeval_log_written_bytes_total Bytes of log that reached the disk.
@@ -6,7 +6,8 @@
 //!   coeval_log_written_bytes_total 1048576
 //! ```
 //!
-//! A histogram's classes are written as sums: how many values are at most so large.
+//! A histogram's buckets are cumulative: each counts the values at most as large as its
+//! bound.
 //!
 //! Source: Prometheus documentation, "Exposition formats", text format 0.0.4.
 
@@ -17,10 +18,10 @@ use coeval_memory::counters::{Distribution, bound};
 use super::families::{FAMILIES, Family, RECOVERY, Samples};
 use super::reading::Reading;
 
-/// The media type of what [`exposition`] writes.
+/// The media type of the text that [`exposition`] returns.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Every metric as text.
+/// All metrics as text.
 pub(crate) fn exposition(reading: &Reading) -> String {
     let mut text = String::with_capacity(64 << 10);
     for family in FAMILIES {
@@ -34,7 +35,7 @@ pub(crate) fn exposition(reading: &Reading) -> String {
     text
 }
 
-/// What there is to say while the server recovers: how much of it is done, from 0 to 1.
+/// The metrics while the server recovers: only the progress, from 0 to 1.
 pub(crate) fn recovering(share: f64) -> String {
     let mut text = String::new();
     for family in FAMILIES.iter().filter(|family| family.name == RECOVERY) {
@@ -72,7 +73,7 @@ impl Writer<'_> {
     }
 }
 
-/// Labels as they stand between braces.
+/// Writes labels in the form that they have between braces.
 pub(crate) fn write_labels(text: &mut String, labels: &[(&str, &str)]) {
     for (place, (name, value)) in labels.iter().enumerate() {
         if place > 0 {

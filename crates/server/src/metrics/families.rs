@@ -1,7 +1,7 @@
-//! The list of all metrics.
+//! The registry of all metric families.
 //!
 //! Names follow Prometheus' rules: base units, the unit in the name, `_total` for
-//! what only grows. A family's values are read by a function of the [`Reading`].
+//! counters. A function of the [`Reading`] returns a family's values.
 
 use coeval_memory::counters::Distribution;
 use coeval_occ::{AbortCause, Statistics};
@@ -11,19 +11,19 @@ use coeval_sql::statement::StatementKind;
 use super::reading::Reading;
 use crate::admin::Problem;
 
-/// What kind of numbers a family has.
+/// The Prometheus type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Only grows, until the process ends.
+    /// The value only grows, until the process ends.
     Counter,
-    /// May be anything at any time.
+    /// The value may rise and fall.
     Gauge,
-    /// Counts values by their size.
+    /// The family counts values by their size, in buckets.
     Histogram,
 }
 
 impl Kind {
-    /// Its name, for people.
+    /// The type's name in Prometheus' text format.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -33,40 +33,40 @@ impl Kind {
     }
 }
 
-/// Takes the values of a family.
+/// Receives the values of a family.
 pub(crate) trait Samples {
-    /// One number.
+    /// Receives one number.
     fn value(&mut self, labels: &[(&str, &str)], value: f64);
-    /// Many, counted by size. `per` of what was counted make one of the family's unit.
+    /// Receives a distribution. `per` counted units make one of the family's unit.
     fn distribution(&mut self, labels: &[(&str, &str)], values: &Distribution, per: f64);
 }
 
-/// One metric, for all values of its labels.
+/// One metric family, for all values of its labels.
 pub(crate) struct Family {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What one is: seconds, bytes, or what is counted.
+    /// The unit of a value: seconds, bytes, or the things counted.
     pub(crate) unit: &'static str,
     pub(crate) labels: &'static [&'static str],
-    /// What it means.
+    /// The help text.
     pub(crate) about: &'static str,
     pub(crate) read: fn(&Reading, &mut dyn Samples),
 }
 
 impl Family {
-    /// Whether these labels are those that it says it has.
+    /// Whether these labels are exactly the family's labels, in order.
     pub(crate) fn is_labelled(&self, labels: &[(&str, &str)]) -> bool {
         let names = labels.iter().map(|(name, _)| name);
         names.eq(self.labels)
     }
 }
 
-/// How many microseconds a second has.
+/// Microseconds in a second.
 const MICROSECONDS: f64 = 1e6;
 
 macro_rules! families {
     ($($kind:ident $name:ident [$($label:literal),*] $unit:literal $about:literal = $read:expr;)*) => {
-        /// Every metric there is.
+        /// All metric families.
         pub(crate) const FAMILIES: &[Family] = &[$(Family {
             name: stringify!($name),
             kind: Kind::$kind,
@@ -78,7 +78,7 @@ macro_rules! families {
     };
 }
 
-/// The one that there is while the server recovers.
+/// The only metric that the server exposes while it recovers.
 pub(crate) const RECOVERY: &str = "coeval_recovery_progress_ratio";
 
 families! {
@@ -454,19 +454,19 @@ families! {
         };
 }
 
-/// The members of the cluster, with their numbers as labels.
+/// The members of the cluster, each with its number as the value of a label.
 fn members(reading: &Reading) -> impl Iterator<Item = (String, &ClusterMember)> {
     let cluster = reading.cluster.iter();
     let members = cluster.flat_map(|cluster| &cluster.members);
     members.map(|member| (member.node.to_string(), member))
 }
 
-/// What has gone to and fro with each of the others.
+/// The traffic counters of the connection to each other member.
 fn traffic(reading: &Reading) -> impl Iterator<Item = (String, ClusterTraffic)> {
     members(reading).filter_map(|(node, member)| Some((node, member.traffic?)))
 }
 
-/// Transactions that were undone because of others, by what kind of conflict it was.
+/// Aborted transactions by the kind of conflict with other transactions.
 fn conflicts(engine: &Statistics) -> [(&'static str, u64); 5] {
     let aborted = |causes: &[AbortCause]| {
         let counts = causes.iter().map(|cause| engine.aborted[*cause as usize]);

@@ -1,4 +1,5 @@
-//! What SQL can learn of the server: its settings and its metrics.
+//! The server as SQL sees it: its settings and metrics, for `pg_settings` and
+//! `coeval.metrics`.
 
 use std::sync::Weak;
 
@@ -17,7 +18,7 @@ use crate::cluster;
 use crate::settings::{Effective, KEYS};
 use crate::shared::Shared;
 
-/// The server, as its database knows it.
+/// The server, as an interface that its database calls.
 #[derive(Debug)]
 pub(crate) struct ServerHost {
     shared: Weak<Shared>,
@@ -40,7 +41,7 @@ impl ServerHost {
     }
 }
 
-/// The end of a setting's name that says its unit.
+/// The suffix of a setting's name that gives its unit, and PostgreSQL's unit for it.
 const UNITS: [(&str, &str); 2] = [("_milliseconds", "ms"), ("_bytes", "B")];
 
 impl Host for ServerHost {
@@ -117,7 +118,7 @@ impl Host for ServerHost {
     }
 }
 
-/// Metrics as rows; of a histogram how many values there are, and their sum.
+/// Collects metrics as rows; a histogram becomes its count and its sum.
 struct Rows<'rows> {
     rows: &'rows mut Vec<HostMetric>,
     family: &'static Family,

@@ -1,4 +1,4 @@
-//! Metrics: what a server counts, and how it shows the numbers.
+//! Metrics: the counters of a server, and the formats that show them.
 //!
 //! ```text
 //!   worker 0 ──▶ sheet 0 ┐                      ┌▶ /metrics, in Prometheus' text
@@ -6,14 +6,14 @@
 //!   engine, log, sessions┘   (one moment)       └▶ coeval.metrics, as rows
 //! ```
 //!
-//! What happens for every statement is counted on a [`Sheet`]: each worker has its
-//! own, so counting is an addition to memory that no other core touches. What the
-//! engine and the log count, they count likewise. Adding up, and looking at what
-//! can be looked at, happens when somebody asks, in a [`Reading`].
+//! Each worker counts the events of its statements on a [`Sheet`], a set of counters of
+//! its own, so counting is an addition to memory that no other core writes. The engine
+//! and the log count in the same way. A [`Reading`] adds the counters up, and samples
+//! gauges, only when a client asks for metrics.
 //!
-//! [`families`] is the list of all metrics: name, kind, unit, meaning, and where its
-//! values are in a reading. `docs/operations/monitor.md` and the dashboard beside it
-//! are held to that list by tests.
+//! [`families`] is the list of all metrics: name, kind, unit, meaning, and where a
+//! reading has the values. Tests compare `docs/operations/monitor.md` and the dashboard
+//! beside it with that list.
 //!
 //! Invariants:
 //! - No counter is written by two workers.
@@ -36,14 +36,14 @@ pub(crate) use host::ServerHost;
 pub(crate) use reading::Reading;
 pub(crate) use sheet::Sheet;
 
-/// What a server counts.
+/// The metrics of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     sheets: Mutex<Vec<Arc<Sheet>>>,
     started: coeval_env::Instant,
-    /// By the wall clock, since the Unix epoch.
+    /// Start time of the process by the wall clock, since the Unix epoch.
     started_at: Duration,
-    /// How long the start took.
+    /// Duration of the start.
     start: OnceLock<Duration>,
 }
 
@@ -57,12 +57,12 @@ impl Metrics {
         }
     }
 
-    /// The server is ready, so long after it began to start.
+    /// Records that the server is ready, `start` after the process began.
     pub(crate) fn started_after(&self, start: Duration) {
         let _ = self.start.set(start);
     }
 
-    /// A sheet for one more worker.
+    /// Adds a set of counters for one more worker.
     pub(crate) fn sheet(&self) -> Arc<Sheet> {
         let sheet = Arc::<Sheet>::default();
         let mut sheets = self.sheets.lock().unwrap_or_else(PoisonError::into_inner);

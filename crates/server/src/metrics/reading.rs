@@ -1,4 +1,4 @@
-//! Every number of a server, at about one moment.
+//! A snapshot of all counters and gauges of a server, taken at about one moment.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -13,7 +13,7 @@ use crate::admin::Problem;
 use crate::cluster;
 use crate::shared::Shared;
 
-/// What there is to know.
+/// The values of all metrics.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) sheets: Sum,
@@ -22,29 +22,30 @@ pub(crate) struct Reading {
     pub(crate) checkpoints: coeval_occ::CheckpointStatus,
     pub(crate) log_kept_bytes: u64,
     pub(crate) backups: usize,
-    /// What keeps it from doing all that it is for.
+    /// The engine's problems that restrict operation.
     pub(crate) problems: Vec<Problem>,
     pub(crate) admission: AdmissionCounts,
-    /// Sessions by their state.
+    /// Number of sessions by state.
     pub(crate) sessions: BTreeMap<SessionState, u64>,
-    /// Sessions by what they wait for: type and event.
+    /// Number of waiting sessions by wait event: type and event.
     pub(crate) waits: BTreeMap<(&'static str, &'static str), u64>,
     pub(crate) sessions_limit: u64,
-    /// How long the oldest transaction has been running.
+    /// Age of the oldest running transaction.
     pub(crate) oldest_transaction: Duration,
     pub(crate) uptime: Duration,
-    /// By the wall clock, since the Unix epoch.
+    /// Start time of the process by the wall clock, since the Unix epoch.
     pub(crate) started_at: Duration,
-    /// The time of day now, likewise.
+    /// The present time by the wall clock, since the Unix epoch.
     pub(crate) now: Duration,
-    /// How long the start took.
+    /// Duration of the start.
     pub(crate) start: Duration,
     pub(crate) process: Process,
-    /// The cluster that the server is a node of.
+    /// The status of the cluster that the server is a node of.
     pub(crate) cluster: Option<Cluster>,
 }
 
-/// What the operating system says of the process. Zero where it says nothing.
+/// The operating system's figures of the process. A figure that it does not report is
+/// zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Process {
     pub(crate) resident_bytes: u64,
@@ -53,7 +54,7 @@ pub(crate) struct Process {
 }
 
 impl Reading {
-    /// Reads everything. Of an engine that does not run here there is nothing to read.
+    /// Takes a reading. The engine's metrics are zero while no engine runs on this node.
     pub(crate) fn take(shared: &Shared) -> Self {
         let reign = shared.reign();
         let own = reign.as_ref().map(|reign| &*reign.own);
@@ -109,7 +110,7 @@ impl Reading {
 }
 
 impl Reading {
-    /// How old what the checkpoint in force holds is, if there is one.
+    /// Age of the checkpoint in force, if there is one.
     pub(crate) fn checkpoint_age(&self) -> Option<Duration> {
         let taken_at = self.checkpoints.last?.taken_at;
         Some(self.now.saturating_sub(taken_at))
@@ -125,10 +126,11 @@ fn oldest_transaction(sessions: &[Shown]) -> Duration {
 }
 
 impl Process {
-    /// Asks the operating system, which may say nothing.
+    /// Reads the figures from the operating system; those that it does not report stay
+    /// zero.
     #[expect(
         clippy::disallowed_methods,
-        reason = "what the kernel says of this very process is nothing a simulator could own"
+        reason = "the simulator does not model what the kernel reports of this process"
     )]
     fn read() -> Self {
         let resident = std::fs::read("/proc/self/statm");
@@ -140,7 +142,8 @@ impl Process {
             ..Self::default()
         };
         if let Ok(stat) = stat {
-            // The name before may hold anything, parentheses and blanks included.
+            // The process name in the line may contain any character, parentheses and
+            // blanks included.
             let behind = stat.iter().rposition(|&byte| byte == b')');
             let fields = behind.map_or(&[][..], |at| &stat[at + 1..]);
             let ticks = number(fields, 11).unwrap_or(0) + number(fields, 12).unwrap_or(0);
@@ -152,7 +155,7 @@ impl Process {
     }
 }
 
-/// The number in this place of a line of words.
+/// The number in field `place` of a line of words, from 0.
 fn number(line: &[u8], place: usize) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     line.split_ascii_whitespace().nth(place)?.parse().ok()

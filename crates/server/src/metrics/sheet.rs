@@ -1,4 +1,4 @@
-//! What one worker counts.
+//! The counters of one worker.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use coeval_memory::counters::{Counter, Distribution, Durations};
 use coeval_sql::SqlState;
 use coeval_sql::statement::StatementKind;
 
-/// How many kinds of statements there are.
+/// Number of statement kinds.
 pub(crate) const KINDS: usize = StatementKind::ALL.len();
 
-/// One worker's counters. Written by the worker's thread alone.
+/// One worker's counters. Only the worker's thread writes them.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     statements: [Statements; KINDS],
@@ -33,7 +33,8 @@ struct Statements {
 }
 
 impl Sheet {
-    /// A statement has ended well, after so long, with so many rows.
+    /// Counts a successful statement: its duration, and the rows that it returned or
+    /// changed.
     #[inline]
     pub(crate) fn statement(&self, kind: StatementKind, time: Duration, rows: u64) {
         let statements = &self.statements[kind as usize];
@@ -41,31 +42,32 @@ impl Sheet {
         statements.rows.add_alone(rows);
     }
 
-    /// A statement has failed, after so long.
+    /// Counts a failed statement and its duration.
     pub(crate) fn statement_failed(&self, kind: StatementKind, time: Duration) {
         let statements = &self.statements[kind as usize];
         statements.durations.record_time_alone(time);
         statements.failures.add_alone(1);
     }
 
-    /// A client was told of an error.
+    /// Counts an error that the server sent to a client.
     pub(crate) fn error(&self, state: SqlState) {
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         *errors.entry(state.0).or_default() += 1;
     }
 
-    /// A client has its answer, so long after it asked.
+    /// Records the time from a client's request to its complete answer.
     #[inline]
     pub(crate) fn answered(&self, time: Duration) {
         self.answers.record_time_alone(time);
     }
 
-    /// An answer has waited so long for what it depends on to be durable.
+    /// Records how long an answer waited for the transactions that it depends on to be
+    /// durable.
     pub(crate) fn waited_for_durability(&self, time: Duration) {
         self.durability_waits.record_time_alone(time);
     }
 
-    /// An answer has waited so long until it was confirmed that this node leads.
+    /// Records how long an answer waited for the confirmation that this node leads.
     pub(crate) fn waited_for_confirmation(&self, time: Duration) {
         self.confirmation_waits.record_time_alone(time);
     }
@@ -80,21 +82,21 @@ impl Sheet {
         self.sent_bytes.add_alone(bytes as u64);
     }
 
-    /// A client was let in.
+    /// Counts a client that was let in.
     pub(crate) fn session(&self) {
         self.sessions.add_alone(1);
     }
 
-    /// A client was not let in.
+    /// Counts a client that was refused.
     pub(crate) fn refused(&self) {
         self.refusals.add_alone(1);
     }
 }
 
-/// Several sheets added up.
+/// The sum of several workers' counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
-    /// By kind: [`StatementKind::ALL`].
+    /// Statement counters, indexed by kind as in [`StatementKind::ALL`].
     pub(crate) statements: [Statement; KINDS],
     pub(crate) answers: Distribution,
     pub(crate) durability_waits: Distribution,
@@ -103,11 +105,11 @@ pub(crate) struct Sum {
     pub(crate) sent_bytes: u64,
     pub(crate) sessions: u64,
     pub(crate) refusals: u64,
-    /// By SQLSTATE.
+    /// Number of errors by SQLSTATE.
     pub(crate) errors: BTreeMap<&'static str, u64>,
 }
 
-/// Statements of one kind.
+/// The counters of one kind of statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statement {
     pub(crate) durations: Distribution,
@@ -116,7 +118,7 @@ pub(crate) struct Statement {
 }
 
 impl Sum {
-    /// Adds one more sheet.
+    /// Adds one more worker's counters.
     pub(crate) fn add(&mut self, sheet: &Sheet) {
         for (sum, statements) in self.statements.iter_mut().zip(&sheet.statements) {
             sum.durations.merge(&statements.durations.read());
@@ -137,7 +139,7 @@ impl Sum {
         }
     }
 
-    /// The statements of one kind.
+    /// The counters of one kind of statement.
     pub(crate) fn of(&self, kind: StatementKind) -> &Statement {
         &self.statements[kind as usize]
     }

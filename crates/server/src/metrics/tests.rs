@@ -1,5 +1,5 @@
-//! The list of metrics against what documents and the dashboard say of it, and
-//! what is written against what Prometheus reads.
+//! Tests that the documents and the dashboard name exactly the listed metrics, and that
+//! the exposition follows Prometheus' format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ fn the_document_lists_every_metric() {
     );
 }
 
-/// The words of the text that look like metrics.
+/// The words of the text that look like names of metrics.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| word.starts_with("coeval_") || word.starts_with("process_"))
@@ -133,7 +133,7 @@ fn reading() -> Reading {
     }
 }
 
-/// A cluster of which one node is gone.
+/// A cluster with one unreachable node.
 fn cluster() -> Cluster {
     let member = |node, role| ClusterMember {
         node,

@@ -1,4 +1,5 @@
-//! Who the client is: what the rules ask of it, and whether it can show that.
+//! Authentication of clients: the access rules choose a method, and the client must prove
+//! its identity by it.
 //!
 //! ```text
 //!   user, database, address, TLS ──rules──▶ trust ─────────────────────▶ role
@@ -6,13 +7,13 @@
 //!                                           reject, or no rule ─▶ 28000
 //! ```
 //!
-//! A name that no role has, a role without a password and one whose password has
-//! run out go through the same exchange as everybody, with keys that are made up
-//! and always the same for one name. So neither answers nor their duration say who
-//! exists; the audit log says it to whoever may read that.
+//! A name without a role, a role without a password and one whose password has expired go
+//! through the same exchange as every other, with made-up keys that are always the same
+//! for one name. So neither the server's answers nor their duration tell a client which
+//! roles exist; the audit log has the reason, for administrators.
 //!
-//! Until somebody is let in, messages may be no longer than the exchange takes, and
-//! of no other type.
+//! Until a client is let in, its messages are limited to the length and the types that
+//! the exchange needs.
 
 use std::net::IpAddr;
 
@@ -33,29 +34,29 @@ use crate::access::{Applicant, Method, Rules};
 use crate::registry::Place;
 use crate::shared::Doors;
 
-/// Somebody who wants a session, before anything was asked of them.
+/// A client that wants a session, before authentication.
 pub(super) struct Claim<'a> {
     pub(super) user: &'a str,
     pub(super) database: &'a str,
     pub(super) address: IpAddr,
     pub(super) tls: bool,
-    /// What the connection is bound to, if it can be.
+    /// The channel binding of the connection, if it has one.
     pub(super) binding: Option<&'a [u8]>,
 }
 
-/// Somebody who was let in.
+/// An authenticated client.
 pub(super) struct Admitted {
     pub(super) login: Login,
-    /// The place among the sessions that is theirs.
+    /// The role that the session is counted for, and its limits.
     pub(super) place: Place,
     pub(super) method: Method,
 }
 
-/// Why somebody is not let in.
+/// Why a client is not let in.
 pub(super) enum Refusal {
-    /// They are told this, and the audit log the rest.
+    /// The client gets this error; the audit log also gets the detail.
     Error(Error, String),
-    /// They are gone.
+    /// The client has closed the connection.
     Gone,
 }
 
@@ -65,14 +66,14 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The client's side of the conversation.
+/// The connection to the client, as authentication uses it.
 pub(super) struct Line<'a> {
     pub(super) input: &'a mut Input,
     pub(super) output: &'a mut Output,
     pub(super) signal: &'a Signal,
 }
 
-/// Finds out who somebody is.
+/// Authenticates a client by the method that the access rules ask for.
 pub(super) async fn authenticate(
     doors: &Doors,
     database: &Database,
@@ -95,18 +96,20 @@ pub(super) async fn authenticate(
     match method {
         Some(Method::Trust) => {}
         Some(Method::Scram) => {
-            // The name of the method for clients is not what is asked of them.
+            // The rules' method is not passed on: the exchange offers the client its own
+            // names of mechanisms.
             exchange(claim, &account, line).await?;
         }
         Some(Method::Reject) | None => return Err(rejected(claim, method, rules).into()),
     }
     let method = method.unwrap_or(Method::Reject);
-    // By SCRAM nobody comes this far without a role.
+    // After SCRAM the role exists, so only the default rules' `trust` may admit a client
+    // without one.
     let by_default = !matches!(rules, Rules::File(_)) && method == Method::Trust;
     admitted(&account, claim.user, by_default, method)
 }
 
-/// Finds out as whom somebody goes on who was let in before, on another node.
+/// Admits a client that another node has authenticated already.
 pub(super) async fn known(database: &Database, user: &str) -> Result<Admitted, Refusal> {
     let account = database.login(user).await?;
     admitted(&account, user, true, Method::Trust)
@@ -125,7 +128,7 @@ fn admitted(
                     role: FIRST_ROLE,
                     superuser: true,
                 },
-                // Anybody could come under such a name: nothing is kept for it.
+                // Any client may use such a name, so the session takes no reserved slot.
                 place: Place {
                     role: FIRST_ROLE,
                     limit: None,
@@ -157,7 +160,8 @@ fn admitted(
     })
 }
 
-/// 28000: no rule lets them in.
+/// SQLSTATE 28000, `invalid_authorization_specification`: no access rule lets the client
+/// in.
 fn rejected(claim: &Claim<'_>, method: Option<Method>, rules: &Rules) -> Error {
     let encryption = if claim.tls {
         "SSL encryption"
@@ -181,7 +185,7 @@ fn rejected(claim: &Claim<'_>, method: Option<Method>, rules: &Rules) -> Error {
     }
 }
 
-/// Has the client show that it knows the password.
+/// Has the client prove by SCRAM that it knows the password.
 async fn exchange(claim: &Claim<'_>, account: &Account, mut line: Line<'_>) -> Result<(), Refusal> {
     let (keys, why_not) = keys(claim.user, account);
     let failed = |failure: Failure| {
@@ -232,7 +236,8 @@ async fn exchange(claim: &Claim<'_>, account: &Account, mut line: Line<'_>) -> R
     Ok(())
 }
 
-/// What a user's password is checked with; and, where it cannot be right, why.
+/// The keys that verify a user's password; and the reason why no password can be right,
+/// where there is one.
 fn keys(user: &str, account: &Account) -> (Keys, Option<&'static str>) {
     let made_up = |why| {
         let iterations = password::ITERATIONS.get();
@@ -261,13 +266,13 @@ fn expired(role: &Role) -> bool {
 }
 
 impl Line<'_> {
-    /// Sends what there is: nothing that depends on data.
+    /// Sends the buffered messages, which depend on no data.
     async fn flush(&mut self) -> Result<(), Refusal> {
         let flushed = self.output.flush(Timestamp::ZERO).await;
         flushed.map_err(|()| Refusal::Gone)
     }
 
-    /// Waits for the client's next answer, and has it read.
+    /// Waits for the client's next message, and decodes it with `read`.
     async fn answer<T>(
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<T, Error>,

@@ -1,4 +1,5 @@
-//! The messages of a session, one after the other.
+//! The message loop of a session: decodes the client's messages, runs them, and buffers
+//! the answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,38 +29,40 @@ use crate::metrics::Sheet;
 use crate::reign::Reign;
 use crate::shared::Shared;
 
-/// What the next message will be taken for.
+/// How the session treats the client's next message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// For itself.
+    /// Every message is handled.
     Ready,
-    /// For nothing, until Sync.
+    /// Messages are skipped, until Sync.
     Skipping,
-    /// For the data of a COPY FROM STDIN.
+    /// Messages are the data of a COPY FROM STDIN.
     CopyIn,
 }
 
-/// Who asked for the COPY that runs, or the statement that failed.
+/// The protocol by which the client asked for the COPY that runs, or the statement that
+/// failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Query: the answer ends by itself.
+    /// Query: the answer ends with the statement.
     Simple,
     /// Execute: the answer ends at Sync.
     Extended,
 }
 
-/// What becomes of a session whose engine is given up.
+/// What happens to a session when its engine no longer leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moves {
-    /// It ends: there is one engine, and no other.
+    /// The session ends: a single server has one engine.
     Never,
-    /// This node lets it run on another one.
+    /// The session continues on another node, and this node relays it.
     Away,
-    /// The node of its client sees to it, and keeps what it carries.
+    /// The session was opened by another node for its client; that node moves it, and
+    /// keeps the session's handover state.
     Back,
 }
 
-/// Things by name, of which the one without a name is used most.
+/// Objects by name, with a fast path for the unnamed one.
 #[derive(Debug)]
 pub(super) struct Named<T> {
     pub(super) unnamed: Option<T>,
@@ -108,7 +111,7 @@ impl<T> Named<T> {
         self.named.retain(|_, value| keep(value));
     }
 
-    /// All of them; the unnamed one has the empty name.
+    /// All objects; the unnamed one has the empty name.
     fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut T)> {
         let unnamed = self.unnamed.iter_mut().map(|value| ("", value));
         let named = self.named.iter_mut();
@@ -116,38 +119,38 @@ impl<T> Named<T> {
     }
 }
 
-/// A session and its side of the wire.
+/// A session, and its state of the protocol.
 pub(super) struct Conversation {
     pub(super) session: Session,
     pub(super) limits: Limits,
     pub(super) output: Output,
     pub(super) signal: Arc<Signal>,
-    /// Who is at the other end.
+    /// The client, for the audit log.
     pub(super) client: Client,
     pub(super) portals: Named<Portal>,
     /// Whether a portal may have stopped at its row limit.
     pub(super) suspended: bool,
     pub(super) mode: Mode,
-    /// Whether the message in hand is the last before a Sync.
+    /// Whether the message being handled is the last before a Sync.
     pub(super) before_sync: bool,
-    /// Who asked for what runs now.
+    /// The protocol by which the client asked for the running statement.
     pub(super) asked: Asked,
-    /// What is left of a simple query that was interrupted by a COPY.
+    /// The statements of a simple query that remain after a COPY.
     pub(super) rest: Statements,
-    /// Whether it goes on elsewhere when its engine leads no more.
+    /// What happens to the session when its engine no longer leads.
     pub(super) moves: Moves,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
-    /// The COPY FROM STDIN that runs, and since when.
+    /// The COPY FROM STDIN that runs, and its start time.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
-    /// What the session had done for good when its client began to wait.
+    /// The session's irrevocable effects when its client began to wait; see [`done`].
     done_when_asked: (Timestamp, u64),
-    /// How many bytes of input there was memory for when it was last asked for.
+    /// Size in bytes of the input buffer that the memory budget was last asked for.
     asked_for: usize,
 }
 
-/// What a session has done that no rollback takes back: its newest commit that wrote, and
-/// how many changes of the cluster it has asked for.
+/// The effects of a session that no rollback undoes: its newest commit that wrote, and
+/// the number of cluster changes that it has requested.
 fn done(session: &Session) -> (Timestamp, u64) {
     (session.newest_commit(), session.cluster_changes())
 }
@@ -181,7 +184,7 @@ impl Conversation {
         }
     }
 
-    /// Answers messages until somebody ends it.
+    /// Answers the client's messages until the session ends.
     pub(super) async fn run(&mut self, input: &mut Input) -> Ended {
         loop {
             let Input { buffer, watch } = &mut *input;
@@ -191,7 +194,8 @@ impl Conversation {
                     frame
                 }
                 Ok(None) => {
-                    // It may have to hold as much again for the rest of a message.
+                    // The buffer may have to grow by as much again for the rest of a
+                    // message.
                     let held = buffer.capacity();
                     if held > self.asked_for {
                         let room = self.session.room();
@@ -242,7 +246,8 @@ impl Conversation {
         }
     }
 
-    /// Whoever entered just when the reign ended was not told to leave.
+    /// Deposes a session that was registered after the serving term's end had been
+    /// signalled to all sessions.
     pub(super) fn look_again(&self, shared: &Shared, reign: &Arc<Reign>) {
         if self.moves != Moves::Never {
             let now = shared.reign();
@@ -252,7 +257,7 @@ impl Conversation {
         }
     }
 
-    /// The session shall end, or leave.
+    /// Ends the session, or has it move, as its signal says.
     async fn stopped(&mut self) -> Ended {
         if self.shall_move() {
             return Ended::Moved;
@@ -264,7 +269,8 @@ impl Conversation {
         match self.moves {
             Moves::Never => false,
             Moves::Away => self.signal.is_deposed(),
-            // That this node stops is no reason for the client of another one to go.
+            // When this node stops, the client of another node keeps its session and
+            // moves.
             Moves::Back => self.signal.is_deposed() || self.signal.is_closed(),
         }
     }
@@ -279,7 +285,7 @@ impl Conversation {
             self.done_when_asked = done(&self.session);
         }
         self.clock.asked();
-        // What is left of a COPY that has failed or was never there.
+        // The remaining messages of a COPY that has failed, or that never began.
         if matches!(
             frame.kind,
             kind::COPY_DATA | kind::COPY_DONE | kind::COPY_FAIL
@@ -340,10 +346,10 @@ impl Conversation {
                 Err(Error::unsupported("the function call protocol"))
             }
             Message::Password(_) => {
-                let error = report::violation("nobody asked for a password");
+                let error = report::violation("the server has not asked for a password");
                 return Err(self.end(error).await);
             }
-            // Dealt with above.
+            // These were handled before.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
         };
         match done {
@@ -353,8 +359,9 @@ impl Conversation {
         }
     }
 
-    /// Before a statement that may change what suspended portals see, has them collect
-    /// what is left of them; but for the one of this name, which is it.
+    /// Before a statement that may change the data that suspended portals read, has those
+    /// portals collect their remaining rows; except the portal of this name, which runs
+    /// the statement.
     pub(super) async fn settle_portals(
         &mut self,
         but: Option<&str>,
@@ -375,7 +382,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Reports an error whose effect on the session has happened already.
+    /// Reports an error after the session has handled its effect.
     pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.output.end_copy_out(false);
         if self.moves != Moves::Never
@@ -386,7 +393,7 @@ impl Conversation {
         }
         if error.remedy() == Remedy::Fatal {
             let reason = error.to_string();
-            // What was seen is durable or it is not sent; see `Output`.
+            // `Output` sends what the client may see only once it is durable.
             self.end(error.clone()).await;
             return Err(Ended::EngineStopped(reason));
         }
@@ -405,8 +412,9 @@ impl Conversation {
                 self.ready(watch).await
             }
             Asked::Extended => {
-                // Whoever asked by Flush waits for this, and Flush is skipped from now on. Not
-                // before it has left: if it does not, the client is told otherwise.
+                // A client that used Flush waits for this error, and the session skips
+                // further Flush messages. The mode changes only after the error is sent:
+                // if sending fails, the client gets another error.
                 self.flush().await?;
                 self.mode = Mode::Skipping;
                 Ok(())
@@ -414,7 +422,8 @@ impl Conversation {
         }
     }
 
-    /// The client waits: the implicit transaction ends, and all answers go out.
+    /// Handles the end of a cycle: the implicit transaction ends, and all answers are
+    /// sent.
     pub(super) async fn ready(&mut self, watch: &mut Watch) -> Result<(), Ended> {
         let finished = watch.over(&self.signal, self.session.finish()).await;
         match finished {
@@ -447,7 +456,7 @@ impl Conversation {
             TransactionStatus::Failed => hot::TransactionStatus::Failed,
         };
         for (name, value) in self.session.take_parameter_changes() {
-            // A value too long to be told stays untold.
+            // A value too long for a message is not reported.
             let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
         }
         if self.moves == Moves::Back {
@@ -462,7 +471,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Sends all answers.
+    /// Sends all buffered answers.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
         let basis = self.session.basis();
         #[cfg(feature = "planted")]
@@ -473,8 +482,9 @@ impl Conversation {
         }
     }
 
-    /// Why nothing can be sent any more. If that is because nothing becomes durable, the
-    /// client hears of it instead of its answers, which nobody can vouch for.
+    /// Finds why nothing can be sent any more. If the reason is that the engine cannot
+    /// make commits durable, the client gets that error instead of its answers, whose
+    /// data may be lost.
     async fn lost(&mut self) -> Ended {
         let Some(Lost::Engine(stopped)) = self.output.take_lost() else {
             return Ended::Gone;
@@ -494,21 +504,22 @@ impl Conversation {
         Ended::EngineStopped(reason)
     }
 
-    /// What the client has to be told before the session goes on elsewhere, where its
-    /// messages are followed from then on.
+    /// Writes the messages that the client gets before its session continues elsewhere,
+    /// and returns the tracker that follows its messages from then on.
     pub(super) fn leave(&self, out: &mut Vec<u8>) -> Tracker {
         let status = match self.session.transaction_status() {
             TransactionStatus::Idle => hot::TransactionStatus::Idle,
-            // It is lost, and says so to the next statement or to the one that runs.
+            // The open transaction is lost; the running or the next statement reports
+            // that.
             TransactionStatus::InTransaction | TransactionStatus::Failed => {
                 hot::TransactionStatus::Failed
             }
         };
         let mut skipping = self.mode == Mode::Skipping;
         if self.clock.is_asked() && !skipping {
-            // Of several statements in one, some may have been committed, and be durable, and
-            // the client may have been told of them: running all of them again does them twice.
-            // The cluster may have been changed.
+            // Of several statements in one query, some may have been committed, and be
+            // durable, and the client may have their results: if the client retried, it
+            // would run them twice. A change of the cluster may have been made as well.
             let seen = self.session.newest_seen();
             let unknown = done(&self.session) != self.done_when_asked
                 || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
@@ -521,14 +532,14 @@ impl Conversation {
         Tracker::new(status, skipping)
     }
 
-    /// Ends the session from our side, and says why.
+    /// Ends the session from the server's side, with this error.
     pub(super) async fn end(&mut self, error: Error) -> Ended {
         #[cfg(feature = "planted")]
         planted::commit_on_stop(&mut self.session, &error).await;
         self.session.fail();
         self.sheet.error(error.state());
         report::fatal(&mut self.output.buffer, &error);
-        // A client that takes nothing shall not keep a stopping server.
+        // A client that does not read must not delay a stopping server.
         let patience = std::time::Duration::from_secs(5);
         let flushed = coeval_env::timeout(patience, self.flush()).await;
         if let Ok(Ok(())) = flushed {

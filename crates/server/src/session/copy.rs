@@ -1,4 +1,4 @@
-//! COPY FROM STDIN: the client sends data until it says that is all.
+//! COPY FROM STDIN: the server receives data until the client ends them.
 
 use coeval_pgwire::Frame;
 use coeval_pgwire::backend::cold;
@@ -12,8 +12,8 @@ use super::notes::statement_ended;
 use super::{Ended, report};
 
 impl Conversation {
-    /// Tells the client to send data. The answers so far have to be flushed before
-    /// the next read, or both sides would wait.
+    /// Asks the client to send data. The session must flush its answers before the next
+    /// read, or both sides would wait for each other.
     pub(super) fn begin_copy_in(&mut self, columns: usize) -> Result<(), Error> {
         let out = &mut self.output.buffer;
         if let Err(error) = cold::copy_in_response(out, Format::Text, columns) {
@@ -24,7 +24,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Takes one message while a COPY FROM STDIN runs.
+    /// Handles one message while a COPY FROM STDIN runs.
     pub(super) async fn copy_in(
         &mut self,
         frame: Frame<'_>,
@@ -52,7 +52,7 @@ impl Conversation {
                 Err(error) => error,
             },
             Message::CopyFail(reason) => self.session.copy_fail(reason),
-            // Clients that send these without looking at our answers mean no harm.
+            // A client that pipelines these messages does not break the protocol.
             Message::Flush => return self.flush().await,
             Message::Sync => return Ok(()),
             Message::Terminate => return Err(Ended::ByClient),
@@ -77,7 +77,7 @@ impl Conversation {
         self.complete(done, last, watch).await
     }
 
-    /// The COPY that runs was asked to end, or has run out of time.
+    /// Ends the running COPY after a cancel request or a timeout.
     pub(super) async fn copy_interrupted(
         &mut self,
         error: &Error,

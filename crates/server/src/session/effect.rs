@@ -1,28 +1,28 @@
-//! What a statement can have done when nobody knows any more: told from its first words,
-//! without understanding it. Whatever is not certain counts as a commit that may have
-//! happened.
+//! Classification of statements by their effect on committed data, from their first
+//! words, without parsing. A relay needs it when the leader is lost: a statement that it
+//! cannot classify counts as a commit that may have happened.
 
-/// What a statement, or several sent as one, does to what is committed.
+/// The effect of a statement, or of several sent as one, on committed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Begins a transaction.
     Begin,
-    /// Commits the one that is open.
+    /// Commits the open transaction.
     Commit,
-    /// Undoes it.
+    /// Rolls the open transaction back.
     Rollback,
-    /// Changes nothing that could be committed.
+    /// Changes no data that could be committed.
     Nothing,
-    /// Changes something, and commits it unless a transaction is open.
+    /// Changes data, and commits the change unless a transaction is open.
     Change,
-    /// Several of them; whether a transaction may end on the way.
+    /// Several statements; `may_end` says whether one of them may end a transaction.
     Several { may_end: bool },
 }
 
-/// Longer texts are not looked through.
+/// A longer text is classified as unknown, in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Statements that change something, and leave a transaction that is open as it is.
+/// Statements that change data, and leave an open transaction open.
 const CHANGES: [&str; 24] = [
     "alter", "analyze", "comment", "copy", "create", "declare", "delete", "drop", "execute",
     "explain", "fetch", "grant", "insert", "listen", "lock", "merge", "move", "notify", "revoke",
@@ -30,10 +30,10 @@ const CHANGES: [&str; 24] = [
 ];
 
 impl Effect {
-    /// That of what may be anything.
+    /// The effect of a statement that is not known.
     pub(super) const UNKNOWN: Self = Self::Several { may_end: true };
 
-    /// That of a text.
+    /// The effect of a query string.
     pub(super) fn of(text: &[u8]) -> Self {
         let text = trim(text);
         match text.iter().position(|&byte| byte == b';') {
@@ -45,8 +45,8 @@ impl Effect {
         }
     }
 
-    /// That of a text which is one statement, as prepared ones are; of one that PREPARE
-    /// has prepared the text may be that of PREPARE.
+    /// The effect of a single statement, as prepared ones are; the text of one that
+    /// PREPARE has prepared may be the text of PREPARE itself.
     pub(super) fn of_one(text: &[u8]) -> Self {
         let text = trim(text);
         let mut words = Words(text);
@@ -70,7 +70,7 @@ impl Effect {
     }
 }
 
-/// Without blanks and comments in front, but for a comment that does not end.
+/// The text without leading blanks and comments; an unterminated block comment stays.
 fn trim(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_start();
@@ -85,7 +85,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
     }
 }
 
-/// Where a block comment at the beginning ends; they nest.
+/// Offset of the end of a block comment at the beginning; block comments nest.
 fn block_comment(text: &[u8]) -> Option<usize> {
     if !text.starts_with(b"/*") {
         return None;
@@ -102,7 +102,8 @@ fn block_comment(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether a query may call what changes the cluster, which no transaction takes back.
+/// Whether a query may call a function that changes the cluster, which no rollback
+/// undoes.
 fn may_change_the_cluster(text: &[u8]) -> bool {
     let name = b"cluster_";
     let mut windows = text.windows(name.len());

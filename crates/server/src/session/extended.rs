@@ -1,4 +1,5 @@
-//! Extended query: prepare once, bind and execute as often as wanted.
+//! The extended query protocol: a client prepares a statement once, and binds and
+//! executes it many times.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::notes::statement_ended;
 use super::report;
 use crate::audit;
 
-/// As many parameters or columns are bound without allocating.
+/// Up to this many parameters or columns are bound without a heap allocation.
 const FEW: usize = 16;
 
 impl Conversation {
@@ -55,7 +56,8 @@ impl Conversation {
         watch.over(&self.signal, preparation).await
     }
 
-    /// Prepares the statement of this name if that was done on another node.
+    /// Prepares the statement of this name here, if the session prepared it on another
+    /// node.
     pub(super) async fn wake(&mut self, name: &str, watch: &mut Watch) -> Result<(), Error> {
         if self.session.is_asleep(name) {
             watch.over(&self.signal, self.session.wake(name)).await?;
@@ -219,7 +221,7 @@ impl Conversation {
         )
     }
 
-    /// CommandComplete, without allocating.
+    /// Writes CommandComplete without a heap allocation.
     pub(super) fn tag(&mut self, tag: CommandTag) {
         let mut text = TagText::default();
         if std::fmt::Write::write_fmt(&mut text, format_args!("{tag}")).is_ok() {
@@ -230,7 +232,7 @@ impl Conversation {
     }
 }
 
-/// Room for a command tag.
+/// A stack buffer for a command tag.
 struct TagText {
     bytes: [u8; 64],
     length: usize,
@@ -264,7 +266,7 @@ impl std::fmt::Write for TagText {
     }
 }
 
-/// Calls `with` with the formats as SQL knows them.
+/// Calls `with` with the format codes converted to SQL's type.
 fn with_formats<T>(codes: FormatCodes<'_>, with: impl FnOnce(&[Format]) -> T) -> T {
     let formats = codes.iter().map(|format| match format {
         frontend::Format::Text => Format::Text,
@@ -282,7 +284,7 @@ fn with_formats<T>(codes: FormatCodes<'_>, with: impl FnOnce(&[Format]) -> T) ->
     }
 }
 
-/// RowDescription: what rows will look like. No formats means text.
+/// Writes RowDescription: names and types of the columns. No formats means text.
 pub(super) fn describe_row(
     out: &mut Vec<u8>,
     columns: &[Column],

@@ -1,10 +1,9 @@
-//! The first packets: encryption agreed upon or declined, until somebody wants a
-//! session or to cancel another one's statement.
+//! Startup of a connection: negotiates encryption, until the client asks for a session or
+//! sends a cancel request.
 //!
-//! Nothing that was sent in the clear may be taken for something that came through
-//! TLS: bytes behind a request for encryption that is granted end the connection
-//! (as for CVE-2021-23214, where a man in the middle could slip statements in front
-//! of a client's first).
+//! The server never treats bytes sent in the clear as received through TLS: bytes after
+//! an accepted request for encryption end the connection (as for CVE-2021-23214, where a
+//! man in the middle could inject statements before a client's first).
 
 use std::sync::Arc;
 
@@ -21,27 +20,27 @@ use crate::reign::Lead;
 use crate::shared::Shared;
 use crate::tls::Tls;
 
-/// What somebody said first.
+/// The result of a connection's first packets.
 pub(super) enum First {
-    /// They want a session.
+    /// The client asks for a session.
     Start(Box<Start>),
-    /// Nothing further happens on this connection.
+    /// The connection is finished.
     Done,
-    /// They said something that makes no sense.
+    /// The client sent an invalid packet.
     Refused(Transport, Error),
 }
 
-/// A session that somebody wants.
+/// A request for a session, with its connection.
 pub(super) struct Start {
     pub(super) transport: Transport,
-    /// What has come already.
+    /// Bytes that were received after the startup packet.
     pub(super) buffer: ReadBuffer,
     pub(super) request: Request,
-    /// What the connection is bound to.
+    /// The channel binding of the connection.
     pub(super) binding: Option<Arc<[u8]>>,
 }
 
-/// A session start, independent of the bytes it came in.
+/// The contents of a startup packet, independent of the bytes it came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) protocol: Protocol,
@@ -57,7 +56,7 @@ impl Request {
     }
 }
 
-/// What follows a packet.
+/// The server's reaction to a packet.
 enum Next {
     Encrypt(Tls),
     Decline,
@@ -66,12 +65,12 @@ enum Next {
     Cancel(i32, Vec<u8>),
 }
 
-/// Reads packets until it is clear what is wanted.
+/// Reads packets until the client asks for a session or the connection is finished.
 pub(super) async fn first(shared: &Shared, stream: Stream) -> First {
     let mut transport = Transport::Plain(stream);
     let mut buffer = ReadBuffer::new(Limits::BEFORE_AUTHENTICATION);
     let mut binding = None;
-    // Encryption may be asked for once in each kind; then a session has to start.
+    // A client may ask for encryption once in each kind; then it must start a session.
     let mut asked = 0;
     loop {
         let next = match buffer.next_packet() {
@@ -160,7 +159,7 @@ fn take(shared: &Shared, packet: Packet<'_>, encrypted: bool, asked: usize) -> N
     }
 }
 
-/// Ends the statement of a session here, or else of one that runs on the leader.
+/// Cancels the statement of a session that runs here, or else on the leader.
 async fn cancel(shared: &Shared, process_id: i32, secret: &[u8]) {
     if !shared.registry.cancel(process_id, secret)
         && let (Some(node), Lead::There(leader)) = (&shared.node, shared.lead())
@@ -170,7 +169,7 @@ async fn cancel(shared: &Shared, process_id: i32, secret: &[u8]) {
     }
 }
 
-/// Reads more; false when there is no more.
+/// Reads more bytes; false at the end of the stream.
 async fn fill(transport: &mut Transport, buffer: &mut ReadBuffer) -> bool {
     let room = buffer.make_room();
     let read = match transport {
@@ -181,7 +180,7 @@ async fn fill(transport: &mut Transport, buffer: &mut ReadBuffer) -> bool {
     matches!(read, Ok(1..))
 }
 
-/// Writes to the client; false when it is gone.
+/// Writes to the client; false when it has closed the connection.
 pub(super) async fn say(transport: &mut Transport, bytes: &[u8]) -> bool {
     let written = match transport {
         Transport::Plain(stream) => stream.write_all(bytes).await,

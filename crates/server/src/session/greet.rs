@@ -1,5 +1,5 @@
-//! From the first byte of a connection to a session: what is wanted, who wants it,
-//! whether there is room.
+//! Login: takes a connection from its first byte to a session, through authentication and
+//! the session limits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::registry::{self, Entry};
 use crate::reign::{Lead, Reign};
 use crate::shared::Shared;
 
-/// Lets a client in, or says why not. `None` when there is nothing more to do.
+/// Lets a client in, or refuses it with an error. `None` when the connection is finished.
 ///
-/// All of it together may take no longer than the setting for a start allows: who
-/// sends a byte now and then is not waited for.
+/// The startup timeout bounds the whole exchange, so a client that sends a byte now and
+/// then cannot prolong it.
 pub(super) async fn greet(
     shared: &Arc<Shared>,
     stream: coeval_env::Stream,
@@ -54,7 +54,7 @@ pub(super) async fn greet(
     }
 }
 
-/// Lets the client of another node in.
+/// Lets the client of another node in, on a stream from that node.
 pub(super) async fn greet_elsewhere(
     shared: &Arc<Shared>,
     mut stream: PeerStream,
@@ -96,16 +96,17 @@ pub(super) async fn greet_elsewhere(
     coeval_env::timeout(patience, greeted).await.ok().flatten()
 }
 
-/// Somebody who wants a session.
+/// A client that wants a session, with its connection.
 pub(super) struct Arrival {
     pub(super) client: Client,
-    /// What the connection is bound to.
+    /// The channel binding of the connection.
     pub(super) binding: Option<Arc<[u8]>>,
     pub(super) request: Request,
     pub(super) buffer: ReadBuffer,
     pub(super) read: ReadHalf,
     pub(super) write: WriteHalf,
-    /// The number and the secret that the session has on the node of its client.
+    /// The number and the secret of the session on the node that the client is connected
+    /// to.
     pub(super) number: Option<(i32, Vec<u8>)>,
 }
 
@@ -179,16 +180,16 @@ async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
     say(&mut transport, &out).await;
 }
 
-/// Where a new session runs.
+/// The node where a new session runs.
 enum Found {
     Here(Arc<Reign>),
     Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
 }
 
-/// How often to look whether there is a leader, and whether this node takes part.
+/// Interval of the checks for a leader, and for this node's removal.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Finds whoever leads the cluster, for a new session.
+/// Finds the leader of the cluster, for a new session.
 async fn leader(
     shared: &Shared,
     node: &Node,
@@ -227,7 +228,7 @@ async fn leader(
                 }
                 Lead::Nowhere => LOOK,
             };
-            // Whether it has changed or not, it is looked at again.
+            // Whether the lead has changed or not, the loop reads it again.
             let _ = coeval_env::timeout(wait, leads.changed()).await;
         }
     };
@@ -235,7 +236,7 @@ async fn leader(
     found.unwrap_or_else(|coeval_env::Elapsed| Err(relay::nobody_leads()))
 }
 
-/// Lets somebody in whose session runs here, or says why not.
+/// Lets in a client whose session runs here, or refuses it with an error.
 async fn welcome(
     shared: &Arc<Shared>,
     reign: &Arc<Reign>,
@@ -251,7 +252,7 @@ async fn welcome(
         write,
         number,
     } = arrival;
-    // For other nodes, should it go on there.
+    // A copy of the request for other nodes, should the session move there.
     let whole = (shared.node.is_some() && number.is_none()).then(|| request.clone());
     let signal = Arc::new(Signal::default());
     let mut input = Input::new(read, buffer, Arc::clone(sheet));
@@ -272,7 +273,8 @@ async fn welcome(
                 Ok((entry, mut session)) => {
                     audit::login(&client, admitted.method.as_str(), Ok(()));
                     input.buffer.set_limits(relay::limits(shared));
-                    // Nothing has been read from the database yet, so all may be sent.
+                    // The session has not read the database yet, so its messages depend
+                    // on no commit.
                     output.flush(Timestamp::ZERO).await.ok()?;
                     output.show_on(session.activity());
                     let origin = whole.map(|request| {
@@ -326,7 +328,7 @@ async fn welcome(
     None
 }
 
-/// What answers to a client leave through.
+/// A new output buffer for the session's answers.
 pub(super) fn new_output(
     shared: &Shared,
     reign: &Reign,
@@ -341,7 +343,7 @@ pub(super) fn new_output(
     Output::new(write, engine, signal, high_water, most, sheet)
 }
 
-/// Finds out who wants a session.
+/// Reads the client's name and database, and authenticates it.
 async fn admit(
     (shared, reign): (&Arc<Shared>, &Reign),
     request: &mut Request,
@@ -379,14 +381,15 @@ async fn admit(
     authenticate(&shared.access(), &reign.database, &claim, line).await
 }
 
-/// A session that runs elsewhere counts there as its role's.
+/// The registration of a relayed session: the leader counts it against its role's limit.
 const RELAYED: registry::Place = registry::Place {
     role: 0,
     limit: None,
     privileged: true,
 };
 
-/// The session of a client, as far as it is the same whether it begins or goes on.
+/// The session's options, which are the same for a new session and for one that
+/// continues.
 pub(super) fn options(
     shared: &Shared,
     request: &mut Request,
@@ -415,7 +418,7 @@ pub(super) fn options(
     Ok(options)
 }
 
-/// Opens the session of somebody who was let in.
+/// Opens the session of an authenticated client.
 fn open(
     (shared, reign): (&Arc<Shared>, &Reign),
     mut request: Request,
@@ -444,8 +447,8 @@ fn open(
     Ok((entry, session))
 }
 
-/// Settings as command line switches: `-c name=value` and `--name=value`, with a
-/// backslash before a blank that belongs to a value.
+/// Parses settings in the form of command line switches: `-c name=value` and
+/// `--name=value`, with a backslash before a blank within a value.
 fn command_line(switches: &str) -> Result<Vec<(String, String)>, Error> {
     let mut words = vec![String::new()];
     let mut characters = switches.chars();

@@ -1,5 +1,5 @@
-//! What a client sent and the session has not come to yet, and whether the client
-//! is still there.
+//! The receiving side of a connection: buffers input that the session has not handled,
+//! and detects that the client has gone.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -15,24 +15,24 @@ use super::signal::Signal;
 use super::transport::ReadHalf;
 use crate::metrics::Sheet;
 
-/// The most read ahead while a statement waits, in bytes. Reading tells whether
-/// the client has gone; a client that sends more is there.
+/// Maximum number of bytes read ahead while a statement waits. The session reads to
+/// detect a closed connection; a client that sends more is connected.
 const AHEAD: usize = 16 << 10;
 
-/// Why a session that waits for its client stops waiting.
+/// Why a session that waits for input stops waiting.
 #[derive(Debug)]
 pub(crate) enum Wake {
-    /// There are more bytes.
+    /// More bytes have arrived.
     Bytes,
-    /// The client is gone, properly or not.
+    /// The client has closed the connection, properly or not.
     Gone,
-    /// The session shall end.
+    /// The session must end.
     Terminated,
-    /// What the session is waiting for more of shall end.
+    /// A cancel request ends the COPY that waits for data.
     Canceled,
-    /// The client was silent for too long.
+    /// The client was silent for longer than this limit.
     Late(TimeLimit),
-    /// The engine leads no more; the session goes on elsewhere.
+    /// The engine no longer leads; the session continues elsewhere.
     Deposed,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Input {
     pub(crate) watch: Watch,
 }
 
-/// The stream, and what was read from it while the buffer was in use.
+/// The stream, and the bytes read from it while the buffer was in use.
 pub(crate) struct Watch {
     stream: ReadHalf,
     ahead: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Watch {
 }
 
 impl Input {
-    /// `buffer` has what was read already.
+    /// An input whose `buffer` holds bytes that were read already.
     pub(crate) fn new(stream: ReadHalf, buffer: ReadBuffer, sheet: Arc<Sheet>) -> Self {
         Self {
             buffer,
@@ -64,9 +64,9 @@ impl Input {
         }
     }
 
-    /// Waits for more bytes. Between statements nobody minds a cancel request; in
-    /// the middle of a COPY, `cancelable` says, it ends the wait. `patience` says how
-    /// long the client may take.
+    /// Waits for more bytes. Between statements a cancel request has no effect; during a
+    /// COPY (`cancelable`) it ends the wait. `patience` is the deadline for the client's
+    /// next bytes.
     pub(crate) async fn fill(
         &mut self,
         signal: &Signal,
@@ -117,7 +117,7 @@ impl Input {
 }
 
 impl Input {
-    /// Takes in more bytes, if there are any; `Err` when there will be no more.
+    /// Reads more bytes, if there are any; `Err` at the end of the stream.
     pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ()>> {
         if !self.watch.ahead.is_empty() {
             self.buffer.extend(&self.watch.ahead);
@@ -142,7 +142,7 @@ impl Input {
         }
     }
 
-    /// Whether the client has gone; reads ahead to find out.
+    /// Ready when the client has closed the connection; reads ahead to detect that.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.watch.poll_gone(context) {
             true => Poll::Ready(()),
@@ -152,8 +152,9 @@ impl Input {
 }
 
 impl Watch {
-    /// Runs `work`, which belongs to the session of this client: if the client
-    /// goes away meanwhile, or somebody asks for it, the work is told to end.
+    /// Runs `work` on behalf of this client's session: if the client closes the
+    /// connection meanwhile, or another session cancels it, the work's cancel flag is
+    /// set.
     ///
     /// Work that is ready at once costs nothing here.
     pub(crate) async fn over<T>(&mut self, signal: &Signal, work: impl Future<Output = T>) -> T {
@@ -167,8 +168,8 @@ impl Watch {
             if self.poll_gone(context) && !canceled {
                 signal.cancel();
             }
-            // The flag may have been raised after the work looked at it and before
-            // this task could be woken for it.
+            // The flag may have been set after the work read it and before this task
+            // could be woken for it.
             if signal.is_canceled() {
                 return work.as_mut().poll(context);
             }

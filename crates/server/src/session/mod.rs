@@ -1,21 +1,21 @@
-//! One connection, from its first byte to its last.
+//! A session's connection, from its first byte to its last.
 //!
 //! ```text
-//!   first      encryption? yes or no. cancel? done. a session?
-//!   greet      who are you? show it. is there room? parameters, key, ready
+//!   first      negotiate encryption; handle a cancel request, or begin a session
+//!   greet      authenticate; check limits; send parameters, key and Ready
 //!   converse   Query ─────────────▶ every statement in it ──▶ Ready
 //!              Parse Bind Execute … Sync ──────────────────▶ Ready
 //!              an error ──▶ skip to the next Sync
 //! ```
 //!
-//! A connection is one task. It takes as many messages from one read as came with
-//! it, and answers them with one write: nothing in between waits for anything but
-//! locks and commits. Who is no more there is noticed while a statement waits, so
-//! that nobody's locks outlive their client.
+//! A connection is one task. It handles all messages that came with one read, and answers
+//! them with one write: between them it waits only for locks and commits. A statement
+//! that waits notices when its client disconnects, so that no lock outlives the client
+//! that it was taken for.
 //!
 //! Invariants:
-//! - nothing leaves before what it depends on is durable ([`output`]);
-//! - however the task ends, its [`Entry`](crate::registry::Entry) goes, and its
+//! - no answer leaves before the commits that it depends on are durable ([`output`]);
+//! - however the task ends, its [`Entry`](crate::registry::Entry) is removed, and its
 //!   session is dropped, which aborts its transaction.
 //!
 //! Sources: PostgreSQL documentation, "Message Flow".
@@ -58,8 +58,8 @@ use crate::metrics::Sheet;
 use crate::registry::Entry;
 use crate::shared::Shared;
 
-/// Serves one connection until either side ends it, or until somebody else needs its
-/// seat before it has been let in.
+/// Serves one connection until either side ends it, or until a newer connection takes its
+/// slot before its client has been let in.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: coeval_env::Stream,
@@ -103,23 +103,23 @@ pub(crate) async fn serve_elsewhere(shared: Arc<Shared>, stream: PeerStream, she
     }
 }
 
-/// Where a session runs.
+/// The node where a session runs.
 enum Place {
     Here(Box<Here>),
     Elsewhere(Box<Relay>, Option<Leader>),
 }
 
-/// A session that runs here.
+/// A session that runs on this node.
 struct Here {
     entry: Entry,
     input: Input,
     conversation: Conversation,
-    /// Who the client is, for other nodes; not without a cluster.
+    /// The client's identity for other nodes; `None` without a cluster.
     origin: Option<Box<Origin>>,
 }
 
-/// Answers a client until either side ends it. Returns where the session goes on, if it
-/// does.
+/// Serves a client until either side ends the session. Returns where the session
+/// continues, if it does.
 async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
     let Here {
         entry,
@@ -157,20 +157,20 @@ async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
 /// How a session ended.
 #[derive(Debug)]
 enum Ended {
-    /// It said good-bye.
+    /// The client sent Terminate.
     ByClient,
-    /// It vanished.
+    /// The client closed the connection without Terminate.
     Gone,
-    /// We ended it, and said why.
+    /// The server ended the session, with this error.
     Fatal(Error),
-    /// It goes on, and not here.
+    /// The session continues on another node.
     Moved,
-    /// The engine cannot go on, for this reason. Whether the last commit survives
-    /// is not known, and no more than that was said about it.
+    /// The engine has stopped, for this reason. Whether the last commit survives is not
+    /// known, and the client was told no more than that.
     EngineStopped(String),
 }
 
-/// 57P01: the server stops.
+/// SQLSTATE 57P01, `admin_shutdown`: the server stops.
 fn shutdown() -> Error {
     Error::new(
         SqlState::ADMIN_SHUTDOWN,

@@ -1,5 +1,5 @@
-//! What a session notes of its statements: how long they took and what came of
-//! them, on its worker's sheet, and those that took too long in the log.
+//! Statement timing: adds a session's statements to its worker's counters, and logs those
+//! that took too long.
 //!
 //! ```text
 //!   bytes come      statement ends     statement ends      answer sent
@@ -8,8 +8,8 @@
 //!     └────────────────────── answer ──────────────────────────┘
 //! ```
 //!
-//! The clock is read at these points and no others: a statement's time includes
-//! taking its message apart and planning it.
+//! The session reads the clock at these points only: a statement's time includes decoding
+//! its message and planning it.
 
 use coeval_env::Instant;
 use coeval_sql::Error;
@@ -20,15 +20,15 @@ use tracing::info;
 
 use crate::metrics::Sheet;
 
-/// The longest text of a slow statement that is logged, in bytes.
+/// Maximum length of the logged text of a slow statement, in bytes.
 const MOST_TEXT: usize = 2048;
 
 /// A session's clock.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// When it was read last.
+    /// The time of the last reading.
     read: Instant,
-    /// When the client asked for what it has no answer to yet.
+    /// When the client sent its oldest unanswered request.
     asked: Option<Instant>,
 }
 
@@ -40,12 +40,12 @@ impl Clock {
         }
     }
 
-    /// Bytes have come.
+    /// Records that bytes have arrived.
     pub(super) fn bytes_came(&mut self) {
         self.read = coeval_env::now();
     }
 
-    /// The client asks for something.
+    /// Records that the client has sent a request.
     pub(super) fn asked(&mut self) {
         self.asked.get_or_insert(self.read);
     }
@@ -55,7 +55,7 @@ impl Clock {
         self.asked.is_some()
     }
 
-    /// The client has its answer.
+    /// Records that the client has its answer.
     pub(super) fn answered(&mut self, sheet: &Sheet) {
         self.read = coeval_env::now();
         if let Some(asked) = self.asked.take() {
@@ -63,14 +63,14 @@ impl Clock {
         }
     }
 
-    /// When the statement that runs began.
+    /// Start time of the running statement.
     pub(super) fn statement_began(&self) -> Instant {
         self.read
     }
 }
 
-/// Notes that a statement has ended. `most` is how many rows were asked for, if not
-/// all were.
+/// Counts a statement that has ended, and logs it if it was slow. `most` is the row limit
+/// of the request, if it has one.
 pub(super) fn statement_ended(
     statement: &Statement,
     began: Instant,

@@ -1,19 +1,19 @@
-//! What one node says to another when it opens a stream for a client: who that is, or
-//! whose statement shall end.
+//! The opening message of a stream between two nodes: it begins or continues the session
+//! of a client, or cancels its statement.
 //!
 //! ```text
 //!   stream ──▶  length (u32), then
 //!               1 session   number (i32), secret, address, TLS (u8), binding, protocol (u8),
 //!                           options, parameters, then 0 (u8), or
-//!                             1 (u8), in a transaction (u8), pieces of what it carries
+//!                             1 (u8), in a transaction (u8), pieces of handover state
 //!               2 cancel    number (i32), secret
-//!   stream ◀──  + this node leads, and the conversation follows
-//!               - it does not
+//!   stream ◀──  + this node leads, and the session's messages follow
+//!               - this node does not lead
 //! ```
 //!
-//! Numbers are little-endian; what has a length is a u32 of it and its bytes; a list is a
-//! u32 of how many, and those. Streams are between members of one cluster only, and
-//! still nothing is believed that the bytes do not hold.
+//! Numbers are little-endian; a byte string is a u32 length and its bytes; a list is a
+//! u32 count and its elements. Only members of one cluster open streams, and still the
+//! reader checks every length against the bytes that it has.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,52 +24,53 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::first::Request;
 
-/// The longest opening: all that a session carries, and something for the rest.
+/// Maximum length of an opening in bytes: the whole handover state of a session, and room
+/// for the other fields.
 const LONGEST: u32 = 2 * coeval_sql::session::MOST_BYTES as u32;
 
-/// The conversation follows.
+/// The node accepts the session; its messages follow.
 pub(super) const ACCEPTED: u8 = b'+';
-/// Ask another node.
+/// The node does not lead; the sender asks another one.
 pub(super) const NOT_LEADING: u8 = b'-';
 
-/// The type of the message that carries a piece of a session's state to the node of its
-/// client. PostgreSQL has none of this type; clients never see it.
+/// Type of the message that carries a piece of a session's handover state to the node of
+/// its client. PostgreSQL has no message of this type; clients never see it.
 pub(super) const CARRIED: u8 = b'!';
 
-/// Writes a piece of what a session carries.
+/// Writes a piece of a session's handover state.
 pub(super) fn carried(out: &mut Vec<u8>, piece: &[u8]) {
     out.push(CARRIED);
     out.extend_from_slice(&(piece.len() as u32 + 4).to_be_bytes());
     out.extend_from_slice(piece);
 }
 
-/// Who a client is, as the node knows that it has connected to.
+/// The identity of a client, as verified by the node that it is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) process_id: i32,
     pub(super) secret: Vec<u8>,
     pub(super) peer: SocketAddr,
     pub(super) tls: bool,
-    /// What its connection is bound to.
+    /// The channel binding of the client's connection.
     pub(super) binding: Option<Arc<[u8]>>,
     pub(super) request: Request,
 }
 
-/// What goes on of a session that was let in before.
+/// The state of a session that continues on another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resumed {
-    /// Whether it was in a transaction block, which is lost.
+    /// Whether the session was in a transaction block, which is lost.
     pub(super) in_transaction: bool,
-    /// What it carries.
+    /// The pieces of its handover state.
     pub(super) pieces: Vec<Vec<u8>>,
 }
 
-/// What a stream is opened for.
+/// The purpose of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// A session that begins, or goes on.
+    /// A session that begins, or continues with this state.
     Session(Box<Origin>, Option<Resumed>),
-    /// The end of a session's statement.
+    /// A request to cancel the session's statement.
     Cancel { process_id: i32, secret: Vec<u8> },
 }
 
@@ -81,7 +82,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// The bytes of a session's opening.
+/// Encodes a session's opening.
 pub(super) fn session(origin: &Origin, resumed: Option<&Resumed>) -> Vec<u8> {
     framed(|out| {
         out.put_u8(SESSION);
@@ -119,7 +120,7 @@ pub(super) fn session(origin: &Origin, resumed: Option<&Resumed>) -> Vec<u8> {
     })
 }
 
-/// The bytes of a cancel request.
+/// Encodes a cancel request.
 pub(super) fn cancel(process_id: i32, secret: &[u8]) -> Vec<u8> {
     framed(|out| {
         out.put_u8(CANCEL);
@@ -136,7 +137,7 @@ fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Reads what a stream is opened for; `None` when that breaks off or makes no sense.
+/// Reads and decodes an opening; `None` when it is truncated or invalid.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Opening> {
     let length = stream.read_u32_le().await.ok()?;
     if length > LONGEST {
@@ -276,7 +277,7 @@ mod tests {
                 for wrong in [0, 1, 0x7F, 0xFF] {
                     let mut changed = contents.to_vec();
                     changed[at] = wrong;
-                    // Whatever it is now, nobody falls over it.
+                    // Any result is right, as long as decoding does not panic.
                     let _ = decode(&changed);
                 }
             }

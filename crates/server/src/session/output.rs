@@ -1,14 +1,15 @@
-//! What a session has to say and has not said yet.
+//! The output buffer of a session: holds its answers until the client may see them.
 //!
-//! Answers collect in one buffer, and leave in one write when the client waits for
-//! them: at Sync, at Flush, at the end of a simple query, or when there are too
-//! many. The one rule: **no byte leaves before the newest commit that anything
-//! produced so far depends on is durable, and, of what was only read in a cluster, it is
-//! confirmed that this node still leads**. Errors and notices depend on data too, and rows
-//! of a long result as much as its end, so there is no way around [`Output::poll_flush`].
+//! Answers collect in one buffer, and leave in one write when the client waits for them:
+//! at Sync, at Flush, at the end of a simple query, or when the buffer is full. The one
+//! rule: **no byte leaves before the newest commit that any answer so far depends on is
+//! durable, and, for answers that only read in a cluster, before a quorum has confirmed
+//! that this node still leads**. Errors and notices depend on data too, and rows of a
+//! long result as much as its end, so every answer goes through [`Output::poll_flush`].
 //!
-//! While a statement runs, the output is its [`Sink`]. A client that does not take
-//! its rows stops the statement in [`Sink::poll_drain`], not the server.
+//! While a statement runs, it writes its result to the output, as its [`Sink`]. A client
+//! that does not read its rows stops the statement in [`Sink::poll_drain`], not the
+//! server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,54 +30,56 @@ use super::signal::Signal;
 use super::transport::WriteHalf;
 use crate::metrics::Sheet;
 
-/// Buffers larger than this, in bytes, give their memory back when they are empty.
+/// An empty buffer larger than this, in bytes, is freed.
 const KEPT: usize = 256 << 10;
 
-/// Why nothing more can be sent.
+/// Why the session can send nothing more.
 #[derive(Debug)]
 pub(crate) enum Lost {
-    /// The client is gone.
+    /// The client has closed the connection.
     Client,
-    /// The engine cannot make anything durable any more.
+    /// The engine cannot make commits durable any more.
     Engine(coeval_txn::Error),
 }
 
 /// The sending side of a connection.
 pub(crate) struct Output {
-    /// Answers, of which the first `sent` bytes are gone, and the first `vouched` may go.
+    /// Answers: the first `sent` bytes are sent, and the first `vouched` bytes may be
+    /// sent.
     pub(crate) buffer: Vec<u8>,
     sent: usize,
     vouched: usize,
-    /// Whether something that was written may not have left the stream.
+    /// Whether the stream may still buffer written bytes.
     flushing: bool,
-    /// A statement waits when the buffer holds more than this, in bytes.
+    /// A statement waits while the buffer holds more than this, in bytes.
     high_water: usize,
     stream: WriteHalf,
     pub(super) engine: Arc<dyn Engine>,
     signal: Arc<Signal>,
-    /// Up to here everything is known to be durable.
+    /// The timestamp up to which all commits are known to be durable.
     durable: Timestamp,
-    /// Everything that was read before this question was put is known not to be old.
+    /// The newest confirmed read index: leadership is confirmed for every read before it.
     confirmed: Option<Confirmation>,
-    /// Where the answers of the execution that runs begin, and the notices among
-    /// them: what is left if it starts anew.
+    /// Offset of the current execution's answers, and the notices among them: on a retry
+    /// the buffer is cut there, and the notices are kept.
     execution: usize,
     notices: Vec<u8>,
-    /// The most bytes of rows that an execution may send; 0 for no limit.
+    /// Maximum bytes of rows that an execution may send; 0 for no limit.
     most: u64,
-    /// How many the one that runs has sent.
+    /// Bytes of rows that the current execution has sent.
     rows_bytes: u64,
-    /// A row that could not be sent: the statement has to fail.
+    /// The error of a row that could not be encoded: the statement must fail.
     unsendable: Option<Error>,
-    /// Whether COPY data were announced and not yet ended.
+    /// Whether a COPY to the client has begun and not ended.
     copying: bool,
     lost: Option<Lost>,
-    /// Whether the client has a part of a message of which the rest is gone.
+    /// Whether the client has received a message only in part, and its rest is lost.
     broken_off: bool,
     sheet: Arc<Sheet>,
-    /// Others see on it what the answers wait for.
+    /// Where the session shows in `pg_stat_activity` that an answer waits.
     activity: Option<Arc<Activity>>,
-    /// Since when they wait for durability, or then for the confirmation.
+    /// When the current answer began to wait for durability, or for the confirmation
+    /// after it.
     waiting: Option<coeval_env::Instant>,
 }
 
@@ -118,7 +121,7 @@ impl Output {
         &self.sheet
     }
 
-    /// From now on others see what the answers wait for.
+    /// Shows waits of answers in this session's activity from now on.
     pub(crate) fn show_on(&mut self, activity: &Arc<Activity>) {
         self.activity = Some(Arc::clone(activity));
     }
@@ -129,14 +132,15 @@ impl Output {
         }
     }
 
-    /// Sends everything, once what it rests on holds.
+    /// Sends all answers, once the commits and the leadership that they depend on are
+    /// confirmed.
     pub(crate) async fn flush(&mut self, basis: impl Into<Basis>) -> Result<(), ()> {
         let basis = basis.into();
         std::future::poll_fn(|context| self.poll_flush(basis, context)).await
     }
 
-    /// [`Output::flush`]. After an error, which [`Output::take_lost`] explains,
-    /// nothing is ever sent again.
+    /// Polls [`Output::flush`]. After an error, which [`Output::take_lost`] explains, the
+    /// session sends nothing more.
     pub(crate) fn poll_flush(
         &mut self,
         basis: Basis,
@@ -188,8 +192,8 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
-    /// Says that nothing can be said any more, and closes: a message that depends on no
-    /// data, and so need not wait for any. Not where a message has left in part.
+    /// Sends a final error and closes the connection. The error depends on no data, so it
+    /// need not wait. It is not sent after a message that was sent in part.
     pub(crate) async fn say_last(&mut self, error: &Error) {
         if self.broken_off {
             return;
@@ -201,12 +205,12 @@ impl Output {
             stream.write_all(&message).await?;
             stream.shutdown().await
         };
-        // A client that takes nothing shall not keep a stopping server.
+        // A client that does not read must not delay a stopping server.
         let _ = coeval_env::timeout(Duration::from_secs(5), said).await;
     }
 
-    /// Nothing more is sent; with TLS, the client is told so, and need not take the end
-    /// for an attack.
+    /// Closes the connection; with TLS, by `close_notify`, so that the client can tell
+    /// the end from a truncation attack.
     pub(crate) async fn close(&mut self) {
         if self.lost.is_none() {
             let stream = &mut self.stream;
@@ -273,43 +277,43 @@ impl Output {
         Err(())
     }
 
-    /// Bytes that have to leave before anything else, and depend on nothing here.
+    /// Puts bytes at the beginning that depend on no commit of this engine.
     pub(crate) fn begin_with(&mut self, rest: Vec<u8>) {
         self.vouched = rest.len();
         self.buffer = rest;
     }
 
-    /// The stream, and what of the answers may still leave on it: what began to leave
-    /// before the engine was lost, to its end.
+    /// The stream, and the answers that may still be sent on it: those that began to
+    /// leave before the engine was lost, to their end.
     pub(crate) fn into_rest(mut self) -> (WriteHalf, Vec<u8>) {
         self.buffer.truncate(self.vouched);
         self.buffer.drain(..self.sent.min(self.vouched));
         (self.stream, self.buffer)
     }
 
-    /// Whether all that depends on this is known to be durable.
+    /// Whether all commits up to this timestamp are known to be durable.
     pub(crate) fn knows_durable(&self, timestamp: Timestamp) -> bool {
         timestamp <= self.durable
     }
 
-    /// From here on, answers belong to one execution.
+    /// Marks the beginning of an execution's answers.
     pub(crate) fn begin_execution(&mut self) {
         self.execution = self.buffer.len();
         self.rows_bytes = 0;
         self.notices.clear();
     }
 
-    /// Why the last flush failed.
+    /// Takes the reason why the last flush failed.
     pub(crate) fn take_lost(&mut self) -> Option<Lost> {
         self.lost.take()
     }
 
-    /// The error of a row that could not be sent since the last call.
+    /// Takes the error of a row that could not be sent since the last call.
     pub(crate) fn take_unsendable(&mut self) -> Option<Error> {
         self.unsendable.take()
     }
 
-    /// Whether so much is waiting that it should be sent before more is made.
+    /// Whether the buffer holds so much that it should be sent first.
     pub(crate) fn is_full(&self) -> bool {
         self.buffer.len() - self.sent >= self.high_water
     }
@@ -327,7 +331,7 @@ impl Output {
         }
     }
 
-    /// Counts a row or line that begins at `start` of the buffer.
+    /// Counts a row or line that begins at offset `start` of the buffer.
     fn count(&mut self, start: usize) {
         self.rows_bytes += (self.buffer.len() - start) as u64;
         if self.most > 0 && self.rows_bytes > self.most && self.unsendable.is_none() {
@@ -342,11 +346,11 @@ impl Output {
 }
 
 impl Sink for Output {
-    /// The columns were described before the portal ran, if the client wants that.
+    /// Columns are described before the portal runs, if the client asks for that.
     fn columns(&mut self, _columns: &[Column], _formats: &[Format]) {}
 
     fn row(&mut self, row: OutputRow<'_>) {
-        // The statement fails as soon as it looks; until then nothing piles up.
+        // The statement fails when it next checks; until then its rows are dropped.
         if self.unsendable.is_some() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Planted bugs of a server's sessions.
+//! Planted bugs of a server's sessions, for tests of the checkers.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use coeval_types::{Timestamp, planted};
 use super::Ended;
 use super::output::Output;
 
-/// A commit of which the sync takes more than a tenth of a second is told to have been
-/// undone.
+/// Reports a commit as rolled back when its sync takes more than a tenth of a second.
 pub(super) async fn take_slow_for_failed(
     output: &mut Output,
     newest_seen: Timestamp,
@@ -32,7 +31,7 @@ pub(super) async fn take_slow_for_failed(
     Err(Ended::Fatal(error))
 }
 
-/// A session whose transaction a time limit has ended goes on without one.
+/// Keeps a session whose transaction a time limit has ended, without that transaction.
 pub(super) fn outlives(session: &mut Session, limit: TimeLimit) -> bool {
     let outlives = planted!(SessionOutlivesTimeout) && limit == TimeLimit::IdleInTransaction;
     if outlives {
@@ -41,14 +40,14 @@ pub(super) fn outlives(session: &mut Session, limit: TimeLimit) -> bool {
     outlives
 }
 
-/// A session that ends because the server stops commits what its client had done.
+/// Commits the open transaction of a session that ends because the server stops.
 pub(super) async fn commit_on_stop(session: &mut Session, error: &Error) {
     if planted!(CommitOnStop) && error.state() == SqlState::ADMIN_SHUTDOWN {
         session.commit_whatever_there_is().await;
     }
 }
 
-/// The server commits what a client had done whose connection breaks.
+/// Commits the open transaction of a client whose connection breaks.
 pub(super) async fn commit_on_disconnect(session: &mut Session, ended: &Ended) {
     if planted!(CommitOnDisconnect) && matches!(ended, Ended::Gone) {
         session.commit_whatever_there_is().await;

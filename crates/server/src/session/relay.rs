@@ -1,20 +1,20 @@
-//! A session whose client is here, and which runs on the node that leads.
+//! The relay: connects a client of this node with its session on the leader.
 //!
 //! ```text
 //!   client ◀──▶ relay ◀── stream ──▶ conversation, on the leader
-//!               tracker: what the client waits for
-//!               carried: what the session takes along
+//!               tracker: the client's unanswered requests
+//!               carried: the session's handover state
 //! ```
 //!
-//! The relay copies PostgreSQL's messages both ways, whole ones only, and looks at little
+//! The relay copies PostgreSQL's messages both ways, whole ones only, and reads little
 //! more than their types. The leader adds messages of its own type, [`CARRIED`], which
-//! stay here. When the leader is lost the client is told what became of what it waits for
-//! ([`Tracker`]), and the session goes on where the next leader is, here or elsewhere,
-//! with what it carries.
+//! the relay keeps. When the leader is lost, the client gets an error for each unanswered
+//! request ([`Tracker`]), and the session continues on the next leader, this node or
+//! another one, with its handover state.
 //!
 //! Invariants:
-//! - A client gets whole messages, and one ReadyForQuery for each it waits for.
-//! - What was passed on to a leader is never sent to another one.
+//! - A client gets whole messages, and one ReadyForQuery for each that it waits for.
+//! - The relay never sends a message to a second leader.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -46,13 +46,13 @@ use crate::registry::Entry;
 use crate::reign::{Lead, Reign};
 use crate::shared::Shared;
 
-/// More than this that one side has not taken yet, in bytes, and the other is not read.
+/// Unsent bytes to one side from which the relay stops reading the other.
 const HIGH_WATER: usize = 256 << 10;
-/// What is read at once, in bytes.
+/// Number of bytes per read.
 const READ: usize = 64 << 10;
-/// How long a node may take to say whether it leads.
+/// Timeout of a node's answer whether it leads.
 const OPENING: Duration = Duration::from_secs(3);
-/// Before a node is asked again that does not lead, or cannot be reached.
+/// Delay before the relay asks a node again that does not lead, or cannot be reached.
 pub(super) const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A relayed session.
@@ -67,14 +67,14 @@ pub(super) struct Relay {
     client: Side<WriteHalf>,
     /// Whether the leader has let the client in.
     is_admitted: bool,
-    /// The leader has said why it ends the session.
+    /// Whether the leader has sent the error that ends the session.
     is_ended: bool,
-    /// Since when the client has waited for a leader.
+    /// When the client began to wait for a leader.
     waits_since: Option<Instant>,
     patience: Duration,
 }
 
-/// Bytes on their way to one side.
+/// Bytes to be sent to one side.
 struct Side<W> {
     stream: W,
     buffer: Vec<u8>,
@@ -82,7 +82,7 @@ struct Side<W> {
     flushing: bool,
 }
 
-/// The node where the session runs.
+/// The connection to the node where the session runs.
 pub(super) struct Leader {
     node: NodeId,
     side: Side<tokio::io::WriteHalf<PeerStream>>,
@@ -90,9 +90,9 @@ pub(super) struct Leader {
     came: BytesMut,
 }
 
-/// Why nothing is copied any more.
+/// Why copying stopped.
 enum Stop {
-    /// The client has gone, or has said good-bye.
+    /// The client has closed the connection, or has sent Terminate.
     Client,
     /// The leader is lost.
     Leader,
@@ -100,17 +100,17 @@ enum Stop {
     Ended,
     /// The client has been let in.
     Admitted,
-    /// The session shall end.
+    /// The session must end.
     Terminated,
-    /// The client says what nobody understands.
+    /// The client has sent an invalid message.
     Nonsense(Error),
 }
 
-/// Where a relayed session goes on.
+/// How a relayed session continues.
 pub(super) enum Next {
-    /// Nowhere.
+    /// The session has ended.
     Ended,
-    /// Here.
+    /// The session runs on this node from now on.
     Here(Arc<Reign>, Box<Relay>),
 }
 
@@ -128,7 +128,7 @@ impl<W: AsyncWrite + Unpin> Side<W> {
         self.buffer.len() - self.sent >= HIGH_WATER
     }
 
-    /// Sends what there is; `Err` when the other side is gone.
+    /// Sends the buffered bytes; `Err` when the other side has closed the stream.
     fn poll_send(&mut self, context: &mut Context<'_>, moved: &mut bool) -> Result<(), ()> {
         while self.sent < self.buffer.len() {
             let rest = &self.buffer[self.sent..];
@@ -170,7 +170,8 @@ fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {
 }
 
 /// Opens a stream for a session; `None` when that node cannot be reached or does not
-/// lead, or is known not to lead any more: one that hangs answers nobody.
+/// lead, or when another leader becomes known meanwhile: a hanging node would not answer
+/// at all.
 pub(super) async fn open_unless_replaced(
     streams: &Streams,
     node: NodeId,
@@ -216,22 +217,24 @@ async fn begin(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader
     })
 }
 
-/// Ends the statement of a session that runs on `leader`.
+/// Cancels the statement of a session that runs on `leader`.
 pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, secret: &[u8]) {
     if let Ok(mut stream) = streams.open(leader).await {
-        // Whether it arrives or not, whoever cancels hears nothing.
+        // A cancel request has no answer, so its sender does not learn whether it
+        // arrived.
         let _ = stream.write_all(&opening::cancel(process_id, secret)).await;
         let _ = stream.shutdown().await;
     }
 }
 
-/// 57P03: nobody leads that this node knows of, for it is a member no more.
+/// SQLSTATE 57P03, `cannot_connect_now`: this node knows no leader, because it is no
+/// longer a member.
 pub(super) fn removed(shared: &Shared) -> Error {
     let words = cluster::removed_words(shared.settings.cluster_node);
     Error::new(SqlState("57P03"), words).with_hint("Connect to another node, and stop this one.")
 }
 
-/// 57P03: there is no leader.
+/// SQLSTATE 57P03, `cannot_connect_now`: the cluster has no leader.
 pub(super) fn nobody_leads() -> Error {
     Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
         .with_detail("A leader is elected while more than half of the nodes reach each other.")
@@ -242,12 +245,12 @@ pub(super) fn nobody_leads() -> Error {
 pub(super) struct Line {
     pub(super) input: Input,
     pub(super) output: WriteHalf,
-    /// What the client gets first.
+    /// Bytes that the client gets first.
     pub(super) rest: Vec<u8>,
 }
 
 impl Relay {
-    /// Of a client that has not been let in.
+    /// A relay for a client that has not been let in.
     pub(super) fn new(
         shared: &Shared,
         origin: Box<Origin>,
@@ -271,13 +274,13 @@ impl Relay {
         }
     }
 
-    /// Of one that was let in, and whose session carries this.
+    /// Continues a session that was let in before, with its handover state.
     pub(super) fn go_on(&mut self, carried: Carried, tracker: Tracker) {
         (self.carried, self.tracker) = (carried, tracker);
         self.is_admitted = true;
     }
 
-    /// What was not sent to the client yet, and the stream to it.
+    /// The client's connection, and the bytes that were not sent to it yet.
     pub(super) fn into_parts(self) -> (Input, WriteHalf, Vec<u8>, Box<Origin>, Entry) {
         let Side {
             stream,
@@ -289,7 +292,7 @@ impl Relay {
         (self.input, stream, buffer, self.origin, self.entry)
     }
 
-    /// Has the leader let the client in; false when it has not.
+    /// Has the leader let the client in; false when it has refused.
     pub(super) async fn admit(&mut self, shared: &Shared, leader: &mut Leader) -> bool {
         match self.copy(shared, leader).await {
             Stop::Admitted => return true,
@@ -308,7 +311,7 @@ impl Relay {
         false
     }
 
-    /// Copies until the session ends, or goes on here.
+    /// Copies messages until the session ends, or continues on this node.
     pub(super) async fn run(
         mut self: Box<Self>,
         shared: &Shared,
@@ -335,7 +338,7 @@ impl Relay {
                     );
                     self.tracker.lost(&mut self.client.buffer);
                 }
-                // It was let in before.
+                // The client was let in before.
                 Stop::Admitted => leader = Some(connected),
                 stop => {
                     self.stop(stop, Some(connected)).await;
@@ -353,7 +356,7 @@ impl Relay {
             Stop::Client | Stop::Leader | Stop::Admitted => {}
         }
         if let Some(mut leader) = leader {
-            // What was passed on last may be a good-bye.
+            // The last message to the leader may be Terminate.
             let last = poll_fn(|context| {
                 let mut moved = false;
                 match leader.side.poll_send(context, &mut moved) {
@@ -365,7 +368,7 @@ impl Relay {
         }
     }
 
-    /// Sends the client everything, if it takes it.
+    /// Sends the client all buffered bytes, within a timeout.
     async fn flush(&mut self) {
         let Self { client, .. } = self;
         let flushed = async {
@@ -389,15 +392,15 @@ impl Relay {
     }
 }
 
-/// Where a session can go on.
+/// The node where a session can continue.
 enum Found {
     Leader(Leader),
     Here(Arc<Reign>),
 }
 
 impl Relay {
-    /// Finds whoever leads. Meanwhile the client is told what it has to be told, and, if
-    /// it asks for something, waits for as long as the settings say.
+    /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
+    /// and a new request waits for as long as the settings allow.
     async fn find(&mut self, shared: &Shared) -> Result<Found, Stop> {
         let Some(node) = &shared.node else {
             return Err(Stop::Terminated);
@@ -438,8 +441,7 @@ impl Relay {
         }
     }
 
-    /// Waits for something, and serves the client as far as that is possible without a
-    /// leader.
+    /// Waits for `work`, and serves the client as far as possible without a leader.
     async fn meanwhile<T>(
         &mut self,
         shared: &Shared,
@@ -497,8 +499,8 @@ impl Relay {
         .await
     }
 
-    /// Answers what the client has sent without a leader, with this error; without one,
-    /// only what it has to skip anyway.
+    /// Answers the client's messages with this error; without one, drops only the
+    /// messages that the session skips until Sync.
     fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
         while error.is_some() || self.tracker.is_skipping() {
             match self.input.buffer.next_frame() {
@@ -517,8 +519,9 @@ impl Relay {
         None
     }
 
-    /// Whether the session ends now. If this node stops, what runs at the leader is waited
-    /// for, as it would be here; should it take too long, it is canceled.
+    /// Whether the session ends now. If this node stops, the relay waits for the
+    /// statement that runs on the leader, as for one that runs here; after the grace
+    /// period the statement is canceled.
     fn shall_end(&self, has_leader: bool) -> bool {
         self.signal.is_terminated() && !(has_leader && self.tracker.waits())
     }
@@ -533,7 +536,7 @@ impl Relay {
             return Some(Stop::Terminated);
         }
         if self.signal.is_deposed() {
-            // It has left already, or was never here.
+            // The session has left this node's engine already, or never ran on it.
             self.signal.has_left();
         } else if self.signal.is_canceled() {
             self.signal.forget_cancel();
@@ -548,7 +551,7 @@ impl Relay {
         None
     }
 
-    /// Copies both ways until one of them stops.
+    /// Copies messages both ways until one side stops.
     async fn copy(&mut self, shared: &Shared, leader: &mut Leader) -> Stop {
         let Some(node) = &shared.node else {
             return Stop::Terminated;
@@ -556,7 +559,7 @@ impl Relay {
         let streams = node.streams();
         let mut leads = shared.lead.subscribe();
         let at = leader.node;
-        // Who is known not to lead any more answers nobody.
+        // A node that no longer leads may hang and never answer.
         let mut replaced = pin!(async move {
             let elsewhere = |lead: &Lead| match lead {
                 Lead::Here(_) => true,
@@ -606,7 +609,7 @@ impl Relay {
         }
     }
 
-    /// From the leader to the client.
+    /// Copies messages from the leader to the client.
     fn poll_answers(
         &mut self,
         leader: &mut Leader,
@@ -651,14 +654,14 @@ impl Relay {
         None
     }
 
-    /// From the client to the leader.
+    /// Copies messages from the client to the leader.
     fn poll_asked(
         &mut self,
         leader: &mut Leader,
         context: &mut Context<'_>,
         moved: &mut bool,
     ) -> Option<Stop> {
-        // Who is about to end begins nothing.
+        // A session that is about to end forwards no new request.
         let takes = |relay: &Self| !relay.signal.is_terminated() || relay.tracker.is_copying();
         while takes(self) && !leader.side.is_full() {
             match self.input.buffer.next_frame() {
@@ -688,7 +691,8 @@ impl Relay {
                 Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
             }
         }
-        // Nothing is read while the leader takes nothing; but whoever goes is noticed.
+        // The relay reads nothing while the leader accepts nothing, but detects that the
+        // client has closed the connection.
         self.input
             .poll_gone(context)
             .is_ready()
@@ -696,8 +700,8 @@ impl Relay {
     }
 }
 
-/// How long the message at the beginning is, if all of it is there; `Some(None)` for what
-/// cannot be one.
+/// Length of the message at the beginning, if it is complete; `Some(None)` for bytes that
+/// cannot be a message.
 fn whole(bytes: &[u8]) -> Option<Option<usize>> {
     let length = bytes.get(1..)?.first_chunk::<4>()?;
     let length = i32::from_be_bytes(*length);
@@ -707,13 +711,13 @@ fn whole(bytes: &[u8]) -> Option<Option<usize>> {
     }
 }
 
-/// Whether an error ends the session.
+/// Whether an ErrorResponse ends the session.
 fn is_fatal(contents: &[u8]) -> bool {
     let mut fields = contents.split(|&byte| byte == 0);
     fields.any(|field| matches!(field, b"VFATAL" | b"VPANIC"))
 }
 
-/// Reads more; 0 when there will be no more.
+/// Reads more bytes; 0 at the end of the stream.
 fn poll_read(
     stream: &mut (impl AsyncRead + Unpin),
     into: &mut BytesMut,
@@ -726,7 +730,7 @@ fn poll_read(
     Poll::Ready(ready!(read.poll(context)).unwrap_or(0))
 }
 
-/// What the client may send from now on: it has been let in.
+/// The limits on a client's messages after it has been let in.
 pub(super) fn limits(shared: &Shared) -> Limits {
     Limits {
         long_message: shared.settings.max_message_bytes,

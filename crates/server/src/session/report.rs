@@ -1,10 +1,11 @@
-//! Errors and notices of SQL and of the protocol, as the client gets them.
+//! Conversion of errors and notices, of SQL and of the protocol, to messages for the
+//! client.
 
 use coeval_pgwire::backend::cold::{self, Report, Severity};
 use coeval_sql::output::{self, Notice};
 use coeval_sql::{Error, SqlState};
 
-/// The error of a message, as an error of SQL.
+/// Converts a protocol error to an error of SQL.
 pub(crate) fn from_wire(error: &coeval_pgwire::Error) -> Error {
     let sql = Error::new(SqlState(error.sqlstate()), error.to_string());
     match error {
@@ -15,22 +16,23 @@ pub(crate) fn from_wire(error: &coeval_pgwire::Error) -> Error {
     }
 }
 
-/// A message that makes no sense where it stands.
+/// SQLSTATE 08P01, `protocol_violation`: the client sent a message that is invalid in the
+/// present state.
 pub(crate) fn violation(message: impl Into<String>) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, message)
 }
 
-/// A statement failed.
+/// Writes the error of a failed statement.
 pub(crate) fn error(out: &mut Vec<u8>, error: &Error) {
     cold::error_response(out, &parts(Severity::Error, error.report()));
 }
 
-/// The connection ends.
+/// Writes the error that ends the connection.
 pub(crate) fn fatal(out: &mut Vec<u8>, error: &Error) {
     cold::error_response(out, &parts(Severity::Fatal, error.report()));
 }
 
-/// Something to know.
+/// Writes a notice.
 pub(crate) fn notice(out: &mut Vec<u8>, notice: &Notice) {
     let severity = match notice.severity {
         output::Severity::Debug => Severity::Debug,

@@ -1,5 +1,5 @@
-//! Sessions that change their place: from here to the node that leads now, to here from
-//! wherever they were.
+//! Moves of sessions between nodes: a session that runs here becomes a relay to the new
+//! leader, and a relayed session continues here.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::registry::Entry;
 use crate::reign::Reign;
 use crate::shared::Shared;
 
-/// A session that has run here, and goes on elsewhere.
+/// Turns a session that has run here into a relay to the next leader.
 pub(super) fn elsewhere(
     shared: &Shared,
     conversation: Conversation,
@@ -43,7 +43,7 @@ pub(super) fn elsewhere(
         sheet,
         ..
     } = conversation;
-    // Its transaction ends, and what it has locked is free.
+    // Dropping the session aborts its transaction and releases its locks.
     drop(session);
     signal.has_left();
     let (output, mut rest) = output.into_rest();
@@ -58,8 +58,8 @@ pub(super) fn elsewhere(
     relay
 }
 
-/// A session that was relayed, and goes on here. Returns where it is then; nowhere, when
-/// it was refused.
+/// Continues a relayed session on this node. Returns its new place, or `None` when it was
+/// refused.
 pub(super) async fn here(
     shared: &Arc<Shared>,
     reign: Arc<Reign>,
@@ -78,7 +78,7 @@ pub(super) async fn here(
     let (admitted, mut session) = match resumed.await {
         Ok(resumed) => resumed,
         Err(error) if error.remedy() == Remedy::Fatal => {
-            // This reign is over as well.
+            // This serving term has ended as well.
             coeval_env::sleep(relay::BETWEEN).await;
             return Some(Place::Elsewhere(relay, None));
         }
@@ -101,7 +101,7 @@ pub(super) async fn here(
         conversation.mode = Mode::Skipping;
     }
     conversation.look_again(shared, &reign);
-    // What the client is told of its parameters need not wait for its next statement.
+    // The client gets its changed parameters at once, before its next statement.
     if conversation.output.flush(Timestamp::ZERO).await.is_err() {
         return None;
     }
@@ -113,7 +113,7 @@ pub(super) async fn here(
     })))
 }
 
-/// The session of another node's client, which goes on here.
+/// Continues the session of another node's client on this node.
 pub(super) async fn for_another(
     shared: &Arc<Shared>,
     reign: &Arc<Reign>,
@@ -164,7 +164,8 @@ pub(super) async fn for_another(
         Ok(opened) => opened,
         Err(error) => {
             let error: Error = error;
-            // Of a reign that is over the other node hears by the end of the stream.
+            // If the serving term has ended, the end of the stream informs the other
+            // node.
             if error.remedy() != Remedy::Fatal {
                 report::fatal(&mut output.buffer, &error);
                 let _ = output.flush(Timestamp::ZERO).await;
@@ -201,7 +202,7 @@ async fn resume(
         .take("database")
         .filter(|database| !database.is_empty())
         .unwrap_or_else(|| client.user.clone());
-    // What is no setting was dealt with when the client was let in.
+    // These parameters are no settings; login has handled them.
     let _ = (request.take("user"), request.take("replication"));
     let admitted = known(&reign.database, &client.user).await.map_err(error)?;
     let options = options(shared, &mut request, client, &admitted, place)?;
@@ -224,14 +225,14 @@ fn user(request: &Request) -> Result<String, Error> {
 fn error(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Error(error, _) => error,
-        Refusal::Gone => report::violation("nobody is there"),
+        Refusal::Gone => report::violation("the client has gone"),
     }
 }
 
-/// What the client may believe to be otherwise.
+/// Writes the parameters whose values may differ from those that the client has.
 fn tell_parameters(session: &mut Session, output: &mut Output) {
     for (name, value) in session.take_parameter_changes() {
-        // A value too long to be told stays untold.
+        // A value too long for a message is not reported.
         let _ = cold::parameter_status(&mut output.buffer, &name, &value);
     }
 }

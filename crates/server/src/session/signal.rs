@@ -1,4 +1,5 @@
-//! How others reach a session that waits: to cancel its statement, or to end it.
+//! The signals to a session: other tasks use them to cancel its statement, to end it, or
+//! to have it move.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,37 +8,38 @@ use std::task::{Context, Waker};
 
 use coeval_sql::instance::activity::Interrupt;
 
-/// The session shall end.
+/// Bit of a session that must end.
 const TERMINATED: u8 = 1;
-/// The session shall leave the engine it runs on, which leads no more.
+/// Bit of a session that must leave its engine, which no longer leads.
 const DEPOSED: u8 = 2;
-/// The session shall end because the whole server does.
+/// Bit of a session that must end because the whole server stops.
 const CLOSED: u8 = 4;
 
-/// Shared by a session's task and whoever may interrupt it.
+/// State shared by a session's task and the tasks that may interrupt it.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    /// The statement that runs shall end. Read by the engine as well.
+    /// Whether the running statement must end. The engine reads it as well.
     cancel: Arc<AtomicBool>,
-    /// Whether the session shall end before its next statement, or leave: bits.
+    /// Whether the session must end before its next statement, or leave: a set of bits.
     ending: AtomicU8,
-    /// The session's task, when it waits.
+    /// The waker of the session's task, while it waits.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Signal {
-    /// What the engine looks at.
+    /// The cancel flag, for the engine.
     pub(crate) fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancel)
     }
 
-    /// Ends the statement that runs, if one does.
+    /// Cancels the running statement, if there is one.
     pub(crate) fn cancel(&self) {
         self.cancel.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// A statement begins: what was said of the one before does not concern it.
+    /// Clears the cancel flag when a statement begins: a cancel request concerned the
+    /// statement before.
     pub(crate) fn forget_cancel(&self) {
         if self.is_canceled() {
             self.cancel.store(false, Ordering::Release);
@@ -49,13 +51,13 @@ impl Signal {
         self.end(TERMINATED | CLOSED);
     }
 
-    /// Has the session leave its engine, now.
+    /// Has the session leave its engine, at once.
     pub(crate) fn depose(&self) {
         self.ending.fetch_or(DEPOSED, Ordering::Release);
         self.cancel();
     }
 
-    /// The session has left, and may have another engine.
+    /// Records that the session has left, and may use another engine.
     pub(crate) fn has_left(&self) {
         self.ending.fetch_and(!DEPOSED, Ordering::AcqRel);
         self.forget_cancel();
@@ -70,7 +72,7 @@ impl Signal {
         self.ending.load(Ordering::Acquire) & how != 0
     }
 
-    /// Whether the session shall end or leave.
+    /// Whether the session must end or leave.
     pub(crate) fn shall_go(&self) -> bool {
         self.ending.load(Ordering::Acquire) != 0
     }
@@ -79,7 +81,7 @@ impl Signal {
         self.is(DEPOSED)
     }
 
-    /// Whether it shall end because the server does.
+    /// Whether the session must end because the server stops.
     pub(crate) fn is_closed(&self) -> bool {
         self.is(CLOSED)
     }
@@ -92,8 +94,8 @@ impl Signal {
         self.is(TERMINATED)
     }
 
-    /// Has the task woken at the next signal. Called before the flags are looked
-    /// at, so that none is missed.
+    /// Registers the task to be woken at the next signal. The caller does this before it
+    /// reads the flags, so that it misses none.
     pub(crate) fn register(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *waiting {
@@ -120,7 +122,8 @@ impl Interrupt for Signal {
     }
 
     fn terminate(&self) {
-        // In this order, so that whoever sees the first sees the second.
+        // In this order, so that a task that sees the cancel flag also sees the ending
+        // bits.
         self.ending.fetch_or(TERMINATED, Ordering::Release);
         Self::cancel(self);
     }

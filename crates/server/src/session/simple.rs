@@ -1,4 +1,5 @@
-//! Simple query: text in, every statement in it run, one answer.
+//! The simple query protocol: runs every statement of a query string, and sends one
+//! answer.
 
 use coeval_pgwire::backend::hot;
 use coeval_sql::output::Completion;
@@ -15,7 +16,7 @@ use crate::audit;
 impl Conversation {
     /// Runs a query string.
     pub(super) async fn query(&mut self, text: &str, watch: &mut Watch) -> Result<(), Ended> {
-        // The unnamed statement and portal do not outlive a simple query.
+        // The unnamed statement and portal end with the next simple query.
         self.session.forget("");
         self.portals.unnamed = None;
         self.session.announce(text);
@@ -45,7 +46,7 @@ impl Conversation {
         }
     }
 
-    /// Runs what is left of a query string.
+    /// Runs the remaining statements of a query string.
     pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
         while let Some(statement) = self.rest.next(self.session.room()) {
             let last = self.rest.is_empty();
@@ -127,8 +128,8 @@ impl Conversation {
         self.complete(completion, last, watch).await
     }
 
-    /// Answers for a statement that has come to its end, or asks for its data. The
-    /// last one of a query string is done only when its transaction is.
+    /// Writes the answer of a statement that has ended, or that asks for its data. The
+    /// last statement of a query string is complete only when its transaction is.
     pub(super) async fn complete(
         &mut self,
         completion: Completion,

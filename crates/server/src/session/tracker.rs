@@ -1,9 +1,10 @@
-//! What a client has asked another node and was not answered yet.
+//! Tracker of a relayed client's unanswered requests: it decides which error each of them
+//! gets if the leader is lost.
 //!
-//! A cycle is what is answered with one ReadyForQuery: a Query, or everything up to a
-//! Sync. Should the other node be lost, the client gets an error for every cycle it waits
-//! for, and what belongs behind it; and the rest of one it has not finished is skipped, as
-//! after any error.
+//! A cycle is a sequence of messages that is answered with one ReadyForQuery: a Query, or
+//! everything up to a Sync. If the leader is lost, the client gets an error and a
+//! ReadyForQuery for every cycle it waits for; the tracker skips the rest of an
+//! unfinished cycle, as after any error.
 //!
 //! ```text
 //!   passed on      Query   Parse Bind Execute Sync   Parse Bind
@@ -11,15 +12,16 @@
 //!   to the client  error Z   error Z                 error          (until Sync: Z)
 //! ```
 //!
-//! A COPY FROM STDIN makes the other side take no notice of Sync until its data end
-//! (PostgreSQL, "COPY Operations").
+//! While a COPY FROM STDIN runs, the server ignores Sync until the data end (PostgreSQL,
+//! "COPY Operations").
 //!
-//! Cycles may have been sent one behind the other, so one that changes something without
-//! committing it is in doubt as well, if one behind it may have committed. What prepared
-//! statements do follows from what the session is known to carry, as it was at the last
-//! ReadyForQuery, and from the Parse messages since then.
+//! A client may pipeline cycles, so one that changes data without committing is in doubt
+//! as well, if a later one may have committed. The effect of a prepared statement is
+//! taken from the session's handover state at the last ReadyForQuery, and from the Parse
+//! messages since then.
 //!
-//! Invariant: nothing that may have been committed is said not to have been.
+//! Invariant: the client is never told that a transaction was rolled back if it may have
+//! been committed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,59 +34,60 @@ use super::report;
 
 pub(super) use coeval_pgwire::backend::hot::TransactionStatus as Status;
 
-/// Names that are remembered at most, of statements and of portals.
+/// Maximum number of remembered names, of statements and of portals each.
 const MOST_NAMES: usize = 10_000;
-/// The longest of them, in bytes.
+/// Maximum length of a remembered name, in bytes.
 const LONGEST_NAME: usize = 256;
 
-/// Types of messages of a server.
+/// Types of a server's messages that the tracker reads.
 pub(super) mod answer {
     pub(in crate::session) const ERROR: u8 = b'E';
     pub(in crate::session) const READY: u8 = b'Z';
     pub(in crate::session) const COPY_IN: u8 = b'G';
 }
 
-/// Something that was asked.
+/// An unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Query(Effect),
     Execute(Effect),
-    /// Whatever else belongs to an extended query.
+    /// Any other message of the extended query protocol.
     Step,
     Sync,
-    /// The data of a COPY have ended.
+    /// The end of the data of a COPY.
     CopyEnd,
 }
 
 impl Asked {
-    /// Whether it is answered with ReadyForQuery.
+    /// Whether the server answers it with ReadyForQuery.
     const fn is_end(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Sync)
     }
 }
 
-/// See the module.
+/// The state of a relayed client's requests; see the module's documentation.
 #[derive(Debug)]
 pub(super) struct Tracker {
     asked: VecDeque<Asked>,
-    /// As the last ReadyForQuery said.
+    /// The transaction status in the last ReadyForQuery.
     status: Status,
-    /// The client sends the data of a COPY.
+    /// Whether the client is sending the data of a COPY.
     copying: bool,
-    /// An error was answered in the first cycle of those.
+    /// Whether the first unanswered cycle has got an error already.
     told: bool,
-    /// The other side is lost, and the client has to send Sync before anything counts.
+    /// Whether the leader was lost in a cycle, and messages are skipped until the client
+    /// sends Sync.
     skipping: bool,
-    /// What statements do that were sent to be parsed in what was asked.
+    /// Effects of the statements in unanswered Parse messages.
     parsed: Names,
     portals: Names,
 }
 
-/// What is known of things by name.
+/// The known effects of statements or portals, by name.
 #[derive(Debug)]
 struct Names {
     effects: BTreeMap<Vec<u8>, Effect>,
-    /// Some are not remembered, or not as they are.
+    /// Whether a name is missing, or its effect may be wrong.
     doubtful: bool,
 }
 
@@ -104,13 +107,13 @@ impl Names {
         }
     }
 
-    /// `None` where nothing was said of this name.
+    /// The effect of this name; `None` where no message has set it.
     fn effect(&self, name: &[u8]) -> Option<Effect> {
         let doubt = self.doubtful.then_some(Effect::UNKNOWN);
         doubt.or_else(|| self.effects.get(name).copied())
     }
 
-    /// An error may have kept the other side from taking any of them.
+    /// Marks all as doubtful: after an error the server may have skipped any of them.
     fn doubt(&mut self) {
         self.doubtful |= !self.effects.is_empty();
     }
@@ -121,40 +124,40 @@ impl Names {
     }
 }
 
-/// Whether a transaction block may be open, and whether none may be.
+/// Whether a transaction block may be open, and whether no block may be open.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     open: bool,
     none: bool,
 }
 
-/// A cycle that gets no answer any more.
+/// A cycle whose answer is lost.
 #[derive(Debug)]
 struct Cycle {
-    /// Whether something may have been committed in it, or by one behind it.
+    /// Whether it or a later cycle may have committed its changes.
     unknown: bool,
     /// Whether a transaction may be open at its end.
     open: bool,
     /// Whether a block that was open has ended in it.
     ends: bool,
-    /// Whether it was sent to its end.
+    /// Whether the client has sent all of it.
     whole: bool,
 }
 
-/// What becomes of a message of the client.
+/// What the relay does with a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is passed on.
+    /// The relay forwards it to the leader.
     Pass,
-    /// Nobody needs it.
+    /// The relay drops it: it has no effect any more.
     Drop,
-    /// The client is told that it may go on.
+    /// The client gets ReadyForQuery.
     Ready,
 }
 
 impl Tracker {
-    /// Of a client with this status, that waits for nothing; or for nothing but its own
-    /// Sync.
+    /// A tracker of a client with this status and without unanswered requests; `skipping`
+    /// if the client still has to send Sync.
     pub(super) const fn new(status: Status, skipping: bool) -> Self {
         Self {
             asked: VecDeque::new(),
@@ -175,9 +178,9 @@ impl Tracker {
         !matches!(self.status, Status::Idle)
     }
 
-    /// The client sends this message. What is to be passed on is taken for passed on.
-    /// `prepared` says what the statement of a name did at the last ReadyForQuery, if it
-    /// is known.
+    /// Tracks a message of the client. A message that this function passes counts as
+    /// forwarded. `prepared` returns the effect of the statement of a name at the last
+    /// ReadyForQuery, if it is known.
     pub(super) fn client(
         &mut self,
         message: u8,
@@ -235,14 +238,14 @@ impl Tracker {
         Verdict::Pass
     }
 
-    /// One mark stands for any number of them.
+    /// Records a step; one mark represents any number of consecutive steps.
     fn step(&mut self) {
         if self.asked.back() != Some(&Asked::Step) {
             self.asked.push_back(Asked::Step);
         }
     }
 
-    /// The other side sends this message.
+    /// Tracks a message of the leader.
     pub(super) fn answered(&mut self, message: u8, contents: &[u8]) {
         match message {
             answer::READY => {
@@ -284,8 +287,8 @@ impl Tracker {
         }
     }
 
-    /// What stands behind an error in its cycle was skipped: Parse and Bind, of which what
-    /// was sent behind the cycle may make use.
+    /// After an error the server skips the rest of the cycle, Parse and Bind included, so
+    /// the effects of later cycles that use their names are unknown.
     fn in_doubt(&mut self) {
         self.parsed.doubt();
         self.portals.doubt();
@@ -301,8 +304,8 @@ impl Tracker {
         }
     }
 
-    /// The other side is lost: writes what the client is told. Returns whether it waited
-    /// for anything.
+    /// The leader is lost: writes the errors of all unanswered cycles. Returns whether
+    /// the client waited for any.
     pub(super) fn lost(&mut self, out: &mut Vec<u8>) -> bool {
         let mut open = self.status != Status::Idle;
         let mut block = Block { open, none: !open };
@@ -316,7 +319,7 @@ impl Tracker {
             behind = cycle.unknown;
         }
         for cycle in &cycles {
-            // A transaction that was begun in a cycle without an answer is none.
+            // A transaction that was begun in a lost cycle does not exist any more.
             open = open && !cycle.ends;
             self.status = if open { Status::Failed } else { Status::Idle };
             if !std::mem::take(&mut self.told) {
@@ -335,11 +338,11 @@ impl Tracker {
         !cycles.is_empty()
     }
 
-    /// Takes a cycle off those that were asked. The block is what may be at its
-    /// beginning, and what may be at its end: of what was asked any part may not have been
-    /// reached, so nothing that may be ceases to be.
+    /// Removes the oldest cycle. `block` is the possible state of the transaction block
+    /// at its beginning, and on return at its end: the server may have stopped before any
+    /// of the requests, so a state that was possible stays possible.
     fn next_cycle(&mut self, block: &mut Block) -> Cycle {
-        // While the client sends its data, a COPY and what stands before it in its
+        // While the client sends its data, a COPY and the statements before it in its
         // transaction are not committed.
         let copying = std::mem::take(&mut self.copying);
         let mut cycle = Cycle {
@@ -390,12 +393,12 @@ impl Tracker {
         self.asked.iter().any(Asked::is_end)
     }
 
-    /// Whether the client sends the data of a COPY.
+    /// Whether the client is sending the data of a COPY.
     pub(super) const fn is_copying(&self) -> bool {
         self.copying
     }
 
-    /// The client sends this message, and had to send Sync first.
+    /// Handles a message of a client that has to send Sync first.
     pub(super) fn skip(&mut self, message: u8, out: &mut Vec<u8>) {
         if message == kind::SYNC {
             self.skipping = false;
@@ -403,7 +406,7 @@ impl Tracker {
         }
     }
 
-    /// Nobody can be asked what the client sends: writes what it is told instead.
+    /// Answers a client's message with an error, because the cluster has no leader.
     pub(super) fn refuse(&mut self, message: u8, error: &Error, out: &mut Vec<u8>) {
         match message {
             kind::SYNC => self.skip(message, out),
@@ -428,13 +431,14 @@ impl Tracker {
         }
     }
 
-    /// The client may go on.
+    /// Writes ReadyForQuery.
     pub(super) fn ready(&self, out: &mut Vec<u8>) {
         hot::ready_for_query(out, self.status);
     }
 }
 
-/// 40001 where nothing was committed, 40003 where nobody knows.
+/// SQLSTATE 40001, `serialization_failure`, where nothing was committed; 40003,
+/// `statement_completion_unknown`, where that is not known.
 pub(super) fn leader_changed(unknown: bool) -> Error {
     if unknown {
         let message = "the leader of the cluster has changed while a commit was under way";
@@ -450,7 +454,7 @@ pub(super) fn leader_changed(unknown: bool) -> Error {
         .with_hint("Run the transaction again; the new leader takes over the session.")
 }
 
-/// A string that ends with a zero, and what follows it.
+/// A string that ends with a zero byte, and the bytes after it.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
@@ -464,7 +468,7 @@ mod tests {
         Tracker::new(Status::Idle, false)
     }
 
-    /// The client sends a message; nothing is known of what it has prepared before.
+    /// Tracks a client's message; no statement was prepared before.
     fn send(tracker: &mut Tracker, message: u8, contents: &[u8]) -> Verdict {
         tracker.client(message, contents, |_| None)
     }
@@ -479,7 +483,8 @@ mod tests {
         send(tracker, kind::PARSE, contents.as_bytes());
     }
 
-    /// Bind, Execute and Sync of a statement, which did this at the last ReadyForQuery.
+    /// Tracks Bind, Execute and Sync of a statement that had this effect at the last
+    /// ReadyForQuery.
     fn run(tracker: &mut Tracker, name: &str, known: Option<Effect>) {
         let contents = format!("\0{name}\0");
         tracker.client(kind::BIND, contents.as_bytes(), |_| known);
@@ -487,7 +492,7 @@ mod tests {
         send(tracker, kind::SYNC, b"");
     }
 
-    /// What the client is told: types of messages, with the SQLSTATE of errors and the
+    /// The client's messages after the loss: types, with the SQLSTATE of errors and the
     /// status of ReadyForQuery.
     fn lost(tracker: &mut Tracker) -> String {
         let mut out = Vec::new();
@@ -619,7 +624,7 @@ mod tests {
             run(&mut tracker, "s", known);
             assert_eq!(lost(&mut tracker), expected, "{status} {known:?}");
         }
-        // A newer one of that name.
+        // A newer statement of that name replaces the known effect.
         let mut tracker = tracker();
         parse(&mut tracker, "s", "select 1");
         run(&mut tracker, "s", insert);
@@ -686,7 +691,7 @@ mod tests {
         send(&mut tracker, kind::COPY_DONE, b"");
         send(&mut tracker, kind::SYNC, b"");
         assert_eq!(lost(&mut tracker), "40003 ZI");
-        // Nobody commits a COPY whose data have not ended.
+        // The server does not commit a COPY whose data have not ended.
         query(&mut tracker, "copy t from stdin");
         tracker.answered(answer::COPY_IN, b"");
         send(&mut tracker, kind::COPY_DATA, b"1\n");

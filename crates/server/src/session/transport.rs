@@ -1,7 +1,7 @@
-//! A connection's bytes, encrypted or not.
+//! The byte stream of a connection, encrypted or not.
 //!
-//! Without TLS the two directions are the socket's own. With TLS they share a
-//! state, and a lock around it that only this session ever takes.
+//! Without TLS the two directions are the socket's own. With TLS they share a state,
+//! protected by a lock that only this session ever takes.
 
 use std::io;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use coeval_peers::PeerStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// A connection in one piece.
+/// A connection before it is split into its two directions.
 pub(super) enum Transport {
     Plain(Stream),
     Tls(Box<TlsStream<Stream>>),
-    /// Of a client of another node.
+    /// A stream of another node, for its client.
     Peer(Box<PeerStream>),
 }
 
@@ -25,7 +25,7 @@ impl Transport {
         matches!(self, Self::Tls(_))
     }
 
-    /// Its two directions.
+    /// Splits the connection into its two directions.
     pub(super) fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self {
             Self::Plain(stream) => {
@@ -44,15 +44,14 @@ impl Transport {
     }
 }
 
-/// What the client sends.
+/// The receiving direction.
 pub(crate) enum ReadHalf {
     Plain(coeval_env::ReadHalf),
     Tls(tokio::io::ReadHalf<TlsStream<Stream>>),
     Peer(tokio::io::ReadHalf<PeerStream>),
 }
 
-/// What the client is sent. What was written to it may be under way inside until it
-/// is flushed.
+/// The sending direction. Written bytes may stay in a buffer until it is flushed.
 pub(crate) enum WriteHalf {
     Plain(coeval_env::WriteHalf),
     Tls(tokio::io::WriteHalf<TlsStream<Stream>>),

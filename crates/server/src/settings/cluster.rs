@@ -1,4 +1,4 @@
-//! The settings of a cluster's node.
+//! The settings of a node of a cluster, and their checks.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use coeval_peers::ClusterId;
 
 use super::{SettingValue, Settings, SettingsError};
 
-/// The highest number a node may have: it is part of the numbers of its sessions.
+/// The highest number of a node: a session's number contains it.
 pub(crate) const MOST_NODES: u64 = 1000;
 
-/// Which cluster; empty for none.
+/// The id of the cluster; empty for a server without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionalClusterId(pub Option<ClusterId>);
 
@@ -30,17 +30,17 @@ impl SettingValue for OptionalClusterId {
     }
 }
 
-/// Where nodes listen for each other; empty for none.
+/// The address of each node of the cluster; empty for a server without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterMembers(pub BTreeMap<u64, SocketAddr>);
 
 impl ClusterMembers {
-    /// Nobody.
+    /// No members.
     pub const NONE: Self = Self(BTreeMap::new());
 }
 
 impl SettingValue for ClusterMembers {
-    /// `1=127.0.0.1:7001,2=127.0.0.1:7002`.
+    /// Parses `1=127.0.0.1:7001,2=127.0.0.1:7002`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut members = BTreeMap::new();
         for part in text.split(',').map(str::trim) {
@@ -82,7 +82,7 @@ impl Settings {
         self.cluster_node != 0
     }
 
-    /// Where a node listens for the others.
+    /// The address where the node listens for the others.
     pub(crate) fn cluster_address(&self) -> Option<SocketAddr> {
         let own = || self.cluster_members.0.get(&self.cluster_node).copied();
         self.cluster_listen.or_else(own)
@@ -158,7 +158,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether there is TLS between nodes; all of it must be there, or nothing.
+    /// Whether TLS between nodes is configured; its settings must be given all, or none.
     fn check_cluster_tls(&self) -> Result<bool, SettingsError> {
         let parts = [
             ("cluster_tls_name", !self.cluster_tls_name.is_empty()),

@@ -1,4 +1,4 @@
-//! What can be set, where a value came from, and what it may be.
+//! The settings of a server: their names, types, defaults, sources and checks.
 //!
 //! A setting has one name everywhere, units included:
 //!
@@ -8,13 +8,13 @@
 //!   flag          --stop-grace-milliseconds 1000
 //! ```
 //!
-//! What begins with `cluster_` may stand in the file's section `[cluster]`, without that
-//! word.
+//! A setting that begins with `cluster_` may be in the file's section `[cluster]`,
+//! without that prefix.
 //!
-//! Flags go before the environment, that before the file, that before the default.
-//! A name that does not exist is an error that says which one may have been meant;
-//! nothing is ignored silently. [`Settings`] is the documentation: `--help`, the
-//! file and the environment all read the table made from it.
+//! Flags override the environment, which overrides the file, which overrides the default.
+//! An unknown name is an error that suggests the nearest known one; the server ignores no
+//! setting silently. [`Settings`] is the documentation: `--help`, the file and the
+//! environment all read the table that the macro makes from it.
 
 mod cluster;
 #[cfg(test)]
@@ -33,21 +33,21 @@ pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};
 /// One setting, as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// The setting's name.
     pub name: &'static str,
-    /// What it does, for people.
+    /// The help text.
     pub help: &'static str,
-    /// What a value looks like, for `--help`.
+    /// Placeholder for a value in `--help`.
     pub placeholder: &'static str,
-    /// Writes a value into settings.
+    /// Parses a value into the settings; the error is the reason.
     set: fn(&mut Settings, &str) -> Result<(), String>,
-    /// Reads a value from settings.
+    /// Formats the value in the settings.
     get: fn(&Settings) -> String,
 }
 
 macro_rules! settings {
     ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $default:expr, $placeholder:literal;)*) => {
-        /// Everything that can be set.
+        /// All settings of a server.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $help])+ pub $name: $type,)*
@@ -84,16 +84,15 @@ settings! {
     /// A host-based access file: who may connect from where, in the format of
     /// pg_hba.conf. Empty for the rules that hold without one.
     hba_file: OptionalPath = OptionalPath(None), "FILE";
-    /// The TLS certificate, in PEM, with the chain that vouches for it. Empty for no
-    /// TLS.
+    /// The TLS certificate, in PEM, with its chain. Empty for no TLS.
     tls_certificate_file: OptionalPath = OptionalPath(None), "FILE";
     /// The private key of the TLS certificate, in PEM.
     tls_key_file: OptionalPath = OptionalPath(None), "FILE";
-    /// Let everybody in from everywhere, without passwords, where no host-based
+    /// Let every client in from everywhere, without a password, where no host-based
     /// access file says otherwise.
     insecure: bool = false, "BOOL";
-    /// Where metrics (/metrics) and health (/health) are to be had over HTTP: an
-    /// address on this machine, or off. Nothing can be changed there.
+    /// The address of metrics (/metrics) and health (/health) over HTTP, on this machine,
+    /// or off. A client can change nothing there.
     admin_listen: Option<SocketAddr> = None, "ADDRESS";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
@@ -150,11 +149,11 @@ settings! {
     log_segment_bytes: u64 = 16 << 20, "BYTES";
     /// How much of the log may be on its way to the disk, in bytes: a power of two.
     log_buffer_bytes: u64 = 16 << 20, "BYTES";
-    /// A checkpoint is taken whenever a start would have to replay so much log, in
-    /// bytes, so that the log before it can go; 0 for only when asked.
+    /// A checkpoint is taken whenever a start would have to replay this much log, in
+    /// bytes, so that the log before it can go; 0 for only on request.
     checkpoint_log_bytes: u64 = 512 << 20, "BYTES";
-    /// How fast a checkpoint is written at most, in megabytes per second, so that
-    /// it disturbs little; 0 for no limit. One that was asked for has no limit.
+    /// How fast a checkpoint is written at most, in megabytes per second, so that it
+    /// disturbs little; 0 for no limit. A checkpoint on request has no limit.
     checkpoint_megabytes_per_second: u64 = 64, "MB";
     /// How much log to keep although no start needs it, in bytes: for restoring to
     /// a point in time, and for standbys that fall behind.
@@ -162,57 +161,58 @@ settings! {
     /// How many threads load the checkpoint and replay the log at a start; 0 takes
     /// one for each core.
     recovery_threads: usize = 0, "N";
-    /// For how many hours at least `txid_status()` knows what a transaction came to that
-    /// has asked for its number.
+    /// For how many hours at least `txid_status()` knows the outcome of a transaction
+    /// that has asked for its number.
     transaction_outcome_retention_hours: u64 = 24, "HOURS";
-    /// How many recent writes each range of a table remembers for SERIALIZABLE
-    /// scans to be checked against; a scan that meets more fails with 40001. There
-    /// are never fewer than eight for each worker.
+    /// How many recent writes each range of a table remembers for SERIALIZABLE scans to
+    /// be checked against; a scan that finds more fails with 40001. There are never fewer
+    /// than eight for each worker.
     range_slots: usize = 1024, "N";
-    /// How long a client may take to say and show who it is, in milliseconds.
+    /// How long a client may take to log in, in milliseconds.
     startup_timeout_milliseconds: u64 = 60_000, "MS";
     /// How long a stopping server lets running statements finish before it cancels
     /// them, in milliseconds.
     stop_grace_milliseconds: u64 = 1_000, "MS";
-    /// Which node of a cluster this is: a number from 1 to 1000; 0 for a server that is
-    /// none. The settings that begin with cluster_ are the same on all nodes of a
+    /// Which node of a cluster this is: a number from 1 to 1000; 0 for a server without a
+    /// cluster. The settings that begin with cluster_ are the same on all nodes of a
     /// cluster, but for this one, cluster_listen and the files.
     cluster_node: u64 = 0, "N";
-    /// Which cluster: 32 hexadecimal digits, drawn once for it, as by
-    /// `openssl rand -hex 16`.
+    /// The cluster's id: 32 hexadecimal digits, generated once for it, as by `openssl
+    /// rand -hex 16`.
     cluster_id: OptionalClusterId = OptionalClusterId(None), "ID";
-    /// Where the other nodes reach the nodes of the cluster, this one included, as in
-    /// `1=10.0.0.1:7001,2=10.0.0.2:7001,3=10.0.0.3:7001`. Who is named when a cluster
-    /// starts for the first time founds it.
+    /// The addresses where the nodes of the cluster reach each other, this one included,
+    /// as in `1=10.0.0.1:7001,2=10.0.0.2:7001,3=10.0.0.3:7001`. The nodes named when a
+    /// cluster starts for the first time found it.
     cluster_members: ClusterMembers = ClusterMembers::NONE, "MEMBERS";
     /// The address to listen at for other nodes; off for this node's own in
     /// cluster_members. Other machines are let in with TLS only, and with a certificate
     /// of the cluster's authority.
     cluster_listen: Option<SocketAddr> = None, "ADDRESS";
     /// With a data directory that is empty, found the cluster, together with the others
-    /// that cluster_members names. It is said once, at each founder's first start, and so
-    /// cannot stand in the file: a node whose data was lost would take part as if there
-    /// had been none.
+    /// that cluster_members names. The administrator says it once, at each founder's
+    /// first start, so it cannot be in the file: a node whose data was lost would take
+    /// part as if there had been none.
     cluster_found: bool = false, "BOOL";
     /// With a data directory that is empty, join a cluster that is there already.
     cluster_join: bool = false, "BOOL";
     /// The cluster's name in the certificates of its nodes: that of node 3 of shop is
     /// node-3.shop.
     cluster_tls_name: String = String::new(), "NAME";
-    /// This node's certificate for other nodes, in PEM, with the chain that vouches for
-    /// it; `coeval cert` makes it. Empty for no TLS between nodes.
+    /// This node's certificate for other nodes, in PEM, with its chain; `coeval cert`
+    /// makes it. Empty for no TLS between nodes.
     cluster_tls_certificate_file: OptionalPath = OptionalPath(None), "FILE";
     /// The private key of that certificate, in PEM.
     cluster_tls_key_file: OptionalPath = OptionalPath(None), "FILE";
-    /// Certificates of the cluster's authority, which vouches for every node's, in PEM.
+    /// Certificates of the cluster's authority, which signs every node's, in PEM.
     cluster_tls_authority_file: OptionalPath = OptionalPath(None), "FILE";
-    /// After how long without a sign of the leader the other nodes elect another one, in
-    /// milliseconds; they take up to twice as long. The same on all nodes.
+    /// How long the other nodes wait without a sign of the leader before they elect
+    /// another one, in milliseconds; they take up to twice as long. The same on all
+    /// nodes.
     cluster_election_timeout_milliseconds: u64 = 500, "MS";
     /// A follower whose answer no commit waits for, because enough others answer, is sent
-    /// the log at most this often, in milliseconds, or every fifth of the election timeout
-    /// if that is less. That leaves more of the processors to clients; such a follower may
-    /// be behind for so long. 0 sends it every group of commits at once.
+    /// the log at most this often, in milliseconds, or every fifth of the election
+    /// timeout if that is less. That leaves more of the processors to clients; such a
+    /// follower may lag by this much. 0 sends it every group of commits at once.
     cluster_batch_interval_milliseconds: u64 = 4, "MS";
     /// How long a statement waits for a leader when there is none, in milliseconds,
     /// before it fails with 57P03.
@@ -228,7 +228,7 @@ settings! {
 }
 
 impl Settings {
-    /// How many threads run sessions.
+    /// Number of threads that run sessions.
     #[must_use]
     pub fn workers(&self) -> usize {
         match self.worker_threads {
@@ -237,11 +237,11 @@ impl Settings {
         }
     }
 
-    /// How many transactions work at once.
+    /// Number of transactions that run at once.
     #[must_use]
     pub fn running_transactions(&self) -> usize {
-        /// Enough that every core finds work while the others' transactions wait for
-        /// their clients' next statements.
+        /// Enough transactions that every core finds work while others wait for their
+        /// clients' next statements.
         const FOR_EACH_WORKER: usize = 64;
         match self.max_running_transactions {
             0 => FOR_EACH_WORKER * self.workers(),
@@ -272,7 +272,7 @@ impl Settings {
         .collect()
     }
 
-    /// Checks what no value can say by itself.
+    /// Checks conditions that a single value cannot show.
     pub fn check(&self) -> Result<(), SettingsError> {
         let refuse = |name: &'static str, reason: String| {
             Err(SettingsError::Value {
@@ -307,7 +307,7 @@ impl Settings {
             && !address.ip().is_loopback()
         {
             let reason = format!(
-                "{} can be reached from other machines, and whoever asks is answered; listen at \
+                "{} can be reached from other machines, and it answers every client; listen at \
                  a loopback address such as 127.0.0.1:{}",
                 address.ip(),
                 address.port(),
@@ -364,7 +364,7 @@ impl Settings {
             let reason = "must be a multiple of 4096 from 8192 to 1099511627776".into();
             return refuse("log_segment_bytes", reason);
         }
-        // Room for four of the frames that large transactions are written in.
+        // The buffer must hold four of the frames that large transactions are written in.
         let buffer = self.log_buffer_bytes;
         if !buffer.is_power_of_two() || !(8 << 20..=1 << 40).contains(&buffer) {
             let reason = "must be a power of two from 8388608 to 1099511627776".into();

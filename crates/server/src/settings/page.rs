@@ -1,5 +1,5 @@
-//! The page `docs/operations/configure.md` lists the settings there are. The list is
-//! made from their definitions; run with `UPDATE_TRANSCRIPTS=1`, this test writes it.
+//! Test that the page `docs/operations/configure.md` lists all settings. The list is made
+//! from their definitions; with `UPDATE_TRANSCRIPTS=1`, this test writes it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use super::{Effective, KEYS, Key};
 const BEGIN: &str = "<!-- The settings, by `cargo test -p coeval-server configure`. -->\n";
 const END: &str = "<!-- Until here. -->\n";
 
-/// What the page says of one setting.
+/// The page's entry of one setting.
 fn entry(key: &Key) -> String {
     let default = match Effective::new().shown(key) {
         nothing if nothing.is_empty() => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! Where values come from: defaults, a file, the environment, flags.
+//! Sources of settings: defaults, a file, the environment, flags.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use super::{KEYS, Key, Settings};
 
-/// The one section a settings file may have.
+/// The only section that a settings file may have.
 const SECTION: &str = "cluster";
 
-/// Where a value came from.
+/// The source of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The built-in default.
     Default,
-    /// This file.
+    /// This settings file.
     File(PathBuf),
     /// This environment variable.
     Environment(String),
-    /// This flag.
+    /// This command line flag.
     Flag(String),
     /// The program that starts the server.
     Program,
@@ -36,7 +36,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is wrong with the settings.
+/// An error in the settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// A value that its setting cannot have.
@@ -44,27 +44,27 @@ pub enum SettingsError {
     Value {
         /// The setting.
         name: &'static str,
-        /// Where the value came from, where that is known.
+        /// The source of the value, where it is known.
         origin: Option<Origin>,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
     /// A name that no setting has.
     #[error("there is no setting {name} ({origin}){}", suggestion(.nearest.as_deref()))]
     Unknown {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// Where it was found.
+        /// The source where the name is.
         origin: Origin,
-        /// A name that is nearly the same.
+        /// The known name that is nearest to it.
         nearest: Option<String>,
     },
-    /// A file that is not TOML.
+    /// A settings file that is not TOML.
     #[error("{} is not a settings file: {reason}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The parser's message.
         reason: String,
     },
 }
@@ -76,7 +76,7 @@ fn suggestion(nearest: Option<&str>) -> String {
     }
 }
 
-/// Settings and where each value came from.
+/// Settings, and the source of each value.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// The settings.
@@ -85,7 +85,7 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Every default.
+    /// The defaults of all settings.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Effective {
         })?;
         for (name, value) in table {
             match value {
-                // What stands under [cluster] is said without that word.
+                // Names in the section [cluster] lack the prefix `cluster_`.
                 toml::Value::Table(section) if name == SECTION => {
                     for (name, value) in section {
                         self.file_value(path, &format!("{SECTION}_{name}"), value)?;
@@ -154,7 +154,7 @@ impl Effective {
         Ok(())
     }
 
-    /// Takes one value.
+    /// Takes one value from the given source.
     pub fn set(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), SettingsError> {
         let key = find(name, || origin.clone())?;
         if key.name == "cluster_found" && text == "true" && matches!(origin, Origin::File(_)) {
@@ -173,20 +173,19 @@ impl Effective {
         Ok(())
     }
 
-    /// One setting's value, for people.
+    /// One setting's value, formatted for people.
     #[must_use]
     pub fn shown(&self, key: &Key) -> String {
         (key.get)(&self.settings)
     }
 
-    /// Where a setting's value came from.
+    /// The source of a setting's value.
     #[must_use]
     pub fn origin(&self, key: &Key) -> &Origin {
         self.origins.get(key.name).unwrap_or(&Origin::Default)
     }
 
-    /// Every setting as a line of a settings file, with what it does and where its
-    /// value came from.
+    /// All settings as lines of a settings file, each with its help text and its source.
     #[must_use]
     pub fn show(&self) -> String {
         let mut shown = String::new();
@@ -261,7 +260,7 @@ fn find(name: &str, origin: impl FnOnce() -> Origin) -> Result<&'static Key, Set
         })
 }
 
-/// The setting's name that takes the fewest changes of a letter, if they are few.
+/// The known name with the smallest edit distance, if that is small.
 fn nearest(name: &str) -> Option<String> {
     let name = name.replace('-', "_").to_lowercase();
     KEYS.iter()
@@ -271,7 +270,7 @@ fn nearest(name: &str) -> Option<String> {
         .map(|(_, key)| key.to_owned())
 }
 
-/// How many letters to insert, delete or replace (Levenshtein 1965).
+/// The edit distance: letters to insert, delete or replace (Levenshtein 1965).
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,4 +1,4 @@
-//! How values are written.
+//! Parsing and formatting of setting values.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use coeval_sql::session::settings;
 
 /// A value that can be read from a file, the environment or a flag.
 pub trait SettingValue: Sized {
-    /// Reads it; the error completes "its value is wrong: …".
+    /// Parses the value; the error completes "its value is wrong: …".
     fn parse(text: &str) -> Result<Self, String>;
-    /// Writes it so that it can be read again.
+    /// Formats the value so that [`SettingValue::parse`] can read it again.
     fn show(&self) -> String;
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text; in colours when standard error is a terminal.
@@ -45,8 +45,8 @@ impl SettingValue for LogFormat {
     }
 }
 
-/// A time limit, written as PostgreSQL writes its own: a number of milliseconds, or
-/// one with a unit.
+/// A time limit, in PostgreSQL's syntax: a number of milliseconds, or a number with a
+/// unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeout(pub Duration);
 
@@ -70,12 +70,12 @@ impl SettingValue for Timeout {
     }
 }
 
-/// How long something takes that is worth a line in the log; `None` for never.
+/// The duration from which a statement is logged; `None` for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogDuration(pub Option<Duration>);
 
 impl LogDuration {
-    /// Nothing is.
+    /// No statement is logged for its duration.
     pub const NEVER: Self = Self(None);
 }
 
@@ -151,7 +151,7 @@ impl SettingValue for PathBuf {
     }
 }
 
-/// A file that may be named or not; empty for not.
+/// A file name that may be missing; empty text for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionalPath(pub Option<PathBuf>);
 
@@ -167,7 +167,7 @@ impl SettingValue for OptionalPath {
 }
 
 impl SettingValue for SocketAddr {
-    /// `address:port`, or `localhost:port`, or only a port.
+    /// Parses `address:port`, `localhost:port`, or a port alone.
     fn parse(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self::from(([127, 0, 0, 1], port)));
@@ -189,7 +189,7 @@ impl SettingValue for SocketAddr {
 }
 
 impl SettingValue for Option<SocketAddr> {
-    /// As an address, or `off`.
+    /// Parses an address, or `off`.
     fn parse(text: &str) -> Result<Self, String> {
         match text {
             "off" | "none" => Ok(None),
