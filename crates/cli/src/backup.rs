@@ -1,7 +1,8 @@
-//! `coeval backup` and `coeval restore`: what they say, around what `coeval_log` does.
+//! `coeval backup` and `coeval restore`: the command line's side of the functions of
+//! `coeval_log`.
 //!
-//! A backup comes over the same connection as everything else, as the answer to
-//! `BACKUP TO STDOUT`, which sends bytes as COPY does. A restore needs no server.
+//! A backup uses an ordinary connection, as the answer to `BACKUP TO STDOUT`, which sends
+//! bytes as COPY does. A restore needs no server.
 
 use std::future::Future;
 use std::io::Write;
@@ -17,7 +18,7 @@ use futures_util::TryStreamExt;
 use crate::client::{self, explain};
 use crate::progress::{Progress, Unit};
 
-/// Runs one command to its end.
+/// Runs one command to its end, and prints its result.
 fn run(command: &str, work: impl Future<Output = Result<String, String>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -26,7 +27,7 @@ fn run(command: &str, work: impl Future<Output = Result<String, String>>) -> Exi
         Ok(runtime) => runtime.block_on(work),
         Err(error) => Err(error.to_string()),
     };
-    // Whoever reads it may have gone.
+    // A closed pipe does not change the exit code.
     match done {
         Ok(said) => {
             let _ = writeln!(std::io::stdout(), "{said}");
@@ -39,7 +40,7 @@ fn run(command: &str, work: impl Future<Output = Result<String, String>>) -> Exi
     }
 }
 
-/// Backs the server at `url` up into `directory`.
+/// Backs up the server at `url` into `directory`.
 pub(crate) fn backup(url: &str, directory: &Path) -> ExitCode {
     run("backup", take(url, directory))
 }
@@ -70,7 +71,7 @@ async fn take(url: &str, directory: &Path) -> Result<String, String> {
     ))
 }
 
-/// Restores as the options say.
+/// Restores a data directory as the options say.
 pub(crate) fn restore(options: &RestoreOptions) -> ExitCode {
     let work = async {
         let restored = coeval_log::restore(options).await;
@@ -97,8 +98,8 @@ pub(crate) fn restore(options: &RestoreOptions) -> ExitCode {
     run("restore", work)
 }
 
-/// Reads a point in time: RFC 3339, as `2026-11-22T01:02:03.5Z`, also with a blank
-/// for the T.
+/// Parses a point in time: RFC 3339, as `2026-11-22T01:02:03.5Z`, also with a blank for
+/// the T.
 pub(crate) fn parse_time(text: &str) -> Result<RestoreTarget, String> {
     let time = DateTime::parse_from_rfc3339(&text.replacen(' ', "T", 1));
     let time = time.map_err(|error| {
@@ -109,7 +110,7 @@ pub(crate) fn parse_time(text: &str) -> Result<RestoreTarget, String> {
     Ok(RestoreTarget::Time(Duration::from_micros(micros)))
 }
 
-/// A time of day for people, which [`parse_time`] reads.
+/// Formats a point in time for people; [`parse_time`] reads it.
 fn moment(time: Duration) -> String {
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     match DateTime::<Utc>::from_timestamp_micros(micros) {

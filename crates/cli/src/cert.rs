@@ -1,16 +1,16 @@
 //! `coeval cert`: an authority for a cluster, and certificates for its nodes.
 //!
 //! ```text
-//!   authority.pem   every node has it         authority.key   nobody has it but who signs
-//!   node-3.pem      node 3 shows it           node-3.key      and this is how it proves it
+//!   authority.pem   every node has it         authority.key   only the signer has it
+//!   node-3.pem      identifies node 3         node-3.key      node 3 proves its identity by it
 //! ```
 //!
-//! An authority is as good as what keeps its key: this one is a file. For a test, or a
-//! cluster of one's own, that will do; others make the same certificates with the tools
-//! they have (docs/operations/secure.md says what must be in them).
+//! An authority is as safe as its key: this one is a file. It suits a test or a private
+//! cluster; an organisation with an authority makes the same certificates with its own
+//! tools (docs/operations/secure.md lists the required contents).
 //!
-//! What is made is looked at, before it is written, as another node would. Nothing that
-//! is there is overwritten unless that is said.
+//! Before the command writes a certificate, it verifies it as another node would. It
+//! overwrites an existing file only with `--force`.
 #![expect(
     clippy::disallowed_methods,
     reason = "files with a mode, written by a command of its own and not by a server"
@@ -29,24 +29,24 @@ use rcgen::{
 };
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// The names of an authority's files.
+/// The name of an authority's files, without extension.
 const AUTHORITY: &str = "authority";
 
-/// Where files go, and whether over others.
+/// The output directory, and whether files in it may be replaced.
 pub(crate) struct Place<'path> {
     pub(crate) directory: &'path Path,
     pub(crate) force: bool,
 }
 
-/// What a node's certificate says.
+/// The contents of a node's certificate.
 pub(crate) struct Node<'text> {
     pub(crate) cluster: &'text str,
     pub(crate) id: u64,
-    /// Other names: host names and addresses that clients know it by.
+    /// Other names: host names and addresses by which clients know the node.
     pub(crate) names: &'text [String],
 }
 
-/// Makes an authority; says what was made.
+/// Makes an authority; returns a list of the files.
 pub(crate) fn authority(cluster: &str, days: u32, place: &Place<'_>) -> Result<String, String> {
     check_cluster_name(cluster).map_err(|error| error.to_string())?;
     let files = place.files(AUTHORITY)?;
@@ -64,13 +64,14 @@ pub(crate) fn authority(cluster: &str, days: u32, place: &Place<'_>) -> Result<S
     );
     let _ = write!(
         said,
-        "{}  its key: whoever has it can make nodes, so keep it off them",
+        "{}  its key, which signs certificates of nodes: keep it off them",
         files.key.display()
     );
     Ok(said)
 }
 
-/// Makes a node's certificate by the authority in a directory; says what was made.
+/// Makes a node's certificate, signed by the authority in a directory; returns a list of
+/// the files.
 pub(crate) fn node(
     node: &Node<'_>,
     days: u32,
@@ -95,7 +96,8 @@ pub(crate) fn node(
             let path = authority.join(format!("{AUTHORITY}.key"));
             format!("{}: {error}", path.display())
         })?;
-    // What it signs names it by its own name and key, so days do not matter.
+    // A signed certificate contains only the authority's name and key, so the validity
+    // given here does not matter.
     let (of_authority, _) = authority_params(node.cluster, 1)?;
     let issuer = Issuer::new(of_authority, authority_key);
 
@@ -138,7 +140,8 @@ fn new_key() -> Result<KeyPair, String> {
     KeyPair::generate().map_err(|error| format!("cannot make a key: {error}"))
 }
 
-/// From yesterday, for clocks that are behind, until so many days from now.
+/// Sets the validity: from yesterday, for nodes whose clocks are late, until `days` days
+/// from now.
 fn set_dates(params: &mut CertificateParams, days: u32) -> Result<NaiveDate, String> {
     let seconds = i64::try_from(coeval_env::wall_clock().as_secs());
     let today = seconds
@@ -171,7 +174,7 @@ fn authority_params(cluster: &str, days: u32) -> Result<(CertificateParams, Naiv
     Ok((params, until))
 }
 
-/// Whether a name is what another node of this cluster is called.
+/// Whether a name is the cluster's name of another node.
 fn is_other_node(name: &str, node: &Node<'_>) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let of_cluster = name.strip_suffix(&format!(".{}", node.cluster.to_ascii_lowercase()));
@@ -189,7 +192,7 @@ fn node_params(node: &Node<'_>, days: u32) -> Result<(CertificateParams, NaiveDa
         }
         if is_other_node(name, node) {
             return Err(format!(
-                "{name} names another node of this cluster, which whoever has the certificate \
+                "{name} names another node of this cluster, which the owner of the certificate \
                  could pass for; leave it out, or make node {}'s own certificate",
                 name.get("node-".len()..)
                     .and_then(|rest| rest.split('.').next())
@@ -210,7 +213,7 @@ fn node_params(node: &Node<'_>, days: u32) -> Result<(CertificateParams, NaiveDa
     Ok((params, until))
 }
 
-/// A certificate's file and its key's.
+/// The files of a certificate and of its key.
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
@@ -218,7 +221,7 @@ struct Files {
 }
 
 impl Place<'_> {
-    /// The files of this name; refused when they are there already.
+    /// The files of this name; an error if one exists and may not be replaced.
     fn files(&self, name: &str) -> Result<Files, String> {
         let files = Files {
             certificate: self.directory.join(format!("{name}.pem")),
@@ -248,15 +251,15 @@ impl Files {
             let made = builder.recursive(true).mode(0o700).create(directory);
             made.map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
         }
-        // A key without its certificate is of no use to anybody; the other way round it
-        // looks as if all were there.
+        // The key is written first: a key without its certificate is useless, but a
+        // certificate without its key would look complete.
         write_private(&self.key, key, self.force)?;
         write_private(&self.certificate, certificate, self.force)
     }
 }
 
-/// Writes a file that only its owner may read. Under another name first where it replaces
-/// one: whoever reads it finds the old or the new.
+/// Writes a file that only its owner may read. To replace a file, writes a new one and
+/// renames it, so that a reader finds the old or the new contents.
 fn write_private(path: &Path, text: &str, force: bool) -> Result<(), String> {
     let first = if force {
         let mut name = path.as_os_str().to_owned();

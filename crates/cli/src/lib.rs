@@ -1,4 +1,4 @@
-//! The command line of Coeval: what the binary `coeval` runs, as a server and as a client.
+//! The command line of Coeval: the commands of the binary `coeval`, server and client.
 //!
 //! ```text
 //!   main ─▶ commands ─┬▶ start, demo                      coeval-server, in this process
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `commands` declares every subcommand with its arguments and its help; the modules
-//! beside it do the work. The server never depends on this crate.
+//! beside it implement them. The server never depends on this crate.
 
 mod assess;
 mod backup;

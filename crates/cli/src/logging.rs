@@ -1,4 +1,4 @@
-//! Log lines: on standard error, as text for people or JSON for machines.
+//! Logging: writes log lines to standard error, as text for people or JSON for machines.
 
 use std::io::IsTerminal;
 
@@ -6,7 +6,7 @@ use coeval_server::settings::{LogFormat, Settings, SettingsError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-/// Starts logging for the whole process. Does nothing when something logs already.
+/// Starts logging for the whole process. Does nothing when a logger is installed already.
 pub(crate) fn start(settings: &Settings) -> Result<(), SettingsError> {
     let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| SettingsError::Value {
         name: "log_level",

@@ -1,29 +1,29 @@
-//! Whether the process that started this one is still there.
+//! Detection of the parent process's end, for servers that must end with it.
 //!
-//! A server made for a test suite goes when the suite does, however that ends. The
-//! kernel's parent-death signal would fire as soon as the *thread* that started us
-//! ends, which in most test runners is long before the process does. So we hold the
-//! parent by a process descriptor, which becomes readable when the process is gone
-//! and cannot be taken over by another one with the same number.
+//! A server made for a test suite must end when the suite does, however that ends. The
+//! kernel's parent-death signal fires as soon as the *thread* that started the child
+//! ends, which in most test runners is long before the process does. So the server holds
+//! a process descriptor of its parent, which becomes readable when the process ends and
+//! cannot refer to another process that gets the same number.
 
 use std::io;
 
 use rustix::process::{Pid, getppid};
 
-/// The process that started this one.
+/// The parent process.
 #[derive(Debug)]
 pub(crate) struct Parent(Pid);
 
 impl Parent {
-    /// Whoever started this process; `None` when there is nobody who could go:
-    /// the first process of a container has no parent.
+    /// The parent of this process; `None` for the first process of a container, which has
+    /// no parent.
     pub(crate) fn now() -> Option<Self> {
         getppid().map(Self)
     }
 
-    /// Waits until it is gone. [`Parent::now`] belongs at the very start: a parent
-    /// that went before it is mistaken for the process that adopts
-    /// orphans.
+    /// Waits until the parent has ended. The caller must call [`Parent::now`] at the very
+    /// start: if the parent ends before that, the process that adopts orphans is mistaken
+    /// for it.
     #[cfg(target_os = "linux")]
     pub(crate) async fn gone(self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -34,7 +34,8 @@ impl Parent {
             Err(rustix::io::Errno::SRCH) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // Opened by number: of the right process only if it is still our parent.
+        // The descriptor was opened by number: it is the parent's only if the number is
+        // still the parent's.
         if getppid() != Some(self.0) {
             return Ok(());
         }
@@ -51,7 +52,7 @@ impl Parent {
         waiting.await.map_err(io::Error::other)?
     }
 
-    /// Waits until it is gone.
+    /// Waits until the parent has ended.
     #[cfg(not(target_os = "linux"))]
     pub(crate) async fn gone(self) -> io::Result<()> {
         while getppid() == Some(self.0) {

@@ -1,7 +1,7 @@
-//! How far something has come that takes a while, for whoever waits for it.
+//! Progress display of a long command, for the user who waits for it.
 //!
-//! On a terminal a bar that is drawn again and again; in a pipe or a file a plain line
-//! now and then. On standard error, so that it never gets between a command's output.
+//! On a terminal a bar that is redrawn in place; in a pipe or a file a plain line at
+//! intervals. It goes to standard error, so that it never mixes with a command's output.
 //!
 //! ```text
 //! reading the log  [##############..........................]  35 %  180 of 512 MB, 3 s left
@@ -13,25 +13,25 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// Cells of the bar.
+/// Width of the bar, in characters.
 const BAR: u64 = 40;
-/// How often a bar is drawn.
+/// Interval between two drawings of the bar.
 const FRAME: Duration = Duration::from_millis(100);
-/// How often a line is written. What is done before needs none.
+/// Interval between two lines. A task that ends before the first one gets no line.
 const LINE: Duration = Duration::from_secs(5);
 
-/// What is counted.
+/// The unit of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Shown as megabytes.
+    /// Bytes, shown as megabytes.
     Bytes,
-    /// Shown as seconds.
+    /// Milliseconds, shown as seconds.
     Milliseconds,
-    /// Shown as they are, under this name.
+    /// Any other thing, shown as a number with this name.
     Of(&'static str),
 }
 
-/// The progress of one undertaking. Dropping it takes the bar away.
+/// The progress of one task. Dropping it removes the bar.
 #[derive(Debug)]
 pub(crate) struct Progress {
     what: String,
@@ -43,7 +43,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins, silently.
+    /// A progress display that shows nothing yet.
     pub(crate) fn new(what: impl Into<String>, unit: Unit) -> Self {
         let now = coeval_env::now();
         Self {
@@ -56,13 +56,13 @@ impl Progress {
         }
     }
 
-    /// Says what it is in other words from now on.
+    /// Changes the name of the task.
     pub(crate) fn rename(&mut self, what: String) {
         self.what = what;
     }
 
-    /// So much is done, of so much; `of` may be an estimate. Cheap enough to be
-    /// called for every piece.
+    /// Shows that `done` of `of` units are done; `of` may be an estimate. The call is
+    /// cheap enough for every unit.
     pub(crate) fn at(&mut self, done: u64, of: u64) {
         let pause = if self.bar { FRAME } else { LINE };
         if self.shown.elapsed() < pause {
@@ -70,14 +70,14 @@ impl Progress {
         }
         self.shown = coeval_env::now();
         let text = if self.bar {
-            // Back to the beginning of the line, and what was behind it goes.
+            // Returns to the beginning of the line, and clears the rest after the bar.
             let bar = bar(&self.what, self.unit, (done, of), self.started.elapsed());
             format!("\r{bar}\x1b[K")
         } else {
             format!("{}\n", line(&self.what, self.unit, (done, of)))
         };
         self.drawn |= self.bar;
-        // Whoever looked on may have gone; the work goes on.
+        // A closed standard error does not stop the work.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
@@ -91,7 +91,7 @@ impl Drop for Progress {
 }
 
 fn percent((done, of): (u64, u64)) -> u64 {
-    // Estimates may fall short; more than all is all.
+    // An estimate may be too low, so the percentage is capped at 100.
     (u128::from(done.min(of)) * 100)
         .checked_div(u128::from(of))
         .map_or(100, |percent| percent as u64)

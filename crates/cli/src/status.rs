@@ -1,8 +1,7 @@
-//! `coeval status`: how a server is, on one screen.
+//! `coeval status`: prints the state of a server on one screen.
 //!
-//! Everything comes over the ordinary connection, from `coeval.metrics` and
-//! `coeval.settings`, twice, a moment apart: what is said by the second is counted
-//! between the two.
+//! The command reads `coeval.metrics` and `coeval.settings` over an ordinary connection,
+//! twice, a moment apart: rates per second are differences between the two readings.
 //!
 //! ```text
 //! $ coeval status
@@ -28,10 +27,11 @@ use tokio_postgres::Client;
 
 use crate::client::{self, rows, shown};
 
-/// How long what is said by the second is counted.
+/// Time between the two readings.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// States and classes, in the order in which they are told, and what they are called.
+/// Session states and memory classes, in the order of display, each with its displayed
+/// name.
 const STATES: [&str; 4] = [
     "active",
     "idle",
@@ -47,7 +47,7 @@ const CLASSES: [(&str, &str); 6] = [
     ("rest", "rest"),
 ];
 
-/// Asks the server at `url`.
+/// Prints the status of the server at `url`.
 pub(crate) fn run(url: &str) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -79,7 +79,7 @@ async fn ask(url: &str) -> Result<String, String> {
     Ok(screen(&shown(url), data, &before, &now))
 }
 
-/// Every metric of a server, by name and labels.
+/// All metrics of a server, by name and labels.
 #[derive(Clone, Debug, Default)]
 struct Numbers(BTreeMap<(String, String), f64>);
 
@@ -113,7 +113,7 @@ impl Numbers {
         self.find(name).unwrap_or(0.0)
     }
 
-    /// Over all labels.
+    /// The sum over all labels.
     fn sum(&self, name: &str) -> f64 {
         let name = format!("coeval_{name}");
         let from = (name.clone(), String::new());
@@ -124,7 +124,7 @@ impl Numbers {
         of_name.map(|(_, value)| value).sum()
     }
 
-    /// The version, from the label of a metric that says nothing else.
+    /// The version, which is a label of a metric with the constant value 1.
     fn version(&self) -> &str {
         let mut keys = self.0.keys();
         let found = keys.find(|(name, _)| name == "coeval_build_info");
@@ -181,7 +181,7 @@ fn role(now: &Numbers) -> String {
         return "single node".to_owned();
     };
     let leads = match now.get("cluster_leader") {
-        0.0 => "nobody leads".to_owned(),
+        0.0 => "no node leads".to_owned(),
         leader => format!("node {leader} leads"),
     };
     let reached = now.with_label("cluster_voters", "reachable", "yes");
@@ -253,7 +253,7 @@ fn snapshots(now: &Numbers) -> String {
     }
 }
 
-/// What /health would call degraded for, in words.
+/// The problems for which /health would report `degraded`, in words.
 fn problems(now: &Numbers) -> String {
     let problems = [
         (

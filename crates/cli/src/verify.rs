@@ -1,9 +1,9 @@
-//! `coeval verify`: whether what is in a data directory can be relied upon.
+//! `coeval verify`: checks that a data directory is intact.
 //!
-//! Reads the checkpoint and the log behind it into memory, exactly as a start does,
-//! with every checksum on the way; builds the indexes; looks at every row through its
-//! table and through each index. Changes nothing in the directory, and needs as much
-//! memory as the server.
+//! It reads the checkpoint and the log after it into memory, exactly as a start does,
+//! with every checksum; builds the indexes; and reads every row through its table and
+//! through each index. It changes nothing in the directory, and needs as much memory as
+//! the server.
 //!
 //! ```text
 //! $ coeval verify ./coeval-data
@@ -15,15 +15,16 @@
 //! sound
 //! ```
 //!
-//! Then it looks at what a start does not read: older log and checkpoints, kept for
-//! restores to a point in time. Damage there is told as such: a start succeeds.
+//! Then it checks the files that a start does not read: older log and checkpoints, kept
+//! for restores to a point in time. The report marks damage there as such: a start
+//! succeeds.
 //!
 //! | exit code | means |
 //! | --- | --- |
-//! | 0 | sound: a start will succeed, and serve all of it |
-//! | 1 | damaged: says which file, where, what is wrong there, and whether a start needs it |
-//! | 2 | the command line makes no sense |
-//! | 3 | could not look: in use, no such directory, another version's, out of memory |
+//! | 0 | sound: a start will succeed, and serve all data |
+//! | 1 | damaged: the report says which file, where, how, and whether a start needs it |
+//! | 2 | the command line is invalid |
+//! | 3 | not checked: in use, no such directory, another version's, out of memory |
 
 use std::io::Write;
 use std::path::Path;
@@ -37,12 +38,12 @@ use coeval_sql::verify::Verified;
 
 use crate::progress::{Progress, Unit};
 
-/// What is wrong with the directory.
+/// Exit code: the directory is damaged.
 const DAMAGED: u8 = 1;
-/// Why it was not looked at.
+/// Exit code: the directory could not be checked.
 const NOT_LOOKED_AT: u8 = 3;
 
-/// Why a directory is not called sound.
+/// Why a directory was not found sound.
 #[derive(Debug)]
 enum Failure {
     Damaged(String),
@@ -58,11 +59,11 @@ impl From<Error> for Failure {
     }
 }
 
-/// Looks at the directory, and says what it found.
+/// Checks the directory, and prints a report.
 pub(crate) fn run(directory: &Path) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        // Definitions are parsed by recursion.
+        // The parser is recursive and parses the catalog's definitions here.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build();
@@ -72,7 +73,7 @@ pub(crate) fn run(directory: &Path) -> ExitCode {
     };
     let (code, said) = match verified {
         Ok(report) => {
-            // A reader who has gone has the exit code.
+            // A closed pipe does not change the exit code.
             let _ = std::io::stdout().write_all(report.as_bytes());
             return ExitCode::SUCCESS;
         }
@@ -103,8 +104,8 @@ async fn verify(directory: &Path) -> Result<String, Failure> {
     bars.lock().expect("no panic under this lock").end();
     let (engine, summary) = opened?;
     let engine = Arc::new(engine);
-    // Rows that no checksum complains of and that are no rows of their tables would
-    // end the process; they end a task.
+    // Rows that pass their checksums but do not fit their tables make the engine panic;
+    // in a task of its own that panic becomes an error.
     let looked = coeval_env::spawn("verify", look(engine)).await;
     let verified = looked.map_err(|error| {
         Failure::Damaged(format!("the rows are not those of their tables: {error}"))
@@ -130,7 +131,7 @@ async fn verify(directory: &Path) -> Result<String, Failure> {
     )))
 }
 
-/// What a start does not read.
+/// Checks the files that a start does not read.
 async fn older(directory: &Path) -> Result<Older, Failure> {
     let mut progress = Progress::new("looking at older log", Unit::Bytes);
     let settings = coeval_log::Settings::default();
@@ -147,7 +148,7 @@ async fn look(engine: Arc<Engine>) -> Result<Verified, Failure> {
     verified.map_err(wrong)
 }
 
-/// One bar for each part of reading.
+/// A progress bar for each phase of recovery.
 #[derive(Debug, Default)]
 struct Bars {
     checkpoint: Option<Progress>,
@@ -207,9 +208,9 @@ fn report(
     if summary.cut_bytes > 0 {
         text.push_str(&format!(
             "              {} bytes behind its last whole commit make none; the next start cuts \
-             them off. A crash\n              leaves such bytes of commits that nobody was \
-             told of; damage to the very last\n              commits after a crash looks the \
-             same\n",
+             them off. A crash\n              leaves such bytes of commits that were not \
+             acknowledged; damage to the very last\n              commits after a crash looks \
+             the same\n",
             summary.cut_bytes
         ));
     }

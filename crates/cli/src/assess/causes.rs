@@ -1,26 +1,26 @@
-//! Which failures follow from earlier ones, and what they have in common.
+//! Root causes of failures: finds the earlier failure that a failure follows from, and
+//! groups root causes by their feature.
 //!
 //! ```text
-//!   line 12  CREATE TYPE public.mood AS ENUM …      0A000   fails for itself: "CREATE TYPE"
+//!   line 12  CREATE TYPE public.mood AS ENUM …      0A000   a root cause: "CREATE TYPE"
 //!   line 20  CREATE TABLE public.t (m public.mood)  42704   names mood: follows from line 12
 //!   line 31  COPY public.t (m) FROM stdin           42P01   names t: follows from line 20,
 //!                                                           and with it from line 12
 //! ```
 //!
-//! A statement that fails leaves behind the names that it would have made. A later one
-//! that fails because something does not exist, and names one of these, follows from it.
-//! What it follows from is the first failure of the chain: that is what to do something
-//! about.
+//! The names that a failed statement would have created are remembered. A later statement
+//! that fails because an object does not exist, and names one of these, follows from it.
+//! The report names the first failure of the chain, because that is the one to fix.
 
 use std::collections::BTreeMap;
 
 use coeval_sql::{Error, SqlState};
 
-/// How many names are remembered. A script with more failures than that has no few
+/// Maximum number of remembered names. A script with more failures than that has many
 /// causes.
 const MOST_NAMES: usize = 100_000;
 
-/// What something does not exist is said with.
+/// SQLSTATEs of errors about an object that does not exist.
 const MISSING: [SqlState; 6] = [
     SqlState::UNDEFINED_TABLE,
     SqlState::UNDEFINED_OBJECT,
@@ -30,7 +30,8 @@ const MISSING: [SqlState; 6] = [
     SqlState::INVALID_SQL_STATEMENT_NAME,
 ];
 
-/// What is said when something is there already, which a failure cannot keep from being.
+/// SQLSTATEs of errors about an object that exists already, which an earlier failure
+/// cannot cause.
 const THERE: [SqlState; 5] = [
     SqlState::DUPLICATE_TABLE,
     SqlState::DUPLICATE_OBJECT,
@@ -39,7 +40,7 @@ const THERE: [SqlState; 5] = [
     SqlState::DUPLICATE_PREPARED_STATEMENT,
 ];
 
-/// Words between CREATE and what is created.
+/// Words that may be between CREATE and the kind of object.
 const DECORATIONS: [&str; 15] = [
     "or",
     "replace",
@@ -58,14 +59,14 @@ const DECORATIONS: [&str; 15] = [
     "event",
 ];
 
-/// The names that failures have left behind, in lower case, and the line of the first
-/// failure of each chain.
+/// The names that failed statements would have created, in lower case, each with the line
+/// of the first failure of its chain.
 #[derive(Debug, Default)]
 pub(super) struct Causes(BTreeMap<String, u64>);
 
 impl Causes {
-    /// The statement on this line has failed so. The line that it follows from, if it
-    /// follows from another.
+    /// Records a failed statement. Returns the line of the failure that it follows from,
+    /// if there is one.
     pub(super) fn failed(&mut self, statement: &str, line: u64, error: &Error) -> Option<u64> {
         let cause = MISSING
             .contains(&error.state())
@@ -80,7 +81,7 @@ impl Causes {
         cause
     }
 
-    /// The statement would run: what it makes is there.
+    /// Records a statement that would run: the names that it creates exist now.
     pub(super) fn ran(&mut self, statement: &str) {
         if !self.0.is_empty() {
             for name in made(statement) {
@@ -89,14 +90,14 @@ impl Causes {
         }
     }
 
-    /// The cause that one of the names in a message leads to.
+    /// The root cause behind one of the names in a message.
     fn named(&self, message: &str) -> Option<u64> {
         let names = identifiers(message);
         names.iter().find_map(|name| self.0.get(name)).copied()
     }
 }
 
-/// What a failure has in common with others, for the summary.
+/// The feature by which the summary groups a failure.
 pub(super) fn feature(statement: &str, error: &Error) -> String {
     let message = error.report().message.as_str();
     let state = error.state();
@@ -121,7 +122,7 @@ pub(super) fn feature(statement: &str, error: &Error) -> String {
     format!("{head} ({})", state.0)
 }
 
-/// A statement by its first words, as `CREATE INDEX`.
+/// The first words of a statement, such as `CREATE INDEX`.
 fn head(statement: &str) -> String {
     let words = words(statement, 8);
     let mut words = words.iter().map(|word| word.to_ascii_uppercase());
@@ -141,7 +142,7 @@ fn head(statement: &str) -> String {
     }
 }
 
-/// The names that a statement would make, without their schemas.
+/// The names that a statement would create, without their schemas.
 fn made(statement: &str) -> Vec<String> {
     let tokens = words(statement, 24);
     let word = |at: usize| tokens.get(at).map(|word| word.to_ascii_lowercase());
@@ -151,7 +152,7 @@ fn made(statement: &str) -> Vec<String> {
         while word(at).is_some_and(|word| DECORATIONS.contains(&word.as_str())) {
             at += 1;
         }
-        // What kind of thing it is.
+        // This word is the kind of object.
         at += 1;
         if is(at, "concurrently") {
             at += 1;
@@ -164,7 +165,7 @@ fn made(statement: &str) -> Vec<String> {
         if is(at, "only") {
             at += 1;
         }
-        // The table's name; what is added to it is what would be made.
+        // The table's name; the statement would create the added column or constraint.
         at += 1;
         if !is(at, "add") {
             return Vec::new();
@@ -186,7 +187,7 @@ fn made(statement: &str) -> Vec<String> {
         .collect()
 }
 
-/// The name behind the last dot, without quotes, in lower case.
+/// The part after the last dot of a name, without quotes, in lower case.
 fn last_part(name: &str) -> String {
     let mut part = String::new();
     let mut quoted = false;
@@ -200,7 +201,8 @@ fn last_part(name: &str) -> String {
     part
 }
 
-/// The first words of a statement, names with their quotes and dots; signs stand alone.
+/// The first words of a statement, names with their quotes and dots; a punctuation mark
+/// is a word of its own.
 fn words(statement: &str, most: usize) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -228,8 +230,8 @@ fn words(statement: &str, most: usize) -> Vec<String> {
     words
 }
 
-/// Whatever may be a name in a message: the last parts of what stands in quotes, and
-/// of a function before its parentheses.
+/// The possible names in a message: the last part of each quoted name, and the name of a
+/// function before its parentheses.
 fn identifiers(message: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = message;
@@ -304,7 +306,8 @@ mod tests {
         assert_eq!(causes.failed("select * from u", 9, &other), None);
         causes.ran("create table t (m text)");
         assert_eq!(causes.failed("copy t from stdin", 11, &copy), None);
-        // Not everything that names it follows from it.
+        // A statement that names a missing object does not follow from it if its error is
+        // another.
         let duplicate = Error::new(SqlState::DUPLICATE_OBJECT, "type \"mood\" exists");
         assert_eq!(causes.failed("create type mood", 12, &duplicate), None);
     }

@@ -1,8 +1,8 @@
-//! The data of a COPY FROM STDIN, looked at in batches.
+//! Checks the data of a COPY FROM STDIN in batches.
 //!
-//! A batch is some whole rows. It is copied for real, by the script's own COPY; when a
-//! row is refused, that row is told, and the batch goes on behind it. So every row is
-//! looked at, and no more than a batch is in memory.
+//! A batch is some whole rows. The judge runs the script's own COPY on it; when the
+//! server refuses a row, the report names it, and the next batch begins after it. So
+//! every row is checked, and only one batch is in memory.
 //!
 //! ```text
 //!   rows 1 ─ 9000    ok
@@ -10,12 +10,12 @@
 //!   rows 9018 ─ …    ok
 //! ```
 //!
-//! Only in text format does the end of a line say where a row ends (a backslash before
-//! it takes it into the row). Data in another format, or with a header, is one batch,
-//! and what is behind a row that is refused is not looked at.
+//! Only in text format does the end of a line show where a row ends (a backslash before
+//! it continues the row). Data in another format, or with a header, is one batch, and
+//! rows after a refused one are not checked.
 //!
-//! Rows of different batches do not meet, unless rows are kept: then a key that two
-//! rows share is found wherever they are.
+//! Rows of different batches are not compared, unless rows are kept: then a duplicate key
+//! is found wherever its rows are.
 
 use std::io::Write;
 
@@ -25,32 +25,33 @@ use super::Failure;
 use super::judge::Judge;
 use super::report::{Place, Report};
 
-/// About how much data is looked at together, in bytes.
+/// Approximate size of a batch, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// Rows refused in one COPY that are told; the others are counted.
+/// Maximum number of refused rows of one COPY that are reported; further ones are
+/// counted.
 const MOST_TOLD: u64 = 20;
 
 /// The data of one COPY.
 #[derive(Debug)]
 pub(super) struct Data {
     copy: String,
-    /// Whether lines are rows.
+    /// Whether each line is a row.
     lines_are_rows: bool,
     buffer: Vec<u8>,
-    /// Where rows begin: in the buffer, and on which line of the script.
+    /// The beginning of each row: its offset in the buffer, and its line in the script.
     rows: Vec<(usize, u64)>,
     /// Whether the last line ended inside a row.
     continues: bool,
     refused: u64,
-    /// Nothing behind can be looked at.
+    /// Whether the remaining data cannot be checked.
     ended: bool,
 }
 
 impl Data {
-    /// What follows this COPY.
+    /// The data after this COPY statement.
     pub(super) fn new(copy: &str) -> Self {
-        // The options in whatever form they are written; a table of such a name only
-        // costs the batches.
+        // Finds the options in any syntax; a table whose name contains such a word is
+        // only checked in one batch.
         let lower = copy.to_ascii_lowercase();
         let others = ["csv", "header", "binary"];
         Self {
@@ -64,7 +65,7 @@ impl Data {
         }
     }
 
-    /// Takes one line of data; whether there is a batch.
+    /// Adds one line of data; returns whether a batch is complete.
     pub(super) fn push(&mut self, bytes: &[u8], line: u64) -> bool {
         if !self.continues {
             self.rows.push((self.buffer.len(), line));
@@ -80,7 +81,7 @@ impl Data {
         self.lines_are_rows && !self.continues && self.buffer.len() >= BATCH_BYTES
     }
 
-    /// Looks at the rows that have come.
+    /// Checks the collected rows.
     pub(super) async fn judge<W: Write>(
         &mut self,
         judge: &mut Judge,
@@ -112,7 +113,7 @@ impl Data {
                 }
             };
             if at.is_some() && row > first {
-                // Those before it are good, but they went with it.
+                // The rows before it are valid, but the failed COPY dropped them as well.
                 let before = judge.data(&self.copy, &buffer[start..rows[row].0]).await;
                 report.counts().rows += match before {
                     Ok(count) => count,
@@ -142,8 +143,8 @@ impl Data {
     }
 }
 
-/// Which row of the data an error of COPY is about, from 0: its context is
-/// `COPY account, line 17, …`.
+/// The index of the row that an error of COPY is about, from 0: its context is `COPY
+/// account, line 17, …`.
 fn row_number(error: &Error) -> Option<usize> {
     let context = error.report().context.as_deref()?.strip_prefix("COPY ")?;
     let (_, number) = context.split_once(", line ")?;

@@ -1,9 +1,10 @@
-//! The server's own code over an engine in memory: what it says of one statement.
+//! The judge of statements: runs each on the server's own code, over an engine in memory.
 //!
-//! Definitions and settings stay, so that what follows meets the tables it needs. Rows
-//! do not, unless they are asked to: each change of rows is done in full and taken back.
-//! A statement that fails takes nothing with it, be it in a transaction of the script:
-//! each has a savepoint of its own, which a script cannot name by accident.
+//! Definitions and settings stay, so that later statements find the tables they need.
+//! Rows do not stay, unless `--keep-rows` is given: each change of rows is executed in
+//! full and rolled back. A failed statement undoes nothing before it, even in a
+//! transaction of the script: each statement has a savepoint of its own, whose name no
+//! script uses by accident.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,20 +19,21 @@ const SAVEPOINT: &str = "SAVEPOINT \"coeval assess\"";
 const BACK: &str = "ROLLBACK TO SAVEPOINT \"coeval assess\"";
 const RELEASE: &str = "RELEASE SAVEPOINT \"coeval assess\"";
 
-/// What a statement has come to that would run.
+/// The result of a statement that would run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ran {
-    /// It is done.
+    /// The statement has run.
     Done,
-    /// It is a COPY whose data follows, and has been taken back: see [`Judge::data`].
+    /// The statement is a COPY whose data follows; it has been rolled back: see
+    /// [`Judge::data`].
     WantsData,
 }
 
-/// Runs statements and keeps nothing but what they define.
+/// Runs statements and keeps only their definitions.
 pub(super) struct Judge {
     database: Arc<Database>,
     session: Session,
-    /// Whether rows stay.
+    /// Whether changes of rows are kept.
     keep_rows: bool,
 }
 
@@ -47,7 +49,7 @@ fn session(database: &Arc<Database>) -> Result<Session, Error> {
 }
 
 impl Judge {
-    /// Over an empty database.
+    /// A judge over an empty database.
     pub(super) fn new(database: Arc<Database>, keep_rows: bool) -> Result<Self, Error> {
         Ok(Self {
             session: session(&database)?,
@@ -56,14 +58,14 @@ impl Judge {
         })
     }
 
-    /// The script connects again: settings are what they were at the beginning, and an
-    /// open transaction is gone.
+    /// Opens a new session, as when the script reconnects: settings are reset, and an
+    /// open transaction is rolled back.
     pub(super) fn reconnect(&mut self) -> Result<(), Error> {
         self.session = session(&self.database)?;
         Ok(())
     }
 
-    /// Whether a statement would run.
+    /// Runs a statement, and returns whether it would run on a server.
     pub(super) async fn statement(&mut self, text: &str) -> Result<Ran, Error> {
         let kind = match &self.session.parse(text)?[..] {
             [] => return Ok(Ran::Done),
@@ -77,7 +79,7 @@ impl Judge {
             StatementKind::Insert | StatementKind::Update | StatementKind::Delete => {
                 !self.keep_rows
             }
-            // The data comes later, with a copy of its own for each part of it.
+            // The data comes later, in batches that each run this COPY.
             StatementKind::Copy => true,
             _ => false,
         };
@@ -87,7 +89,8 @@ impl Judge {
         ran
     }
 
-    /// Whether a COPY would take this data, which is whole lines; how many rows that is.
+    /// Whether a COPY would accept this data, which is whole lines; returns the number of
+    /// rows.
     pub(super) async fn data(&mut self, copy: &str, data: &[u8]) -> Result<u64, Error> {
         let begun = self.begin(true).await?;
         let copied = self.copy(copy, data).await;
@@ -106,9 +109,9 @@ impl Judge {
         }
     }
 
-    /// BEGIN, COMMIT and their like go as the script has them.
+    /// Runs BEGIN, COMMIT and similar statements as the script has them.
     async fn control(&mut self, text: &str, block: bool) -> Result<Ran, Error> {
-        // SET TRANSACTION wants to be the first.
+        // SET TRANSACTION must be the first statement of its transaction.
         let savepoint = block && !text.as_bytes()[..3.min(text.len())].eq_ignore_ascii_case(b"set");
         if savepoint {
             self.run(SAVEPOINT).await?;
@@ -125,7 +128,7 @@ impl Judge {
         ran
     }
 
-    /// Makes it possible to go back to here, if need be; in which way.
+    /// Opens a transaction or savepoint to roll back to; returns which of them.
     async fn begin(&mut self, undoable: bool) -> Result<Begun, Error> {
         if !undoable {
             return Ok(Begun::Nothing);
@@ -157,7 +160,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Runs it as a simple query would be. A COPY that wants data is given up.
+    /// Runs the text as a simple query. A COPY that waits for data is aborted.
     async fn run(&mut self, text: &str) -> Result<Ran, Error> {
         let ran = self.run_on(text).await;
         match ran {
@@ -166,7 +169,7 @@ impl Judge {
             }
             Ok(Ran::Done) => self.session.finish().await?,
             Err(_) => {
-                // The error is said; what is left of an implicit transaction is gone.
+                // The error has been returned; the implicit transaction is rolled back.
                 let _ = self.session.finish().await;
             }
         }
@@ -197,7 +200,7 @@ impl Judge {
     }
 }
 
-/// How one gets back.
+/// How a statement can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     Nothing,
@@ -205,7 +208,7 @@ enum Begun {
     Savepoint,
 }
 
-/// Where results go that nobody wants.
+/// A sink that discards results.
 #[derive(Debug)]
 struct Nowhere;
 

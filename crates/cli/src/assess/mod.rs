@@ -1,9 +1,9 @@
-//! `coeval assess`: which statements of a script would not run here, and why.
+//! `coeval assess`: lists the statements of a script that would not run here, and why.
 //!
-//! A script is a dump above all, of `pg_dump` or `pg_dumpall`, in plain text. It is
-//! read as psql reads it ([`crate::script`]), and judged by the code that would run it:
-//! the server's sessions, over an engine in memory that is empty at the beginning and
-//! gone at the end ([`judge`]). Nothing real is touched, no server is asked.
+//! The script is usually a dump, of `pg_dump` or `pg_dumpall`, in plain text. The command
+//! reads it as psql does ([`crate::script`]), and runs it on the server's sessions, over
+//! an engine in memory that begins empty and is dropped at the end ([`judge`]). It
+//! touches no data directory and contacts no server.
 //!
 //! ```text
 //! $ coeval assess bank.sql
@@ -17,15 +17,15 @@
 //!       1  CREATE VIEW, first on line 61
 //! ```
 //!
-//! What one statement defines, the next ones find. Of data each row is looked at, in
-//! batches ([`data`]). A failure that only follows from an earlier one says so
-//! ([`causes`]).
+//! A statement finds the objects that earlier ones define. The command checks each row of
+//! data, in batches ([`data`]). The report marks a failure that follows from an earlier
+//! one ([`causes`]).
 //!
 //! | exit code | means |
 //! | --- | --- |
 //! | 0 | everything would run here |
-//! | 1 | something would not, or cannot be judged; all of it has been told |
-//! | 2 | the arguments make no sense, or not all could be read |
+//! | 1 | a statement or row would fail, or cannot be judged; the report lists all of them |
+//! | 2 | the arguments are invalid, or a file could not be read |
 
 mod causes;
 mod data;
@@ -52,15 +52,15 @@ pub(crate) use report::Form;
 use report::{Place, Report};
 use source::Source;
 
-/// Not everything could be looked at.
+/// Exit code: a file could not be read.
 const UNREADABLE: u8 = 2;
 
-/// Why an assessment ends before its end.
+/// Why an assessment ends early.
 #[derive(Debug)]
 enum Failure {
-    /// There is something to say.
+    /// An error to print.
     Said(String),
-    /// Whoever reads what is said has gone.
+    /// The reader of the report has closed its pipe.
     Unheard,
 }
 
@@ -76,11 +76,11 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Looks at these files as one script, one after the other.
+/// Assesses these files as one script, in order.
 pub(crate) fn run(files: Vec<String>, form: Form, keep_rows: bool) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        // Statements are parsed by recursion.
+        // The parser is recursive.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build();
@@ -151,8 +151,8 @@ async fn assess(files: Vec<String>, form: Form, keep_rows: bool) -> Result<bool,
     Ok(assessment.report.finish()?)
 }
 
-/// An error that says something of the script. Others say something of this machine, and
-/// end the assessment: no memory left, for one.
+/// Returns an error that is about the script; an error of this machine, such as exhausted
+/// memory, ends the assessment.
 fn answerable(error: Error) -> Result<Error, Failure> {
     let class = &error.state().0[..2];
     if error.state() == SqlState::OUT_OF_MEMORY || class == "58" {
@@ -163,40 +163,40 @@ fn answerable(error: Error) -> Result<Error, Failure> {
     Ok(error)
 }
 
-/// What follows the statement before.
+/// The lines that follow the last statement.
 #[derive(Debug)]
 enum Following {
-    /// Data, to be looked at.
+    /// Data of a COPY, to be checked.
     Data(Data, u64),
-    /// Data of a COPY that would not run.
+    /// Data of a COPY that would not run, to be skipped.
     PassedOver,
 }
 
-/// One way through the files.
+/// One pass through the files.
 struct Assessment {
     judge: Judge,
     causes: Causes,
     report: Report<BufWriter<Stdout>>,
     splitter: Splitter,
-    /// What stands behind a COPY on its line, and so comes behind its data.
+    /// Statements after a COPY on its line, which run after its data.
     waiting: VecDeque<Piece>,
     following: Option<Following>,
-    /// Whether what has come of the statement is not UTF-8.
+    /// Whether the current statement contains bytes that are not UTF-8.
     malformed: bool,
     file: String,
-    /// Lines of the file that have been taken.
+    /// Number of lines read from the file.
     line: u64,
 }
 
 impl Assessment {
-    /// The next file.
+    /// Begins the next file.
     fn begin(&mut self, file: &str) {
         self.splitter = Splitter::with_most(Limits::default().statement_bytes);
         file.clone_into(&mut self.file);
         self.line = 0;
     }
 
-    /// One line of the file; breaks at `\q`.
+    /// Handles one line of the file; breaks at `\q`.
     async fn line(&mut self, bytes: &[u8]) -> Result<std::ops::ControlFlow<()>, Failure> {
         self.line += 1;
         if let Some(following) = &mut self.following {
@@ -223,7 +223,7 @@ impl Assessment {
         self.go_on().await
     }
 
-    /// The file is at its end. What is open there is as it is for psql.
+    /// Handles the end of the file. An open statement ends there, as in psql.
     async fn end(&mut self) -> Result<(), Failure> {
         if let Some(Following::Data(_, line)) = self.following {
             self.end_data().await?;
@@ -244,7 +244,7 @@ impl Assessment {
         Ok(())
     }
 
-    /// Takes what waits, up to a COPY whose data comes first; breaks at `\q`.
+    /// Runs the waiting statements, up to a COPY whose data comes first; breaks at `\q`.
     async fn go_on(&mut self) -> Result<std::ops::ControlFlow<()>, Failure> {
         while self.following.is_none()
             && let Some(piece) = self.waiting.pop_front()
@@ -291,7 +291,7 @@ impl Assessment {
         Ok(())
     }
 
-    /// A command to psql; whether the script ends with it.
+    /// Handles a psql command; returns whether the script ends with it.
     async fn command(&mut self, text: &str, line: u64) -> Result<bool, Failure> {
         let mut words = text.split_whitespace();
         match words.next().unwrap_or_default() {
@@ -305,7 +305,7 @@ impl Assessment {
                 let text = format!("SET client_encoding = '{encoding}'");
                 self.statement(&text, line).await?;
             }
-            // What concerns psql alone.
+            // These commands affect psql only.
             "" | "." | "restrict" | "unrestrict" | "echo" | "qecho" | "warn" | "set" | "unset"
             | "pset" | "timing" | "o" | "out" | "a" | "t" | "x" | "H" | "f" | "C" | "T" | "r"
             | "reset" | "p" | "print" | "prompt" | "cd" | "setenv" | "errverbose" | "conninfo"

@@ -1,7 +1,7 @@
-//! What is said of a script: each finding as it is found, and a summary.
+//! The report on a script: writes each finding at once, and a summary at the end.
 //!
-//! Findings are written at once and forgotten, so that a script may have any number of
-//! them. As text:
+//! The report keeps no findings in memory, so that a script may have any number of them.
+//! As text:
 //!
 //! ```text
 //! dump.sql:12: 0A000: CREATE VIEW is not supported
@@ -10,7 +10,7 @@
 //!     SELECT pg_catalog.count(*) FROM public.active
 //! ```
 //!
-//! As JSON one object: `findings`, an array, and behind it the numbers of the summary.
+//! As JSON, one object: `findings`, an array, and after it the numbers of the summary.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -21,23 +21,23 @@ use serde_json::{Value, json};
 
 use super::causes::feature;
 
-/// Characters of a statement that are shown.
+/// Maximum length of a shown statement, in characters.
 const SHOWN: usize = 100;
-/// How many different features are told apart.
+/// Maximum number of features that are counted separately.
 const MOST_FEATURES: usize = 1000;
-/// What the others are counted as.
+/// The name under which further features are counted.
 const FURTHER: &str = "others";
 
-/// How it is said.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
-/// Where in the scripts.
+/// A location in the scripts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'script> {
     /// The file.
@@ -48,22 +48,22 @@ pub(super) struct Place<'script> {
     pub(super) statement: &'script str,
 }
 
-/// What has been counted.
+/// The counts of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Statements there are.
+    /// Number of statements.
     pub(super) statements: u64,
-    /// Of them, those that would not run.
+    /// Number of statements that would not run.
     pub(super) failing: u64,
-    /// Of these, those that follow from others.
+    /// Number of failures that follow from earlier ones.
     pub(super) following: u64,
-    /// What nothing can be said of.
+    /// Number of statements and commands that could not be judged.
     pub(super) not_judged: u64,
-    /// Rows of data that were looked at.
+    /// Number of rows of data that were checked.
     pub(super) rows: u64,
-    /// Of them, those that would be refused.
+    /// Number of rows that would be refused.
     pub(super) rows_refused: u64,
-    /// Lines of data that were not looked at, because their COPY would not run.
+    /// Lines of data that were not checked, because their COPY would not run.
     pub(super) lines_passed_over: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Report<W: Write> {
     out: W,
     form: Form,
     counts: Counts,
-    /// How often, and where first.
+    /// For each feature, its number of failures and the line of the first.
     features: BTreeMap<String, (u64, u64)>,
     findings: u64,
 }
@@ -92,12 +92,12 @@ impl<W: Write> Report<W> {
         Ok(report)
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub(super) fn counts(&mut self) -> &mut Counts {
         &mut self.counts
     }
 
-    /// A statement that would not run, and the line it follows from.
+    /// Reports a statement that would not run, and the line of its root cause.
     pub(super) fn fails(
         &mut self,
         place: Place<'_>,
@@ -112,14 +112,14 @@ impl<W: Write> Report<W> {
         self.write("would not run", place, Some(error), None, cause)
     }
 
-    /// A row of data that would be refused, on the line of the place.
+    /// Reports a row of data that would be refused.
     pub(super) fn row_refused(&mut self, place: Place<'_>, error: &Error) -> io::Result<()> {
         self.counts.rows_refused += 1;
         self.count(format!("data ({})", error.state().0), place.line);
         self.write("row refused", place, Some(error), None, None)
     }
 
-    /// Something that nothing can be said of, and why.
+    /// Reports a statement or command that cannot be judged, and why.
     pub(super) fn not_judged(&mut self, place: Place<'_>, why: &str) -> io::Result<()> {
         self.counts.not_judged += 1;
         self.write("not judged", place, None, Some(why), None)
@@ -175,8 +175,8 @@ impl<W: Write> Report<W> {
                 let parts =
                     report.map(|report| [("detail", &report.detail), ("hint", &report.hint)]);
                 for (name, part) in parts.into_iter().flatten() {
-                    // What a chain ends in has been said at its beginning, and that types
-                    // might be cast is no help with a function that is not there.
+                    // The detail and hint of a chain were printed at its root cause, and
+                    // the hint to add type casts does not help with a missing function.
                     let told = cause.is_none() && state != "42883";
                     if let Some(part) = part.as_ref().filter(|_| told) {
                         writeln!(self.out, "    {name}: {}", shown(part))?;
@@ -187,7 +187,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// The summary. Whether everything would run.
+    /// Writes the summary. Returns whether everything would run.
     pub(super) fn finish(mut self) -> io::Result<bool> {
         let counts = &self.counts;
         let good = counts.failing + counts.rows_refused + counts.not_judged == 0;
@@ -209,7 +209,7 @@ impl<W: Write> Report<W> {
                     "data_lines_not_looked_at": counts.lines_passed_over,
                     "features": features,
                 });
-                // The findings have opened the object.
+                // The findings have opened the JSON object.
                 let rest = rest.to_string();
                 writeln!(self.out, "\n],{}", &rest[1..])?;
             }
@@ -224,7 +224,7 @@ impl<W: Write> Report<W> {
         Ok(good)
     }
 
-    /// The most frequent first.
+    /// The features, the most frequent first.
     fn by_number(&self) -> impl Iterator<Item = (&String, &(u64, u64))> {
         let mut features: Vec<_> = self.features.iter().collect();
         features.sort_by_key(|(_, (number, line))| (std::cmp::Reverse(*number), *line));
@@ -263,7 +263,7 @@ impl<W: Write> Report<W> {
     }
 }
 
-/// The beginning of a statement on one line, without a password.
+/// The beginning of a statement on one line, without passwords.
 fn shown(statement: &str) -> String {
     let text = loggable(statement);
     let mut line = String::new();

@@ -1,16 +1,17 @@
-//! The files to look at, line by line, and never more of them in memory than that.
+//! Line reader of the files to assess; holds one line in memory at a time.
 
 use std::io::Read;
 use std::path::Path;
 
 use coeval_env::fs::{self, File, OpenOptions};
 
-/// What is read at once, in bytes.
+/// Number of bytes per read.
 const CHUNK_BYTES: usize = 256 << 10;
-/// The longest line. A server takes none that is longer, as a statement or as data.
+/// Maximum length of a line, in bytes. A server accepts no longer one, as a statement or
+/// as data.
 const MOST_LINE_BYTES: usize = 300 << 20;
 
-/// How files begin that are no scripts, what they are, and what to do with them.
+/// Magic numbers of files that are no scripts, each with a description and a remedy.
 const OTHERS: [(&[u8], &str); 6] = [
     (
         b"PGDMP",
@@ -41,7 +42,7 @@ enum Input {
 pub(super) struct Source {
     name: String,
     input: Input,
-    /// Its length in bytes, where that is known.
+    /// Length of the file in bytes, where it is known.
     length: Option<u64>,
     offset: u64,
     buffer: Vec<u8>,
@@ -50,7 +51,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a file, or `-` for standard input, and looks whether it may be a script.
+    /// Opens a file, or `-` for standard input, and checks that it may be a script.
     pub(super) async fn open(path: &str) -> Result<Self, String> {
         let (name, input, length) = if path == "-" {
             ("standard input".to_owned(), Input::Standard, None)
@@ -79,29 +80,29 @@ impl Source {
         if source.buffer.contains(&0) {
             return Err(format!("{} is no text", source.name));
         }
-        // What some editors put before UTF-8.
+        // Skips a byte order mark, which some editors write.
         if source.buffer.starts_with(b"\xef\xbb\xbf") {
             source.start = 3;
         }
         Ok(source)
     }
 
-    /// Its name, for people.
+    /// The file's name, for people.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length in bytes, where that is known.
+    /// Length of the file in bytes, where it is known.
     pub(super) fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// How many bytes of it have been returned.
+    /// Number of bytes of the file that have been returned.
     pub(super) fn taken(&self) -> u64 {
         self.offset - (self.buffer.len() - self.start) as u64
     }
 
-    /// The next line without its end; `None` when there is none.
+    /// The next line without its end; `None` at the end of the file.
     pub(super) async fn line(&mut self) -> Result<Option<&[u8]>, String> {
         let mut looked = self.start;
         loop {

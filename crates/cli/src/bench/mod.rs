@@ -1,7 +1,7 @@
-//! `coeval bench`: a workload, an engine or a server, and files for what came of it.
+//! `coeval bench`: runs a workload against an engine or a server, and writes the results.
 //!
-//! The workloads and the driver are `coeval_workload`'s, which knows no protocol; which
-//! engine runs is decided here, as for a server.
+//! The workloads and the driver are `coeval_workload`'s, which depends on no concurrency
+//! control protocol; this module chooses the engine, as the server does.
 
 mod place;
 mod signals;
@@ -25,7 +25,7 @@ use coeval_workload::workload::Workload;
 
 use crate::progress::{Progress, Unit};
 
-/// Which workload, and how large.
+/// The workload, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Load {
     Tpcc(Scale, Option<Rewards>),
@@ -51,14 +51,14 @@ pub(crate) enum Load {
     },
 }
 
-/// Which engine, in this process.
+/// The engine to run in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Occ,
     Serial,
 }
 
-/// Where the workload runs.
+/// The target of the workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Server(String),
@@ -68,7 +68,7 @@ pub(crate) enum Place {
     },
 }
 
-/// A run to be.
+/// A planned run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) load: Load,
@@ -80,7 +80,7 @@ pub(crate) struct Plan {
     pub(crate) record: Option<(String, Format)>,
 }
 
-/// Runs it, and says what came of it.
+/// Runs the plan, and prints the result.
 pub(crate) fn run(plan: &Plan) -> ExitCode {
     // Clients and the engine have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -103,7 +103,8 @@ fn say(error: &str) {
     let _ = writeln!(std::io::stderr(), "coeval bench: {error}");
 }
 
-/// The run, which a signal may end early. What was wrong is told before that one came.
+/// Runs the plan; a signal may end it early. Violations of the run take precedence in the
+/// exit code.
 async fn signalled(plan: &Plan) -> Result<ExitCode, String> {
     let first = signals::end_at_the_first(plan.options.stop.clone()).await;
     let first = first.map_err(|error| format!("signals cannot be waited for: {error}"))?;
@@ -119,7 +120,7 @@ async fn signalled(plan: &Plan) -> Result<ExitCode, String> {
     })
 }
 
-/// How a chart is to be drawn.
+/// The file format of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picture {
     Svg,
@@ -127,7 +128,7 @@ pub(crate) enum Picture {
 }
 
 impl Picture {
-    /// By the name of its file.
+    /// The format by the extension of the file's name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
             "svg" => Some(Self::Svg),
@@ -137,7 +138,7 @@ impl Picture {
     }
 }
 
-/// What came of it, which has been written.
+/// Runs the plan, writes its result files, and returns the report.
 async fn go(plan: &Plan) -> Result<Report, String> {
     let outcome = match plan.load {
         Load::Tpcc(scale, rewards) => {
@@ -192,10 +193,10 @@ async fn drive<W: Workload>(workload: W, plan: &Plan) -> Result<Outcome, String>
     outcome.map_err(|failure| failure.to_string())
 }
 
-/// A progress line for each phase.
+/// Shows a progress bar for each phase.
 fn show(shown: &mut Option<(&'static str, Progress)>, tick: &Tick) {
     if shown.as_ref().is_none_or(|(phase, _)| *phase != tick.phase) {
-        // The one before takes its line away before the next begins.
+        // The bar of the previous phase is removed before the next one appears.
         *shown = None;
         let unit = match tick.phase {
             "loading" => Unit::Of("parts"),
@@ -238,7 +239,7 @@ async fn write_report(plan: &Plan, report: &Report) -> Result<(), String> {
         };
         place::write_file(name, &bytes).await?;
     }
-    // Whoever reads it may have gone.
+    // A closed pipe does not change the exit code.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Where a workload runs: opened before, closed after.
+//! The target of a workload: opens it before the run, and closes it after.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tokio_postgres::Config;
 
 use super::{Place, Protocol};
 
-/// A database, and what has to be closed after it.
+/// An open database, and the engine that must be closed after the run.
 pub(super) struct Opened {
     pub(super) database: Database,
-    /// What commits survive, for the report.
+    /// The failures that commits survive, for the report.
     pub(super) durability: String,
     engine: Option<Arc<Engine>>,
 }
 
-/// Opens it, with nothing in it where it is in this process.
+/// Opens the target, with an empty database if it is in this process.
 pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, String> {
     match place {
         Place::Server(url) => {
@@ -71,13 +71,13 @@ pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, St
 impl Opened {
     pub(super) async fn close(self) {
         if let Some(engine) = self.engine {
-            // What the run has shown stands, however its files are left.
+            // The run's result is valid even if the engine does not close cleanly.
             let _ = engine.close().await;
         }
     }
 }
 
-/// A directory with something in it may be somebody's database.
+/// Refuses a directory that is not empty: it may hold a database.
 async fn refuse_used(directory: &Path) -> Result<(), String> {
     let is_used = async {
         let there = fs::exists(directory).await?;
@@ -91,7 +91,7 @@ async fn refuse_used(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// How to connect, as the user who runs this when the URL names none.
+/// Parses the URL; the default user is the one who runs the command.
 fn configuration(url: &str) -> Result<Config, String> {
     let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
     crate::client::complete(&mut config);
@@ -99,7 +99,7 @@ fn configuration(url: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Writes a file of results, in place of one that was there.
+/// Writes a file of results, replacing an existing one.
 #[expect(
     clippy::disallowed_methods,
     reason = "the user's own file, outside of any database"

@@ -1,7 +1,7 @@
-//! Signals end a run: the first in order, the second at once.
+//! Signal handling of a run: the first signal ends it in order, the second at once.
 //!
-//! They have a thread of their own, so that a look at everything does not keep the second
-//! waiting.
+//! The signals have a thread of their own, so that a long final check does not delay the
+//! second.
 
 use std::io;
 use std::process::exit;
@@ -12,15 +12,15 @@ use coeval_workload::driver::Stop;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// What a shell says of a process that a signal has ended is this and the signal.
+/// A shell reports a process that was ended by a signal as this plus the signal's number.
 const KILLED: u8 = 128;
 
-/// The signal that came first, if one did.
+/// The first signal, if one arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct First(Arc<OnceLock<SignalKind>>);
 
 impl First {
-    /// The exit code of a run that it has ended.
+    /// The exit code of a run that the signal has ended.
     pub(super) fn code(&self) -> Option<u8> {
         self.0.get().map(|kind| code(*kind))
     }
@@ -31,8 +31,8 @@ fn code(kind: SignalKind) -> u8 {
     KILLED.saturating_add(number)
 }
 
-/// Ends the run at the first SIGINT or SIGTERM, so that it is checked and written like
-/// any other; at the second the process ends.
+/// Ends the run at the first SIGINT or SIGTERM, so that it is checked and written as
+/// usual; at the second the process ends.
 pub(super) async fn end_at_the_first(stop: Stop) -> io::Result<First> {
     let (ready, readiness) = oneshot::channel();
     let first = First::default();
@@ -60,7 +60,7 @@ pub(super) async fn end_at_the_first(stop: Stop) -> io::Result<First> {
     Ok(first)
 }
 
-/// The next signal of either kind.
+/// Waits for the next signal of either kind.
 async fn either(interrupt: &mut Signal, terminate: &mut Signal) -> SignalKind {
     tokio::select! {
         _ = interrupt.recv() => SignalKind::interrupt(),

@@ -1,27 +1,28 @@
-//! Where a server is, and how safely to talk to it: the part of a connection string
-//! that tokio-postgres does not know.
+//! Parser of connection strings: takes out the parts that tokio-postgres does not know,
+//! about the protection of the connection.
 //!
 //! ```text
 //!   postgres://ada@db.example/bank?sslmode=verify-full&sslrootcert=ca.pem&connect_timeout=5
 //!                                  └────── taken out, read here ───────┘
 //! ```
 //!
-//! What the string does not say, `PGSSLMODE` and `PGSSLROOTCERT` do, as for libpq.
+//! The environment variables `PGSSLMODE` and `PGSSLROOTCERT` are the defaults, as for
+//! libpq.
 
 use std::path::PathBuf;
 
-/// How a connection is protected, after libpq's `sslmode`.
+/// The protection of a connection, after libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// Not at all.
+    /// No TLS.
     Disable,
-    /// With TLS if the server can, whoever it is.
+    /// TLS if the server supports it, with any certificate.
     Prefer,
-    /// With TLS, whoever the server is.
+    /// TLS, with any certificate.
     Require,
-    /// And its certificate is of an authority that is trusted.
+    /// TLS, with a certificate of a trusted authority.
     VerifyCa,
-    /// And it is for the name that was asked for.
+    /// TLS, with a certificate of a trusted authority for the requested host.
     VerifyFull,
 }
 
@@ -42,19 +43,18 @@ impl Mode {
     }
 }
 
-/// A connection string taken apart.
+/// A parsed connection string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// What tokio-postgres reads.
+    /// The part that tokio-postgres reads.
     pub(super) rest: String,
     pub(super) mode: Mode,
-    /// The file with the authorities that are trusted, if one was named.
+    /// The file of trusted authorities, if one was named.
     pub(super) roots: Option<PathBuf>,
 }
 
 impl Address {
-    /// Takes a URL, or words like `host=… sslmode=…`, apart. `environment` is asked for
-    /// what it does not say.
+    /// Parses a URL, or words like `host=… sslmode=…`. `environment` supplies defaults.
     pub(super) fn parse(
         text: &str,
         environment: impl Fn(&str) -> Option<String>,
@@ -102,7 +102,7 @@ impl Address {
     }
 }
 
-/// A part of a URL without its percent signs.
+/// Decodes the percent signs in a part of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

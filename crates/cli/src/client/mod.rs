@@ -1,7 +1,7 @@
-//! This program as a client: of the commands that talk to a server.
+//! The client side of the commands that connect to a server.
 //!
-//! Through the same protocol as everybody, by tokio-postgres, so that they can talk to
-//! PostgreSQL too. How the connection is protected, its URL says as it says it to
+//! The commands use the ordinary protocol, by tokio-postgres, so that they can also
+//! connect to PostgreSQL. The URL selects the protection of the connection as it does for
 //! libpq ([`address`], [`tls`]).
 
 mod address;
@@ -18,14 +18,14 @@ use tokio_postgres::{
 use address::{Address, Mode};
 use tls::Connect;
 
-/// Where a server is when nobody says otherwise.
+/// The URL of a server when the user names none.
 pub(crate) const DEFAULT_URL: &str = "postgres://127.0.0.1:5433";
 
-/// Connects as the user who runs this, if the URL names none. Notices go to standard
-/// error. To be called in a runtime.
+/// Connects, as the user who runs the command if the URL names none. Prints notices to
+/// standard error. Must be called in a runtime.
 ///
 /// # Errors
-/// What to tell the user: the URL makes no sense, or nobody is there.
+/// A message for the user: the URL is invalid, or no server answers.
 pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, String> {
     let address = Address::parse(url, |name| std::env::var(name).ok())?;
     let parsed = address.rest.parse();
@@ -33,7 +33,7 @@ pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, Stri
     complete(&mut config);
     config.application_name(application);
     let refused = |error| format!("{}: {}", shown(url), explain(&error));
-    // Notices come with the connection; it says them and goes on.
+    // The connection's task prints notices as they arrive.
     Ok(match address.mode {
         Mode::Disable => {
             config.ssl_mode(SslMode::Disable);
@@ -54,8 +54,7 @@ pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, Stri
     })
 }
 
-/// Adds what a URL need not say: the user who runs this, and the password of the
-/// environment.
+/// Completes a URL: the user who runs the command, and the password in the environment.
 pub(crate) fn complete(config: &mut Config) {
     if config.get_user().is_none() {
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
@@ -102,10 +101,10 @@ where
     }
 }
 
-/// The rows that a query gives.
+/// Returns the rows of a query.
 ///
 /// # Errors
-/// What the server said.
+/// The server's error.
 pub(crate) async fn rows(client: &Client, query: &str) -> Result<Vec<SimpleQueryRow>, String> {
     let messages = client.simple_query(query).await;
     let messages = messages.map_err(|error| explain(&error))?;
@@ -116,7 +115,7 @@ pub(crate) async fn rows(client: &Client, query: &str) -> Result<Vec<SimpleQuery
     Ok(rows.collect())
 }
 
-/// An error with everything that the server said about it, or with its causes.
+/// Formats an error with all fields that the server sent, or with its causes.
 pub(crate) fn explain(error: &tokio_postgres::Error) -> String {
     let Some(report) = error.as_db_error() else {
         let mut text = error.to_string();

@@ -1,18 +1,18 @@
-//! TLS as a client: by rustls, for tokio-postgres.
+//! TLS for the client commands: connects tokio-postgres to rustls.
 //!
 //! | `sslmode` | the certificate must be | as libpq does it |
 //! | --- | --- | --- |
 //! | `disable` | – | no TLS |
-//! | `prefer`, `require` | anything whose key signs the handshake | yes; `require` with a file of authorities is `verify-ca` |
-//! | `verify-ca` | of an authority in the file | yes |
-//! | `verify-full` | likewise, and for the host that was asked for | yes |
+//! | `prefer`, `require` | any, with a key that signs the handshake | yes; `require` with a file of authorities is `verify-ca` |
+//! | `verify-ca` | signed by an authority in the file | yes |
+//! | `verify-full` | the same, and for the requested host | yes |
 //!
 //! The file of authorities is `sslrootcert`, else `~/.postgresql/root.crt`;
-//! `sslrootcert=system` takes those of the operating system, and wants `verify-full`:
-//! there are too many of them for anything less.
+//! `sslrootcert=system` selects those of the operating system, and requires
+//! `verify-full`: they are too many for a weaker check.
 //!
-//! A channel is bound to the server's certificate (tls-server-end-point), so that SCRAM
-//! with a server in between fails even where the certificate is not looked at.
+//! SCRAM is bound to the server's certificate (tls-server-end-point), so that it detects
+//! a man in the middle even where the certificate is not verified.
 
 use std::future::Future;
 use std::io;
@@ -43,9 +43,9 @@ use tokio_rustls::rustls::{
 
 use super::address::{Address, Mode};
 
-/// What `sslrootcert` says for the authorities of the operating system.
+/// The value of `sslrootcert` that selects the operating system's authorities.
 const SYSTEM: &str = "system";
-/// Where these are, on one system or another.
+/// The files of these authorities on several systems.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -53,19 +53,20 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// How to make connections of one kind; cheap to clone.
+/// A TLS connector for one connection string; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connect {
     connector: TlsConnector,
-    /// Whom the next one is to.
+    /// The host name of the next connection.
     name: Option<ServerName<'static>>,
 }
 
 impl Connect {
-    /// As the address asks for. Reads the file of authorities, if there is one.
+    /// A connector as the address asks for. Reads the file of authorities, if there is
+    /// one.
     ///
     /// # Errors
-    /// What to tell the user.
+    /// A message for the user.
     pub(super) async fn new(address: &Address) -> Result<Self, String> {
         let provider = Arc::new(default_provider());
         let trust = match roots(address).await? {
@@ -93,7 +94,7 @@ impl Connect {
     }
 }
 
-/// The authorities that are trusted; `None` when nobody's certificate is looked at.
+/// The trusted authorities; `None` when any certificate is accepted.
 async fn roots(address: &Address) -> Result<Option<RootCertStore>, String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let default = home.map(|home| home.join(".postgresql").join("root.crt"));
@@ -139,7 +140,8 @@ async fn read_roots(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-        // Of many authorities some may be of a kind that is not known here.
+        // An authority with an unsupported certificate is skipped, because a large file
+        // may hold some.
         let _ = roots.add(certificate);
     }
     if roots.is_empty() {
@@ -148,12 +150,12 @@ async fn read_roots(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Whose certificates are good enough. That the other side has the certificate's key is
-/// looked at in any case.
+/// The certificates that the client accepts. In any case it verifies that the server has
+/// the certificate's key.
 #[derive(Debug)]
 enum Trust {
     Anybody(Arc<CryptoProvider>),
-    /// Of an authority, whatever the name.
+    /// Certificates of a trusted authority, for any name.
     Authority(Arc<WebPkiServerVerifier>),
     Full(Arc<WebPkiServerVerifier>),
 }
@@ -173,7 +175,8 @@ impl ServerCertVerifier for Trust {
         match self {
             Self::Anybody(_) => Ok(ServerCertVerified::assertion()),
             Self::Full(verifier) => verify(verifier),
-            // The name is looked at last, when all else is right.
+            // The verifier checks the name last, so a name error means that all else is
+            // valid.
             Self::Authority(verifier) => match verify(verifier) {
                 Err(rustls::Error::InvalidCertificate(
                     CertificateError::NotValidForName
@@ -234,7 +237,7 @@ impl MakeTlsConnect<Socket> for Connect {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Self> {
-        // A socket of this machine has no name, and no TLS either.
+        // A Unix socket has no host name, and no TLS either.
         Ok(Self {
             name: ServerName::try_from(host.to_owned()).ok(),
             ..self.clone()
@@ -257,7 +260,7 @@ impl TlsConnect<Socket> for Connect {
     }
 }
 
-/// A connection that is encrypted.
+/// An encrypted connection.
 pub(super) struct Encrypted(TlsStream<Socket>);
 
 impl tokio_postgres::tls::TlsStream for Encrypted {

@@ -1,4 +1,4 @@
-//! `coeval assess` on the command line.
+//! The command line of `coeval assess`.
 
 use std::process::ExitCode;
 

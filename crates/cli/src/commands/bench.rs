@@ -1,4 +1,4 @@
-//! `coeval bench`: what it can be asked.
+//! The command line of `coeval bench`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,7 +41,7 @@ Exit codes:
 At the first SIGINT or SIGTERM the run ends early; then it is checked and written as
 usual. At the second the command ends at once.";
 
-/// The most of each: more fits no memory, or no time.
+/// The maximum of each count: a larger one fits no memory, or no time.
 const MOST: &[(&str, u64)] = &[
     ("threads", 1_024),
     ("clients", 100_000),
@@ -59,12 +59,12 @@ const MOST: &[(&str, u64)] = &[
     ("list-length", 1_000_000),
     ("operations", 10_000),
 ];
-/// The least that is measured, in seconds: below that there is nothing to see.
+/// Minimum duration of a measurement, in seconds: a shorter one measures too little.
 const LEAST_SECONDS: f64 = 0.01;
-/// The greatest skew: nearly all that is met is one key.
+/// Maximum skew: with it nearly all accesses are to one key.
 const MOST_THETA: f64 = 10.0;
 
-/// From one to as many as there can be.
+/// Parses a count from 1 to the maximum of this name.
 fn counted(name: &str) -> ValueParser {
     let most = MOST.iter().find(|(other, _)| *other == name);
     let most = most.map_or(u64::MAX, |(_, most)| *most);
@@ -88,7 +88,7 @@ fn fraction(name: &'static str, value: &'static str, help: &'static str) -> Arg 
         .help(help)
 }
 
-/// Of a hundred so many.
+/// A percentage as an argument.
 fn percent(name: &'static str, default: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
@@ -109,7 +109,7 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
         .help(help)
 }
 
-/// What every workload can be told.
+/// The arguments that every workload has.
 fn common() -> Vec<Arg> {
     vec![
         Arg::new("url")
@@ -188,7 +188,7 @@ fn common() -> Vec<Arg> {
         file("plot", "Draw throughput second by second: .svg or .png"),
         file(
             "record",
-            "Write what every client did and was told, for coeval check: .edn or .jsonl",
+            "Write every client's operations and results, for coeval check: .edn or .jsonl",
         ),
         flag(
             "skip-load",
@@ -351,7 +351,7 @@ fn seconds(matches: &ArgMatches, name: &str, default: f64) -> Result<Duration, S
     duration.map_err(|error| format!("--{name} {seconds}: {error}"))
 }
 
-/// How long to measure, on the command line.
+/// The duration of the measurement, on the command line.
 fn measured(matches: &ArgMatches) -> Result<Duration, String> {
     let measured = seconds(matches, "seconds", 10.0)?;
     if measured.as_secs_f64() < LEAST_SECONDS {
@@ -387,7 +387,7 @@ fn plot(matches: &ArgMatches) -> Result<Option<(String, Picture)>, String> {
     }
 }
 
-/// Skew on the command line.
+/// The skew of the keys, on the command line.
 fn theta(matches: &ArgMatches, default: f64) -> Result<f64, String> {
     let theta = matches.get_one::<f64>("theta").copied().unwrap_or(default);
     if (0.0..=MOST_THETA).contains(&theta) {
@@ -431,7 +431,7 @@ fn hybrid(matches: &ArgMatches) -> Result<Hybrid, String> {
     Ok(settings)
 }
 
-/// Which workload, and how large.
+/// The workload of this name, with the sizes on the command line.
 fn load(name: &str, matches: &ArgMatches) -> Result<Load, String> {
     Ok(match name {
         "tpcc" => tpcc(matches)?,
@@ -511,8 +511,8 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     let record = record(matches)?;
     if skip_load && record.is_some() {
         return Err(
-            "--record does not go with --skip-load: a history would begin with what nobody in it \
-             has written"
+            "--record does not go with --skip-load: a history would begin with rows that none of its \
+             transactions has written"
                 .to_owned(),
         );
     }
@@ -548,7 +548,7 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     })
 }
 
-/// Runs what the arguments say.
+/// Runs the workload that the arguments describe.
 pub(super) fn bench(matches: &ArgMatches) -> ExitCode {
     let Some((name, matches)) = matches.subcommand() else {
         return ExitCode::from(2);

@@ -1,4 +1,4 @@
-//! `coeval cert`: what it can be asked.
+//! The command line of `coeval cert`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,8 +13,8 @@ Nodes of a cluster that talk to each other from different machines show who they
 certificates. Each is signed by the cluster's authority and has the DNS name node-N.NAME,
 of the node's id and the cluster's name; it need not be a name that any DNS server knows.
 
-The authority made here is a file with a key. Keep the key off the nodes: whoever has it
-can make nodes of the cluster.
+The authority made here is a file with a key. Keep the key off the nodes: it
+signs certificates of nodes, so its owner can add any machine to the cluster.
 
 Examples:
   coeval cert authority --cluster shop --to ca

@@ -1,7 +1,7 @@
-//! `coeval check`: what a history says about the database it was recorded from.
+//! `coeval check`: checks a recorded history of a database against consistency models.
 //!
-//! The judges are those of the crate `check`; this reads the file, asks them, and says
-//! what they found:
+//! The checkers are those of the crate `check`; this module reads the file, runs them,
+//! and prints their findings:
 //!
 //! ```text
 //! $ coeval check run.edn --model serializable
@@ -31,12 +31,13 @@ use coeval_check::history::{self, Format, History, Operation, Register, Transact
 use coeval_check::transactions::{self, Anomaly, KEPT, Level, story, svg};
 use coeval_check::{bank, recency, registers};
 
-/// Found what the model forbids.
+/// Exit code: a model is violated.
 const VIOLATED: u8 = 1;
-/// Could not be judged.
+/// Exit code: the history could not be judged.
 const UNREADABLE: u8 = 2;
 
-/// How many anomalies of a name are told, and how many findings of the other judges.
+/// Maximum number of printed anomalies of each name, and of printed findings of the other
+/// checkers.
 const TOLD: usize = 3;
 const LISTED: usize = 20;
 
@@ -57,11 +58,11 @@ Models:
   recency                             no read-only transaction misses a commit that
                                       was acknowledged before it began
   sessions                            no process goes back behind what it saw or did
-  bank                                whoever reads all accounts finds the same total
+  bank                                every read of all accounts finds the same total
 
 A history is a sequence of transactions on lists (append, read) and registers (write,
-read), each with its process, its start and finish, and what its client was told. In
-EDN it is what Jepsen and Elle write:
+read), each with its process, its start and finish, and the result that its client got.
+In EDN it is what Jepsen and Elle write:
 
   {:process 0, :type :invoke, :time 10, :value [[:append 3 1] [:r 3 nil]]}
   {:process 0, :type :ok, :time 25, :value [[:append 3 1] [:r 3 [1]]]}
@@ -144,7 +145,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let said = check(matches);
     match said {
         Ok((report, is_violated)) => {
-            // A reader who has gone has the exit code.
+            // A closed pipe does not change the exit code.
             let _ = io::stdout().write_all(report.as_bytes());
             ExitCode::from(if is_violated { VIOLATED } else { 0 })
         }
@@ -155,7 +156,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// What to say, and whether any model is violated.
+/// Returns the report, and whether any model is violated.
 fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let file = text("file").ok_or("no file")?;
@@ -181,7 +182,7 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let mut report = format!("{file}: {} transactions", history.transactions.len());
     let mut verdicts = String::new();
     let mut is_violated = false;
-    // A judge that has nothing before it would find nothing, and that would sound good.
+    // A checker without input would find no violation, and its verdict would mislead.
     let something = |count: usize, what: &str| match count {
         0 => Err(format!("{file}: nothing to judge: no {what}")),
         _ => Ok(()),
@@ -243,7 +244,7 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     Ok((report, is_violated))
 }
 
-/// What is missing for judges that compare what was read with what was written.
+/// The missing part of a history, for checkers that compare reads with writes.
 fn lacking(history: &History) -> Option<&'static str> {
     let transactions = &history.transactions;
     let mut committed = transactions.iter().filter(|its| its.is_committed());
@@ -262,12 +263,12 @@ fn lacking(history: &History) -> Option<&'static str> {
         .any(|its| its.operations.iter().any(found));
     let writes = transactions.iter().any(Transaction::writes);
     (reads && !writes).then_some(
-        "values were read, and nobody wrote any; of sums without transfers, --model bank \
+        "values were read, but no transaction wrote any; of sums without transfers, --model bank \
          judges the totals",
     )
 }
 
-/// Isolation levels, by the graph of dependencies.
+/// Checks isolation levels, by the graph of dependencies.
 fn isolation(
     history: &History,
     levels: &[Level],
@@ -321,7 +322,7 @@ fn isolation(
     Ok(is_violated)
 }
 
-/// Each register by itself.
+/// Checks the linearizability of each register.
 fn linearizable(
     found: &registers::Report,
     scores: Option<&str>,
@@ -352,7 +353,7 @@ fn linearizable(
     Ok(verdict(LINEARIZABLE, &what, count, verdicts))
 }
 
-/// Some findings, a line each.
+/// Lists some findings, one per line.
 fn list<Finding: std::fmt::Display>(findings: &[Finding], report: &mut String) {
     for finding in findings.iter().take(LISTED) {
         let _ = writeln!(report, "  {finding}");
@@ -362,7 +363,7 @@ fn list<Finding: std::fmt::Display>(findings: &[Finding], report: &mut String) {
     }
 }
 
-/// The last word on a model, and whether it is violated.
+/// Writes the verdict on a model, and returns whether it is violated.
 fn verdict(model: &str, of: &str, found: usize, verdicts: &mut String) -> bool {
     let _ = match found {
         0 => writeln!(verdicts, "{model}: no violation found in {of}"),

@@ -1,4 +1,4 @@
-//! `coeval demo`: what it can be asked.
+//! The command line of `coeval demo`.
 
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Runs it.
+/// Runs the demonstration.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     demo::run(&Demo {
         nodes: matches.get_one("nodes").copied().unwrap_or(3),

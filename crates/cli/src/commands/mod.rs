@@ -1,6 +1,6 @@
-//! The command line: `coeval start`, `demo`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `assess`, `bench`, `cert`, `check`, `cluster`, `status`, `config`, `completions`, `manual`,
-//! `version`.
+//! The command line of the binary: `coeval start`, `demo`, `sql`, `dump`, `backup`,
+//! `restore`, `verify`, `assess`, `bench`, `cert`, `check`, `cluster`, `status`,
+//! `config`, `completions`, `manual`, `version`.
 
 mod assess;
 mod bench;
@@ -112,12 +112,12 @@ Examples:
 The backup is checked as it is copied, and left as it is. Then start a server on
 the new directory.";
 
-/// Runs the command that the arguments say, and says how it ended.
+/// Runs the command in the arguments, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Help and version are no failures, and a closed pipe is none of ours.
+            // Help and version are no failures, and an error of writing them is ignored.
             let _ = error.print();
             return if error.use_stderr() {
                 ExitCode::from(2)
@@ -192,7 +192,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// What `coeval restore` was asked for.
+/// The options of `coeval restore`.
 fn restore_options(matches: &ArgMatches) -> Result<RestoreOptions, String> {
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let target = match (text("to-time"), text("to-timestamp")) {
@@ -213,7 +213,7 @@ fn version() -> String {
     format!("coeval {}", version_and_profile())
 }
 
-/// The version, and the profile of the build, which the scripts below `bench` look for.
+/// The version, and the profile of the build, which the scripts in `bench` check.
 fn version_and_profile() -> String {
     format!(
         "{} ({})",
@@ -222,13 +222,13 @@ fn version_and_profile() -> String {
     )
 }
 
-/// Writes to standard output, whose reader may have gone.
+/// Writes to standard output, and ignores a closed pipe.
 fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Says on standard error what went wrong, with its causes.
+/// Prints an error with its causes to standard error.
 fn fail(error: &dyn std::error::Error) -> ExitCode {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "coeval: {error}");
@@ -300,7 +300,7 @@ fn command() -> Command {
                         .short('O')
                         .long("no-owner")
                         .action(ArgAction::SetTrue)
-                        .help("Do not say who owns what: whoever reads the dump will"),
+                        .help("Leave owners out: the role that restores the dump owns everything"),
                 )
                 .arg(
                     Arg::new("no-privileges")
@@ -405,7 +405,7 @@ fn command() -> Command {
         .subcommand(Command::new("version").about("Show the version"))
 }
 
-/// Where the server is that a command talks to.
+/// The argument that names the server of a client command.
 fn url_argument() -> Arg {
     Arg::new("url")
         .long("url")
@@ -428,7 +428,7 @@ fn setting_arguments() -> Vec<Arg> {
             .value_name(key.placeholder)
             .help(format!("{help} [default: {default}]"));
         match key.placeholder {
-            // Said without a value, it is meant.
+            // A flag without a value means `true`.
             "BOOL" => flag
                 .num_args(0..=1)
                 .require_equals(true)
@@ -439,7 +439,7 @@ fn setting_arguments() -> Vec<Arg> {
     std::iter::once(file).chain(flags).collect()
 }
 
-/// The settings that flags, environment and file make together.
+/// The settings that flags, environment and file result in.
 fn settings(matches: &ArgMatches) -> Result<Effective, SettingsError> {
     let mut effective = Effective::new();
     if let Some(path) = matches.get_one::<String>("config") {

@@ -1,6 +1,6 @@
-//! `coeval completions` and `coeval manual`: what a shell and `man` know of the
-//! command line, made from the command line's own definition, so that they cannot
-//! differ from `--help`.
+//! `coeval completions` and `coeval manual`: shell completions and manual pages,
+//! generated from the definition of the command line, so that they cannot differ from
+//! `--help`.
 //!
 //! ```text
 //!   coeval completions bash > /usr/share/bash-completion/completions/coeval
@@ -29,7 +29,7 @@ Examples:
   coeval manual --to /usr/local/share/man/man1
   man coeval-start";
 
-/// The shells there are completions for.
+/// The shells that completions can be made for.
 const SHELLS: [(&str, Shell); 3] = [
     ("bash", Shell::Bash),
     ("zsh", Shell::Zsh),
@@ -71,10 +71,10 @@ pub(super) fn completions(matches: &ArgMatches, mut command: Command) -> ExitCod
         .into_iter()
         .find(|(name, _)| wanted.is_some_and(|wanted| wanted == name))
     else {
-        // The parser lets no other through.
+        // The argument parser accepts no other shell.
         return ExitCode::FAILURE;
     };
-    // Not written to standard output at once: a pipe that closes is no panic.
+    // The script is generated in memory first, because clap panics when a pipe is closed.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "coeval", &mut script);
     match io::stdout().write_all(&script) {
@@ -120,7 +120,7 @@ fn pages(command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// Those of what is below a command, then its own.
+/// Adds the pages of a command's subcommands, then its own.
 fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     for below in command.get_subcommands() {
         add_pages(below, pages)?;

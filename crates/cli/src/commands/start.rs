@@ -1,4 +1,4 @@
-//! `coeval start`: runs a server until a signal, or its end.
+//! `coeval start`: runs a server until a signal, or until the server fails.
 
 use std::process::ExitCode;
 
@@ -31,8 +31,8 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
         "starting"
     );
     allow_open_files(&settings.settings);
-    // Sessions and the log have threads of their own; this one waits for signals
-    // and does the housekeeping.
+    // Sessions and the log have threads of their own; this one waits for signals and runs
+    // background tasks.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -71,7 +71,8 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
             None => std::future::pending().await,
         }
     });
-    // A start that is given up leaves what a crash would: the next one recovers as this one.
+    // An interrupted start leaves the same state as a crash: the next start recovers as
+    // this one would have.
     let server = tokio::select! {
         biased;
         () = any(&mut terminate, &mut interrupt) => {
@@ -116,12 +117,12 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
     }
 }
 
-/// Every session is an open file: takes as many as the system grants, and says so
-/// when these are too few.
+/// Raises the limit of open files to the maximum, because every session needs one, and
+/// warns if that is too low.
 fn allow_open_files(settings: &Settings) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    /// For the log, the listener, and sockets that are no sessions.
+    /// Descriptors for the log, the listener, and sockets before login.
     const OTHERS: u64 = 256;
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -151,12 +152,12 @@ async fn any(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
-/// Reads again who may come in whenever somebody asks for it; for ever.
+/// Reloads the access rules and the TLS certificate at each SIGHUP, for ever.
 async fn reload(server: &RunningServer, hangup: &mut Signal) {
     while hangup.recv().await.is_some() {
         match server.reload().await {
-            Ok(()) => info!("who may come in was read again"),
-            Err(error) => error!(%error, "who may come in stays as it was"),
+            Ok(()) => info!("the access rules and the TLS certificate were read again"),
+            Err(error) => error!(%error, "the access rules and the certificate are unchanged"),
         }
     }
     std::future::pending().await

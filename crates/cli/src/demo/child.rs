@@ -1,4 +1,4 @@
-//! One node of a demonstration: a process of this program.
+//! A node of a demonstration: a process that runs this program's `start`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,31 +19,31 @@ use tokio::process::Command;
 use super::AWAY;
 use super::directory::{Directory, free};
 
-/// How long a node may take to answer, or to end.
+/// Timeouts of a node: of its answer to a health request, and of its stop.
 const ANSWER: Duration = Duration::from_millis(500);
 const END: Duration = Duration::from_secs(20);
 
-/// See the module.
+/// A node of the demonstration, and its process while it runs.
 pub(super) struct Child {
     pub(super) number: u64,
-    /// Where clients are served.
+    /// The address for clients.
     pub(super) client: SocketAddr,
-    /// What it says.
+    /// The file that the node logs to.
     pub(super) log: PathBuf,
     admin: SocketAddr,
     arguments: Vec<String>,
     process: Option<tokio::process::Child>,
     leads: bool,
-    /// When it is to be started again.
+    /// When the node is to be started again.
     again: Option<Instant>,
 }
 
-/// What has become of a node.
+/// A change of a node's state.
 pub(super) enum Told {
     Nothing,
-    /// It has ended, and how.
+    /// The process has ended, with this status in words.
     Ended(String),
-    /// It has been started, as this process.
+    /// The node has been started, as the process of this number.
     Started(u32),
 }
 
@@ -77,7 +77,7 @@ impl Child {
         })
     }
 
-    /// Starts it, in an environment that says nothing about it.
+    /// Starts the node's process, without settings from this process's environment.
     pub(super) fn start(&mut self) -> Result<(), String> {
         let wrong = |error: std::io::Error| format!("node {}: {error}", self.number);
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
@@ -89,7 +89,7 @@ impl Child {
             }
         }
         let spawned = command
-            // Whoever has an empty directory here founds the cluster.
+            // A node with an empty directory founds the cluster.
             .args(["start", "--stop-with-parent", "--cluster-found"])
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -104,17 +104,17 @@ impl Child {
         Ok(())
     }
 
-    /// Its process, while it has one.
+    /// The number of the node's process, while it runs.
     pub(super) fn process(&self) -> Option<u32> {
         self.process.as_ref()?.id()
     }
 
-    /// Whether it led when it was looked at.
+    /// Whether the node led at the last check.
     pub(super) const fn leads(&self) -> bool {
         self.leads
     }
 
-    /// Looks whether it runs and leads, and starts it when it is time.
+    /// Checks whether the node runs and leads, and restarts it when it is time.
     pub(super) async fn look(&mut self) -> Result<Told, String> {
         if let Some(process) = &mut self.process {
             if let Ok(Some(status)) = process.try_wait() {
@@ -135,14 +135,14 @@ impl Child {
         Ok(Told::Nothing)
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks the node to stop, and waits until it has ended.
     pub(super) async fn stop(&mut self) {
         let Some(mut process) = self.process.take() else {
             return;
         };
         let number = process.id().and_then(|number| i32::try_from(number).ok());
         if let Some(number) = number.and_then(Pid::from_raw) {
-            // It may have ended just now.
+            // The process may have ended just now.
             let _ = kill_process(number, Signal::TERM);
         }
         if coeval_env::timeout(END, process.wait()).await.is_err() {
@@ -150,9 +150,9 @@ impl Child {
         }
     }
 
-    /// Ends it at once.
+    /// Kills the node's process.
     pub(super) fn kill(&mut self) {
-        // Dropped, a process is killed.
+        // Dropping the process kills it.
         self.process = None;
     }
 }
@@ -166,7 +166,7 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What a node says of itself.
+/// Reads the node's health report.
 async fn health(address: SocketAddr) -> Option<String> {
     let mut stream = coeval_env::connect(address).await.ok()?;
     let request = b"GET /health HTTP/1.1\r\n\r\n";

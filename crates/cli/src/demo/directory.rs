@@ -1,4 +1,4 @@
-//! Where a demonstration keeps its things.
+//! The directory of a demonstration: the nodes' data and the cluster's identity.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,21 +12,22 @@ use std::path::{Path, PathBuf};
 use coeval_peers::ClusterId;
 use coeval_workload::server::free_port;
 
-/// The file that says which cluster the others belong to.
+/// The file with the id of the cluster that the nodes' directories belong to.
 const CLUSTER_ID: &str = "cluster-id";
 
-/// A directory, and what all nodes in it have in common.
+/// A directory, and the settings that all nodes in it share.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     is_kept: bool,
     pub(super) cluster: ClusterId,
-    /// Where nodes listen for each other, from node 1 on.
+    /// The address where each node listens for the others, from node 1 on.
     pub(super) members: Vec<SocketAddr>,
 }
 
 impl Directory {
-    /// Goes on with this one, or makes it; or makes one that is removed at the end.
+    /// Opens or makes the directory; without a path, makes one that is removed at the
+    /// end.
     pub(super) async fn open(path: Option<&Path>, nodes: u64) -> Result<Self, String> {
         let is_kept = path.is_some();
         let path = path.map_or_else(
@@ -85,7 +86,7 @@ impl Directory {
         self.is_kept
     }
 
-    /// Removes it, if it is not to be kept.
+    /// Removes the directory, unless it is to be kept.
     pub(super) fn close(self) -> Result<(), String> {
         if self.is_kept {
             return Ok(());
@@ -95,8 +96,8 @@ impl Directory {
     }
 }
 
-/// Addresses of this machine that nobody listens at, nor will by chance while a node that
-/// has ended waits to be started again.
+/// Free addresses of this machine, from a range that the kernel does not assign by chance
+/// while a node that has ended waits to be restarted.
 pub(super) async fn free<const COUNT: usize>() -> Result<[SocketAddr; COUNT], String> {
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); COUNT];
     for address in &mut addresses {

@@ -1,15 +1,15 @@
-//! `coeval demo`: a cluster on this machine, to play with.
+//! `coeval demo`: runs a cluster on this machine, for demonstration.
 //!
 //! ```text
 //!   demo ── starts ──▶ coeval start --data-dir DIR/node-1 …     a process of its own,
-//!        ── asks ────▶   its /health: who leads?                which may be killed
+//!        ── asks ────▶   its /health: does it lead?             which may be killed
 //!        ── waits for its end, and starts it again
-//!   DIR/cluster-id     which cluster the directories belong to
-//!   DIR/node-1/        what node 1 keeps; DIR/node-1.log what it says
+//!   DIR/cluster-id     the id of the cluster that the directories belong to
+//!   DIR/node-1/        the data of node 1; DIR/node-1.log is its log
 //! ```
 //!
-//! A node that has ended by itself is started again after a moment, long enough to see
-//! the others go on without it. Its addresses stay the same.
+//! The command restarts a node that has ended by itself after a delay, long enough to see
+//! the others continue without it. Its addresses stay the same.
 
 mod child;
 mod directory;
@@ -24,23 +24,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use child::{Child, Told};
 use directory::Directory;
 
-/// Between two looks at who leads.
+/// Interval between two checks of the nodes.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a node stays away that has ended by itself.
+/// How long a node that has ended by itself stays down.
 const AWAY: Duration = Duration::from_secs(5);
-/// How long a cluster may take until somebody leads.
+/// Timeout of the first election.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a demonstration is to be.
+/// The options of a demonstration.
 #[derive(Debug)]
 pub(crate) struct Demo {
-    /// How many nodes.
+    /// Number of nodes.
     pub(crate) nodes: u64,
-    /// Where they keep their data; without one, nowhere for good.
+    /// The directory of their data; without one, a temporary directory.
     pub(crate) directory: Option<PathBuf>,
 }
 
-/// Runs it until a signal.
+/// Runs the demonstration until a signal.
 pub(crate) fn run(demo: &Demo) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,7 +60,7 @@ fn fail(reason: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// To standard output, whose reader may have gone.
+/// Writes to standard output, and ignores a closed pipe.
 fn say(text: &str) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{text}");
@@ -69,7 +69,7 @@ fn say(text: &str) {
 
 async fn play(demo: &Demo) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| error.to_string());
-    // The last comes when somebody closes the terminal.
+    // SIGHUP arrives when the user closes the terminal.
     let mut signals = [
         handler(SignalKind::interrupt())?,
         handler(SignalKind::terminate())?,
@@ -96,7 +96,7 @@ async fn play(demo: &Demo) -> Result<(), String> {
         say("stopping the nodes; once more ends them at once");
     }
     let stopping = async {
-        // Who leads comes last, so that it need not be replaced.
+        // The leader stops last, so that the cluster need not elect another one.
         nodes.sort_by_key(Child::leads);
         for node in &mut nodes {
             node.stop().await;
@@ -121,7 +121,7 @@ async fn any([interrupt, terminate, hang_up]: &mut [Signal; 3]) {
     }
 }
 
-/// Says what happens, and keeps the nodes running, until they cannot be.
+/// Prints changes, and keeps the nodes running, until one cannot be restarted.
 async fn watch(nodes: &mut [Child], directory: &Directory) -> Result<(), String> {
     let began = coeval_env::now();
     let mut leader = None;
@@ -164,7 +164,7 @@ async fn watch(nodes: &mut [Child], directory: &Directory) -> Result<(), String>
             }
             None if !shown && began.elapsed() > PATIENCE => {
                 let seconds = PATIENCE.as_secs();
-                return Err(format!("nobody leads after {seconds} seconds"));
+                return Err(format!("no node leads after {seconds} seconds"));
             }
             _ => {}
         }
@@ -198,7 +198,7 @@ fn show(nodes: &[Child], directory: &Directory) {
         ));
     }
     let leader = nodes.iter().find(|node| node.leads());
-    // Of fewer nodes none can be spared.
+    // A cluster of fewer nodes does not survive the loss of one.
     if nodes.len() >= 3
         && let Some(process) = leader.and_then(Child::process)
     {

@@ -14,15 +14,15 @@
 //!     ADD CONSTRAINT account_pkey PRIMARY KEY (id);
 //! ```
 //!
-//! All tables, then all rows, then what is cheaper to make when the rows are there, and
-//! last who may do what with it ([`privileges`]). Before all of it the roles, if they are
-//! asked for ([`roles`]).
+//! The dump has all tables, then all rows, then the constraints and indexes, which are
+//! cheaper to build over existing rows, and last owners and privileges ([`privileges`]).
+//! With `--roles`, the roles precede all of it ([`roles`]).
 //!
-//! Everything is read in one read-only transaction at REPEATABLE READ, schema
-//! included: it shows the database as it was at one moment, and disturbs nobody.
+//! The command reads everything in one read-only transaction at REPEATABLE READ, schema
+//! included: the dump shows the database at one moment, and blocks no other session.
 //!
-//! The last line is a comment that says that the dump is whole. A dump without it, or
-//! a file still called `.partial`, is none.
+//! The last line is a comment that marks the dump as complete. A dump without it, or a
+//! file still called `.partial`, is incomplete.
 
 mod privileges;
 mod roles;
@@ -43,7 +43,7 @@ use roles::Names;
 use schema::{Table, text};
 use sink::Sink;
 
-/// The session's part of how values look.
+/// Settings of the dumping session that fix the format of values.
 const BEGIN: &str = "\
     SET DateStyle = 'ISO'; \
     SET TimeZone = 'UTC'; \
@@ -51,7 +51,8 @@ const BEGIN: &str = "\
     SET statement_timeout = 0; \
     BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-/// How what follows is to be read, whatever the reader's settings are.
+/// Settings at the beginning of the dump, which make it independent of the restoring
+/// session's.
 const PREAMBLE: &str = "\
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -63,14 +64,14 @@ SET DateStyle = 'ISO';
 
 const COMPLETE: &str = "-- The dump is complete.\n";
 
-/// What is dumped beside tables and rows.
+/// The optional parts of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Who owns what.
+    /// Owners of tables and of the schema.
     pub(crate) owners: bool,
-    /// Who may do what.
+    /// Privileges on tables and on the schema.
     pub(crate) privileges: bool,
-    /// Who there is.
+    /// The roles of the server.
     pub(crate) roles: bool,
 }
 
@@ -146,7 +147,8 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         for Table { oid, name, .. } in &tables {
             granted.extend(privileges::of_table(&client, &names, oid, name).await?);
         }
-        // Last, for those who pass on what they were granted have to see the schema.
+        // Schema privileges come last, because grants by other roles on tables need
+        // access to the schema.
         granted.extend(privileges::of_schema(&client, &names).await?);
         for statement in granted {
             sink.write(format!("{statement}\n\n").as_bytes()).await?;
@@ -158,19 +160,19 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
     sink.finish().await
 }
 
-/// A comment of one line must stay one.
+/// Makes a text fit a comment of one line.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// The rows of one table. `copied` hears how many there are so far.
+/// Dumps the rows of one table. `copied` is called with the number of rows so far.
 async fn copy(
     client: &Client,
     table: &Table,
     sink: &mut Sink,
     mut copied: impl FnMut(u64),
 ) -> Result<(), String> {
-    // An empty list of columns is no SQL; without one, COPY takes all there are: none.
+    // An empty list of columns is no SQL; without a list, COPY takes all columns: none.
     let columns = match &table.columns[..] {
         [] => table.name.clone(),
         columns => format!("{} ({})", table.name, columns.join(", ")),

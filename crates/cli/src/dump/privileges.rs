@@ -9,8 +9,8 @@
 //!                                        RESET SESSION AUTHORIZATION;
 //! ```
 //!
-//! What the first role owns, whoever reads the dump will own: its name is another on
-//! every server.
+//! The restoring role will own everything that the first role owns: the first role's name
+//! differs between servers.
 
 use tokio_postgres::Client;
 
@@ -32,25 +32,25 @@ const PRIVILEGES: [(char, &str); 10] = [
     ('C', "CREATE"),
 ];
 
-/// What an owner may do with a table, and with a schema.
+/// The privileges of an owner on a table, and on a schema.
 const TABLE: &str = "arwdDxt";
 const SCHEMA: &str = "UC";
 
-/// Who PostgreSQL says owns the schema `public` of a new database.
+/// PostgreSQL's owner of the schema `public` in a new database.
 const DATABASE_OWNER: &str = "pg_database_owner";
 
-/// What one role has been granted by another.
+/// The privileges that one role has granted to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
-    /// Empty for everybody.
+    /// The role that has the privileges; empty for PUBLIC.
     grantee: String,
-    /// Letters; an asterisk behind one that may be passed on.
+    /// Letters; an asterisk follows a privilege with grant option.
     privileges: String,
     grantor: String,
 }
 
 impl Item {
-    /// Reads `grantee=privileges/grantor`.
+    /// Parses `grantee=privileges/grantor`.
     fn parse(text: &str) -> Option<Self> {
         let (grantee, rest) = name(text)?;
         let (privileges, grantor) = rest.strip_prefix('=')?.split_once('/')?;
@@ -62,7 +62,7 @@ impl Item {
         })
     }
 
-    /// The privileges, those that may be passed on or those that may not.
+    /// The privileges with grant option, or those without.
     fn words(&self, with_option: bool) -> Vec<&'static str> {
         let known = PRIVILEGES.iter().filter(|(letter, _)| {
             self.privileges
@@ -77,7 +77,7 @@ impl Item {
     }
 }
 
-/// The name at the beginning, and what is behind it.
+/// The name at the beginning, and the text after it.
 fn name(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(['=', '/']).unwrap_or(text.len());
@@ -98,7 +98,7 @@ fn name(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Which owner a thing has, if it is to be said: not the first role.
+/// The owner that the dump must name: `None` for the first role.
 fn owner<'names>(names: &'names Names, number: &str) -> Option<&'names str> {
     if number == FIRST_ROLE {
         return None;
@@ -108,7 +108,7 @@ fn owner<'names>(names: &'names Names, number: &str) -> Option<&'names str> {
         .filter(|name| *name != DATABASE_OWNER)
 }
 
-/// Who owns a table, as a statement.
+/// The statement that sets the owner of a table.
 pub(super) async fn table_owner(
     client: &Client,
     names: &Names,
@@ -122,7 +122,7 @@ pub(super) async fn table_owner(
     Ok(owner.map(|owner| format!("ALTER TABLE {table} OWNER TO {owner};")))
 }
 
-/// Who may do what with a table, as statements.
+/// The statements that set the privileges on a table.
 pub(super) async fn of_table(
     client: &Client,
     names: &Names,
@@ -146,7 +146,7 @@ pub(super) async fn of_table(
     statements(&format!("TABLE {table}"), &[own], &items(list)?, names)
 }
 
-/// Who owns the schema `public`, and who may do what with it, as statements.
+/// The statements that set the owner of the schema `public` and the privileges on it.
 pub(super) async fn of_schema(client: &Client, names: &Names) -> Result<Vec<String>, String> {
     let asked = "SELECT nspowner, pg_catalog.pg_get_userbyid(nspowner), \
          pg_catalog.array_to_string(nspacl, E'\\n') \
@@ -178,8 +178,8 @@ fn items(list: &str) -> Result<Vec<Item>, String> {
     items.collect()
 }
 
-/// The way from what holds for a new object, whose owner is the first in `initial`, to
-/// what is granted.
+/// The statements that lead from the privileges of a new object, whose owner is the first
+/// in `initial`, to those in `granted`.
 fn statements(
     object: &str,
     initial: &[Item],
@@ -188,7 +188,7 @@ fn statements(
 ) -> Result<Vec<String>, String> {
     let sql = |name: &str| {
         let found = names.of_name(name).map(str::to_owned);
-        // A role that is gone, or PostgreSQL's own, which has no entry.
+        // The role was dropped, or is one of PostgreSQL's own, which has no entry.
         found.ok_or_else(|| format!("a privilege of a role that is not there: {name:?}"))
     };
     let owner = initial.first().map_or("", |item| item.grantee.as_str());
@@ -202,7 +202,8 @@ fn statements(
         if let [now] = now[..]
             && has_all(&item.letters(), &now.letters())
         {
-            // More than at first is granted; what an owner may, it may pass on.
+            // The grant only adds privileges, so none need be revoked; an owner has its
+            // grant options implicitly.
             if item.grantee == owner || item.letters().len() == now.letters().len() {
                 as_it_was.push(item.grantee.clone());
             }
@@ -287,7 +288,7 @@ mod tests {
                  RESET SESSION AUTHORIZATION;",
             ]
         );
-        // The owner has given something up.
+        // The owner has revoked some of its own privileges.
         assert_eq!(
             table("ada=r/ada"),
             [

@@ -1,4 +1,4 @@
-//! The roles of a server, as `pg_dumpall --roles-only` writes them.
+//! Dump of the roles of a server, as `pg_dumpall --roles-only` writes them.
 //!
 //! ```text
 //! CREATE ROLE ada;
@@ -6,9 +6,9 @@
 //! GRANT clerks TO ada WITH ADMIN OPTION;
 //! ```
 //!
-//! What is kept of passwords only superusers may read; for others it is left out, and
-//! the dump says so. The first role, which every server has, is not made, but has its
-//! password: without it the copy would let everybody in.
+//! Only superusers may read password verifiers; for other users the dump leaves them out,
+//! and says so. The dump does not create the first role, which every server has, but sets
+//! its password: without one the restored server would let every client in.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 use super::schema::text;
 use crate::client::rows;
 
-/// The number of the role that is there from the beginning, here and in PostgreSQL.
+/// The number of the role that exists from the beginning, here and in PostgreSQL.
 pub(super) const FIRST_ROLE: &str = "10";
 
 const ATTRIBUTES: [(&str, &str); 7] = [
@@ -30,7 +30,7 @@ const ATTRIBUTES: [(&str, &str); 7] = [
     ("rolbypassrls", "BYPASSRLS"),
 ];
 
-/// Every role's name as SQL has it, by number and by the name itself.
+/// Every role's name, quoted for SQL, by number and by the plain name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     by_number: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ impl Names {
         self.by_number.get(number).map(String::as_str)
     }
 
-    /// The name of nobody is that of everybody.
+    /// The quoted name; an empty name is PUBLIC.
     pub(super) fn of_name(&self, name: &str) -> Option<&str> {
         match name {
             "" => Some("PUBLIC"),
@@ -158,7 +158,7 @@ pub(super) async fn read(client: &Client, names: &Names) -> Result<Vec<String>, 
     Ok(statements)
 }
 
-/// A string literal.
+/// Formats a string literal.
 fn quoted(text: &str) -> String {
     let escape = if text.contains('\\') { "E" } else { "" };
     format!(

@@ -1,26 +1,26 @@
-//! What there is to dump: tables, columns, constraints, indexes, as SQL.
+//! Reader of the schema: tables, columns, constraints and indexes as SQL statements.
 //!
-//! Asked of the system catalogs, which answer as the transaction's snapshot shows
-//! them, with PostgreSQL's own functions for what is not just a name.
+//! The reader queries the system catalogs, which answer from the transaction's snapshot,
+//! and uses PostgreSQL's functions for definitions.
 
 use tokio_postgres::{Client, SimpleQueryRow};
 
 use crate::client::rows as ask;
 
-/// A table, and the statements that make it.
+/// A table, and the statements that create it.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Its number.
+    /// The table's object identifier.
     pub(super) oid: String,
-    /// Schema and name, quoted as need be.
+    /// Schema and name, quoted where necessary.
     pub(super) name: String,
-    /// Column names, quoted as need be, in order.
+    /// Column names, quoted where necessary, in order.
     pub(super) columns: Vec<String>,
-    /// About how many rows it has.
+    /// Approximate number of rows.
     pub(super) rows: u64,
     /// CREATE TABLE, without constraints.
     pub(super) create: String,
-    /// What comes when the rows are there: constraints, then indexes.
+    /// The statements to run after the rows: constraints, then indexes.
     pub(super) afterwards: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ fn columns(table: &str) -> String {
     )
 }
 
-/// Primary key first.
+/// Query of a table's constraints, the primary key first.
 fn constraints(table: &str) -> String {
     format!(
         "SELECT pg_catalog.quote_ident(conname), pg_catalog.pg_get_constraintdef(oid) \
@@ -54,7 +54,7 @@ fn constraints(table: &str) -> String {
     )
 }
 
-/// Those that no constraint has made.
+/// Query of a table's indexes that belong to no constraint.
 fn indexes(table: &str) -> String {
     format!(
         "SELECT pg_catalog.pg_get_indexdef(i.indexrelid) \
@@ -66,13 +66,13 @@ fn indexes(table: &str) -> String {
     )
 }
 
-/// Every table that somebody has made, by name.
+/// Reads all user tables, by name.
 pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for row in ask(client, TABLES).await? {
         let oid = text(&row, 0)?;
         let name = format!("{}.{}", text(&row, 1)?, text(&row, 2)?);
-        // PostgreSQL says -1 of a table that it has never looked at.
+        // PostgreSQL reports -1 for a table that was never analyzed.
         let rows = text(&row, 3)?.parse().unwrap_or(0);
         let mut columns_of = Vec::new();
         let mut lines = Vec::new();
@@ -115,7 +115,7 @@ pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
     Ok(tables)
 }
 
-/// A value that is there.
+/// A value that must not be null.
 pub(super) fn text(row: &SimpleQueryRow, column: usize) -> Result<&str, String> {
     row.get(column)
         .ok_or_else(|| "a system catalog holds a null where none should be".to_owned())

@@ -1,17 +1,17 @@
-//! Where a dump goes: standard output, or a file.
+//! The output of a dump: standard output, or a file.
 //!
-//! A file has its name only once it is whole and on the disk; until then it is called
-//! `.partial`. On standard output the last line says whether all of it came.
+//! A file gets its name only once it is complete and synced; until then its name ends in
+//! `.partial`. On standard output the last line shows that the dump is complete.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use coeval_env::fs::{self, File, OpenOptions};
 
-/// What is gathered before it is written.
+/// Size of the write buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The receiving end.
+/// The output of a dump.
 pub(super) struct Sink {
     target: Target,
     buffer: Vec<u8>,
@@ -35,12 +35,12 @@ fn failed<'a, E: std::fmt::Display>(
 }
 
 impl Sink {
-    /// Standard output.
+    /// A sink that writes to standard output.
     pub(super) fn standard() -> Self {
         Self::of(Target::Standard)
     }
 
-    /// A file, which must not be there yet.
+    /// A sink that writes to a file, which must not exist yet.
     pub(super) async fn file(path: &Path) -> Result<Self, String> {
         if fs::exists(path).await.map_err(failed("look for", path))? {
             return Err(format!("{} is there already", path.display()));
@@ -65,7 +65,7 @@ impl Sink {
         }
     }
 
-    /// Adds these bytes.
+    /// Appends these bytes.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
@@ -96,7 +96,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Everything has been written: puts it where it belongs.
+    /// Writes the buffered bytes, syncs the file, and gives it its final name.
     pub(super) async fn finish(mut self) -> Result<(), String> {
         self.flush().await?;
         if let Target::File {

@@ -1,25 +1,25 @@
-//! Scripts of SQL, as psql reads them: lines in, statements and commands out.
+//! Splitter of SQL scripts, as psql reads them: lines in, statements and commands out.
 //!
 //! ```text
 //!   line 1   -- made by pg_dump
 //!   line 2   \restrict abc                ──▶ Command  line 2  "restrict abc"
 //!   line 3   CREATE FUNCTION f() RETURNS trigger
 //!   line 4       AS $$ begin; end; $$;    ──▶ Statement line 3  "CREATE FUNCTION … $$;"
-//!   line 5   COPY t (a) FROM stdin;       ──▶ Statement line 5; what follows is data,
-//!   line 6   1                                which whoever drives this keeps away
+//!   line 5   COPY t (a) FROM stdin;       ──▶ Statement line 5; the following lines are
+//!   line 6   1                                data, which the caller must not push
 //! ```
 //!
-//! A statement ends at a semicolon that stands in no quotes, dollar quotes, comments or
-//! parentheses, and in no body of a function in standard SQL (`BEGIN ATOMIC … END`). A
-//! backslash outside of all those begins a command of psql's own, which goes to the end
-//! of its line and ends a statement before it.
+//! A statement ends at a semicolon outside of quotes, dollar quotes, comments and
+//! parentheses, and outside of the body of a function in standard SQL (`BEGIN ATOMIC …
+//! END`). A backslash outside of all those begins a psql command, which extends to the
+//! end of its line and ends a statement before it.
 //!
 //! Invariants:
-//! - Each byte is looked at once, however many lines a statement has.
-//! - A statement begins with its first token: blanks and comments before it are no part
-//!   of it, and its line is that token's.
-//! - No more than [`Splitter::most`] bytes and one line of a statement are kept; one
-//!   that is longer comes out cut off, and is too long for every server with that limit.
+//! - The splitter reads each byte once, however many lines a statement has.
+//! - A statement begins with its first token: it excludes blanks and comments before
+//!   that, and its line is that token's.
+//! - The splitter keeps at most [`Splitter::most`] bytes and one line of a statement; a
+//!   longer statement is truncated, and is too long for every server with that limit.
 //!
 //! Source: the lexical rules of PostgreSQL's manual, §4.1, and of psql's reference page.
 
@@ -27,61 +27,61 @@ mod words;
 
 pub(crate) use words::wants_data;
 
-/// The largest statement that is kept whole when nobody says otherwise, in bytes.
+/// Default maximum of a statement's length, in bytes.
 const MOST: usize = 1 << 30;
 
-/// What has come to its end.
+/// A complete statement or command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A statement, with its semicolon if it has one.
     Statement {
-        /// Its text.
+        /// The statement's text.
         text: String,
         /// The line it begins on, from 1.
         line: u64,
     },
-    /// A command to psql, without its backslash.
+    /// A psql command, without its backslash.
     Command {
-        /// Its text.
+        /// The command's text.
         text: String,
-        /// Its line, from 1.
+        /// The command's line, from 1.
         line: u64,
     },
 }
 
-/// What the end of the text is inside of.
+/// The lexical context at the end of the text so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Inside {
     #[default]
     Nothing,
     Quotes {
         quote: u8,
-        /// Whether a backslash takes the next byte's meaning.
+        /// Whether a backslash escapes the next byte.
         escapes: bool,
     },
-    /// Up to this, dollars included.
+    /// A dollar-quoted string, up to this tag, dollars included.
     Dollars(String),
     Comment(u32),
 }
 
-/// The words that open a definition of a function, as far as they have come.
+/// The first words of a statement, which show whether it defines a function.
 #[derive(Clone, Debug, Default)]
 struct Opening {
     words: Vec<String>,
-    /// Whether they define a function.
+    /// Whether the statement defines a function.
     function: bool,
-    /// How many BEGIN and CASE wait for their END.
+    /// Number of BEGIN and CASE that have no END yet.
     blocks: u32,
 }
 
-/// Puts lines together until they are statements.
+/// Joins lines into statements.
 #[derive(Debug)]
 pub(crate) struct Splitter {
-    /// What there is of the statement that has begun.
+    /// The text of the current statement so far.
     text: String,
-    /// Where it began.
+    /// The line that the statement begins on.
     line: u64,
-    /// Lines taken.
+    /// Number of lines read.
     lines: u64,
     inside: Inside,
     parentheses: u32,
@@ -96,7 +96,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// One that keeps this much of a statement, in bytes.
+    /// A splitter that keeps at most this many bytes of a statement.
     pub(crate) fn with_most(most: usize) -> Self {
         Self {
             text: String::new(),
@@ -114,12 +114,12 @@ impl Splitter {
         self.text.is_empty() && self.inside == Inside::Nothing
     }
 
-    /// A line went by that is not for here.
+    /// Counts a line that belongs to no statement, such as data of a COPY.
     pub(crate) fn skip_line(&mut self) {
         self.lines += 1;
     }
 
-    /// Adds a line, without its end; returns what ends on it.
+    /// Adds a line, without its end; returns the statements and commands that end on it.
     pub(crate) fn push(&mut self, line: &str) -> Vec<Piece> {
         self.lines += 1;
         let mut pieces = Vec::new();
@@ -136,7 +136,7 @@ impl Splitter {
         pieces
     }
 
-    /// What is left at the end of the input.
+    /// Returns the unfinished statement at the end of the input.
     pub(crate) fn finish(&mut self) -> Option<Piece> {
         let left = self.end();
         *self = Self {
@@ -146,14 +146,14 @@ impl Splitter {
         left
     }
 
-    /// Adds to the statement, if one has begun.
+    /// Appends to the statement, if one has begun.
     fn keep(&mut self, text: &str) {
         if !self.text.is_empty() && self.text.len() <= self.most {
             self.text.push_str(text);
         }
     }
 
-    /// Adds to the statement, which begins here if none has.
+    /// Appends to the statement; begins one here if none has begun.
     fn take(&mut self, text: &str) {
         if self.text.is_empty() {
             self.line = self.lines;
@@ -163,7 +163,7 @@ impl Splitter {
         }
     }
 
-    /// The statement is whole.
+    /// Ends the statement and returns it.
     fn end(&mut self) -> Option<Piece> {
         self.parentheses = 0;
         self.opening = Opening::default();
@@ -175,7 +175,8 @@ impl Splitter {
         })
     }
 
-    /// Takes what begins at `at` outside of everything; how many bytes that is.
+    /// Consumes the token at `at`, outside of quotes and comments; returns its length in
+    /// bytes.
     fn bare(&mut self, line: &str, at: usize, pieces: &mut Vec<Piece>) -> usize {
         let rest = &line[at..];
         let bytes = rest.as_bytes();
@@ -241,7 +242,7 @@ impl Splitter {
         length
     }
 
-    /// Whether the quote at `at` belongs to an `E`.
+    /// Whether the quote at `at` opens an escape string, `E'…'`.
     fn is_escape_string(&self, line: &str, at: usize) -> bool {
         let before = &line.as_bytes()[..at];
         matches!(before.last(), Some(b'e' | b'E'))
@@ -269,7 +270,8 @@ impl Splitter {
                 break;
             }
         }
-        // A backslash at the end of the line, or before half a character.
+        // A backslash may be at the end of the line, or before a character of several
+        // bytes.
         let end = line.ceil_char_boundary((at + end).min(line.len())) - at;
         self.take(&line[at..at + end]);
         end
@@ -312,7 +314,7 @@ impl Splitter {
 }
 
 impl Opening {
-    /// One more word of the statement.
+    /// Adds one more word of the statement.
     fn word(&mut self, word: &str, parentheses: u32) {
         if self.words.len() < 4 {
             self.words.push(word.to_ascii_lowercase());
@@ -336,12 +338,12 @@ impl Opening {
     }
 }
 
-/// Whether this byte may stand in a word behind its first; what is not ASCII may.
+/// Whether this byte may be in a word after its first byte; every non-ASCII byte may.
 fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
 }
 
-/// How long the word at the beginning is; 0 if there is none. A number is one.
+/// Length of the word at the beginning; 0 if there is none. A number counts as a word.
 fn word_length(text: &str) -> usize {
     let first = text.as_bytes()[0];
     if !in_word(first) || first == b'$' {
@@ -352,8 +354,8 @@ fn word_length(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// The tag of a dollar-quoted string that begins here, dollars included. Inside a word
-/// a dollar is part of it and never comes here.
+/// The tag of a dollar-quoted string that begins here, dollars included. The caller
+/// handles a dollar inside a word, which is part of the word.
 fn dollar_tag(text: &str) -> Option<&str> {
     let name = &text.as_bytes()[1..];
     let length = name.iter().position(|&byte| byte == b'$')?;

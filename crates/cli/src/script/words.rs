@@ -1,6 +1,7 @@
-//! The words of a statement that stand in the open, and what they say of it.
+//! Classification of statements by their words outside of quotes, comments and
+//! parentheses.
 
-/// What the end of a text is inside of.
+/// The lexical context at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -9,7 +10,7 @@ enum Inside {
     BlockComment(u32),
 }
 
-/// The words of a statement, in lower case, without what is in quotes, comments or
+/// The words of a statement in lower case, without those in quotes, comments or
 /// parentheses.
 fn bare_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -36,8 +37,8 @@ fn bare_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Calls `visit` for the characters that are neither in quotes nor in comments, with
-/// their places, until it returns false.
+/// Calls `visit` for each character outside of quotes and comments, with its offset,
+/// until it returns false.
 fn bare(text: &str, mut visit: impl FnMut(usize, char) -> bool) {
     let mut inside = Inside::Nothing;
     let mut characters = text.char_indices().peekable();
@@ -50,7 +51,7 @@ fn bare(text: &str, mut visit: impl FnMut(usize, char) -> bool) {
                 characters.next();
                 inside = Inside::BlockComment(1);
             }
-            // A doubled quote leaves and enters again.
+            // A doubled quote leaves and reenters the string.
             (Inside::Quotes(quote), _) if quote == character => inside = Inside::Nothing,
             (Inside::LineComment, '\n') => inside = Inside::Nothing,
             (Inside::BlockComment(depth), '/') if next == Some('*') => {
@@ -71,7 +72,7 @@ fn bare(text: &str, mut visit: impl FnMut(usize, char) -> bool) {
     }
 }
 
-/// Whether a statement is followed by data.
+/// Whether the lines after a statement are its data.
 pub(crate) fn wants_data(statement: &str) -> bool {
     let words = bare_words(statement);
     words.first().is_some_and(|word| word == "copy")

@@ -1,4 +1,4 @@
-//! COPY FROM STDIN in a script: the lines behind the statement, up to `\.`, are data.
+//! COPY FROM STDIN in a script: sends the lines after the statement, up to `\.`, as data.
 
 use std::pin::Pin;
 
@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use futures_util::SinkExt;
 use tokio_postgres::{Client, CopyInSink, Error};
 
-/// What is gathered before it is sent.
+/// Size of the send buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A copy that is waiting for its data.
+/// A COPY that receives its data.
 pub(super) struct Copying {
-    /// `None` when the server did not accept the statement: its data is passed over,
-    /// for it is no SQL.
+    /// `None` when the server refused the statement: its data is skipped, because it is
+    /// no SQL.
     sink: Option<Pin<Box<CopyInSink<Bytes>>>>,
     buffer: BytesMut,
 }
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Copying {
 }
 
 impl Copying {
-    /// Begins; also says why the server does not want it, if so.
+    /// Starts the COPY; also returns the server's error, if it refused the statement.
     pub(super) async fn begin(client: &Client, statement: &str) -> (Self, Result<(), Error>) {
         let (sink, begun) = match client.copy_in(statement).await {
             Ok(sink) => (Some(Box::pin(sink)), Ok(())),
@@ -37,8 +37,8 @@ impl Copying {
         (Self { sink, buffer }, begun)
     }
 
-    /// Takes one line. At the last one, says how many rows were copied; of a copy
-    /// that was never accepted, nothing.
+    /// Handles one line. At the last one, returns the number of copied rows; `None` for a
+    /// COPY that the server refused.
     pub(super) async fn line(&mut self, line: &str) -> Option<Result<Option<u64>, Error>> {
         let last = line.trim_end_matches('\r') == "\\.";
         let Some(sink) = &mut self.sink else {

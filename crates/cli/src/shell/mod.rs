@@ -1,7 +1,8 @@
-//! `coeval sql`: SQL from a terminal, a flag or a pipe, for machines without psql.
+//! `coeval sql`: an SQL client for a terminal, a flag or a pipe, for machines without
+//! psql.
 //!
-//! By simple queries. In a script, and by hand, the data of a COPY FROM STDIN stands
-//! behind the statement, as `coeval dump` writes it.
+//! It sends simple queries. In a script, and interactively, the data of a COPY FROM STDIN
+//! follows the statement, as `coeval dump` writes it.
 
 mod copying;
 mod table;
@@ -30,7 +31,7 @@ const TABLES: &str = "select c.relname as \"table\" from pg_catalog.pg_class c \
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
     where c.relkind = 'r' and n.nspname = 'public' order by 1";
 
-/// Runs the commands, or what comes from standard input.
+/// Runs the given commands, or those from standard input.
 pub(crate) fn run(url: Option<&str>, commands: Vec<String>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -49,7 +50,7 @@ pub(crate) fn run(url: Option<&str>, commands: Vec<String>) -> ExitCode {
     }
 }
 
-/// Whether all statements succeeded; an error when there was nobody to talk to.
+/// Returns whether all statements succeeded; an error when the connection failed.
 async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
     let client = connect(url, "coeval sql").await?;
     if !commands.is_empty() {
@@ -71,7 +72,7 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
         if read.map_err(|error| format!("standard input: {error}"))? == 0 {
             break;
         }
-        // A carriage return may be data of a copy.
+        // A carriage return may be data of a COPY.
         let line = line.strip_suffix('\n').unwrap_or(&line);
         if shell.line(line).await.is_break() {
             return Ok(shell.good);
@@ -81,11 +82,12 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
     Ok(shell.good)
 }
 
-/// Lines become statements and commands, whether somebody types them or not.
+/// Joins lines into statements and commands, and runs them, interactively or from a
+/// script.
 struct Shell<'client> {
     client: &'client Client,
     lines: Splitter,
-    /// The copy whose data is being read.
+    /// The COPY whose data the shell is reading.
     copying: Option<Copying>,
     /// Statements and commands that have not run yet.
     waiting: VecDeque<Piece>,
@@ -104,7 +106,7 @@ impl<'client> Shell<'client> {
         }
     }
 
-    /// What invites the next line.
+    /// The prompt for the next line.
     fn prompt(&self) -> &'static str {
         if self.copying.is_some() {
             ">> "
@@ -115,7 +117,7 @@ impl<'client> Shell<'client> {
         }
     }
 
-    /// Takes one line; breaks at `\q`.
+    /// Handles one line; breaks at `\q`.
     async fn line(&mut self, line: &str) -> ControlFlow<()> {
         if let Some(copying) = &mut self.copying {
             self.lines.skip_line();
@@ -130,7 +132,8 @@ impl<'client> Shell<'client> {
         self.run().await
     }
 
-    /// Runs what waits, up to a copy that needs its data first; breaks at `\q`.
+    /// Runs the waiting statements, up to a COPY that needs its data first; breaks at
+    /// `\q`.
     async fn run(&mut self) -> ControlFlow<()> {
         while self.copying.is_none()
             && let Some(piece) = self.waiting.pop_front()
@@ -155,15 +158,15 @@ impl<'client> Shell<'client> {
         }
     }
 
-    /// Runs a command of the shell's own; breaks at `\q`.
+    /// Runs a command of the shell; breaks at `\q`.
     async fn command(&mut self, command: &str) -> ControlFlow<()> {
         match command.split_whitespace().collect::<Vec<_>>()[..] {
             ["q"] => return ControlFlow::Break(()),
             ["d"] => self.good &= execute(self.client, TABLES).await,
             ["d", name] => self.good &= describe(self.client, name).await,
             ["?"] => println!("{HELP}"),
-            // What pg_dump writes to keep psql from running commands in the data. There
-            // are none here that could do harm.
+            // pg_dump writes these commands to keep psql from running commands in the
+            // data. This shell has no commands that could do harm.
             ["restrict" | "unrestrict", _] => {}
             _ => {
                 println!("There is no \\{command}.\n{HELP}");
@@ -173,7 +176,7 @@ impl<'client> Shell<'client> {
         ControlFlow::Continue(())
     }
 
-    /// Says what became of a copy; of one that was never accepted, that was said.
+    /// Reports the result of a COPY; the error of a refused one was reported before.
     fn copied(&mut self, copied: Result<Option<u64>, tokio_postgres::Error>) {
         match copied {
             Ok(Some(rows)) => {
@@ -187,8 +190,8 @@ impl<'client> Shell<'client> {
         }
     }
 
-    /// Runs what is left, which lacks its semicolon. Data without its end is not
-    /// copied.
+    /// Runs the last statement, which lacks its semicolon. A COPY without the end of its
+    /// data is aborted.
     async fn finish(&mut self) {
         if self.copying.take().is_some() {
             let _ = writeln!(std::io::stderr(), "the input ended before the data did");
@@ -224,7 +227,7 @@ async fn interact(client: &Client, url: &str) -> Result<bool, String> {
     }
 }
 
-/// `\d NAME`.
+/// Runs `\d NAME`.
 async fn describe(client: &Client, name: &str) -> bool {
     let name = name.replace('\'', "''");
     let columns = format!(
@@ -244,7 +247,7 @@ async fn describe(client: &Client, name: &str) -> bool {
     described
 }
 
-/// Runs one statement and shows what it gives; says whether it succeeded.
+/// Runs one statement and prints its result; returns whether it succeeded.
 async fn execute(client: &Client, statement: &str) -> bool {
     let messages = match client.simple_query(statement).await {
         Ok(messages) => messages,
@@ -277,7 +280,7 @@ async fn execute(client: &Client, statement: &str) -> bool {
             _ => Ok(()),
         };
         if shown.is_err() {
-            // Whoever read our output has seen enough.
+            // The reader of the output has closed its pipe.
             return true;
         }
     }

@@ -1,13 +1,13 @@
-//! Rows in columns, for people.
+//! Formatter of result tables, aligned for people.
 
 use std::fmt;
 
-/// A result, aligned when it is shown.
+/// A result, aligned when it is displayed.
 #[derive(Debug)]
 pub(crate) struct Table {
     names: Vec<String>,
     rows: Vec<Vec<Option<String>>>,
-    /// Whether it says how many rows it has.
+    /// Whether a line with the number of rows follows.
     counted: bool,
 }
 
@@ -20,7 +20,7 @@ impl Table {
         }
     }
 
-    /// It does not say how many rows it has.
+    /// The same table without the line with the number of rows.
     pub(crate) fn uncounted(self) -> Self {
         Self {
             counted: false,

@@ -1,8 +1,8 @@
-//! Changing a cluster, and waiting until that has come about.
+//! Changes of a cluster: requests one, and waits until the cluster shows it.
 //!
-//! The connection may end meanwhile, and so may the statement: with the leader that was
-//! asked. So what counts is not its answer but what the cluster says afterwards, unless
-//! the answer is that the change is refused.
+//! The connection or the statement may fail meanwhile, together with the leader. So the
+//! command relies on the cluster's status afterwards and not on the statement's answer,
+//! unless the answer is that the cluster refuses the change.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use coeval_server::removed_words;
 use super::{Failure, Picture, picture};
 use crate::client::{self, explain};
 
-/// How often to look.
+/// Interval between two readings of the cluster's status.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What is to change.
+/// A requested change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Add(u64, SocketAddr),
@@ -34,7 +34,7 @@ impl Change {
         }
     }
 
-    /// Whether it has come about.
+    /// Whether the cluster shows the change as done.
     fn is_done(self, picture: &Picture) -> bool {
         match self {
             Self::Add(node, _) => matches!(picture.role(node), Some("voter" | "leader")),
@@ -43,7 +43,8 @@ impl Change {
         }
     }
 
-    /// Whether what went wrong with looking is that it has come about.
+    /// Whether the error of reading the status shows that the change is done: a removed
+    /// node answers with such an error.
     fn is_why(self, error: &str) -> bool {
         match self {
             Self::Remove(node) => error.contains(&removed_words(node)),
@@ -51,7 +52,7 @@ impl Change {
         }
     }
 
-    /// How far it has come, in words.
+    /// The progress of the change, in words.
     fn stage(self, picture: &Picture) -> String {
         match self {
             Self::Add(node, _) => match (picture.role(node), picture.behind(node)) {
@@ -61,40 +62,41 @@ impl Change {
             },
             Self::Remove(node) => format!("node {node} still takes part"),
             Self::Transfer(node) => match picture.leader() {
-                None => format!("nobody leads yet, not node {node} either"),
+                None => format!("no node leads yet, not node {node} either"),
                 Some(leader) => format!("node {leader} leads, not yet node {node}"),
             },
         }
     }
 }
 
-/// What a change has come to.
+/// The result of a change.
 #[derive(Debug)]
 pub(super) enum Made {
-    /// The cluster shows it.
+    /// The cluster shows the change.
     Seen(Box<Picture>),
-    /// The node that was asked is the one that was removed, and says so.
+    /// The node at the URL is the one that was removed, and reports it.
     AskedItself,
 }
 
-/// Another change is under way (object_in_use).
+/// SQLSTATE 55006, `object_in_use`: another change is under way.
 const BUSY: &str = "55006";
 
-/// Whether a change that ended so may have come about, or may when it is asked for again.
+/// Whether this error is final: after any other the change may be done, or may succeed
+/// when it is requested again.
 fn is_final(error: &tokio_postgres::Error) -> bool {
     let Some(report) = error.as_db_error() else {
-        // The connection is gone, not the cluster.
+        // The connection is lost; the cluster may still make the change.
         return false;
     };
     let code = report.code().code();
-    // The leader has changed or stops, or somebody stopped waiting for the answer; or it is
-    // not this one's turn yet.
+    // The leader has changed or stops, or the statement was canceled; or another change
+    // has to end first.
     !(code == BUSY || code.starts_with("08") || code.starts_with("57") || code.starts_with("40"))
 }
 
-/// Has the leader make the change and waits for it.
+/// Has the leader make the change, and waits until the cluster shows it.
 pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Made, Failure> {
-    // Whether there is a cluster, and whom it has.
+    // Reads the members first, which also checks that the server is part of a cluster.
     match picture(url).await {
         Ok(before) if change.is_done(&before) => {
             let _ = writeln!(std::io::stderr(), "there is nothing to do");
@@ -146,15 +148,15 @@ pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Ma
     }
 }
 
-/// What asking has come to.
+/// The result of a request.
 enum Asked {
-    /// It is done, as the leader says.
+    /// The leader has answered that the change is done.
     Done,
-    /// It should be asked for again, perhaps for this reason.
+    /// The command should request the change again, perhaps because of this error.
     Again(Option<String>),
 }
 
-/// Asks for the change.
+/// Requests the change once.
 async fn ask(change: Change, url: &str) -> Result<Asked, String> {
     let Ok(client) = client::connect(url, "coeval cluster").await else {
         return Ok(Asked::Again(None));

@@ -1,7 +1,7 @@
-//! `coeval cluster`: how a cluster is, and changing it.
+//! `coeval cluster`: shows the status of a cluster, and changes its members and leader.
 //!
-//! A client of the views `coeval.cluster_*` and the functions of the same name, through
-//! any node: what they say and do, they say and do at the leader.
+//! The command is a client of the views `coeval.cluster_*` and the functions of the same
+//! name, through any node: each node forwards the query to the leader.
 //!
 //! ```text
 //! $ coeval cluster status
@@ -15,8 +15,8 @@
 //! …
 //! ```
 //!
-//! - [`picture`]: what the views say, and how it is shown.
-//! - [`change`]: changing something, and waiting until it has come about.
+//! - [`picture`]: reads the views, and formats their contents.
+//! - [`change`]: requests a change, and waits until the cluster shows it.
 
 mod change;
 mod picture;
@@ -32,23 +32,23 @@ use crate::client::{self, DEFAULT_URL};
 use change::{Change, Made};
 use picture::Picture;
 
-/// Something is wrong with the cluster, or the change did not come about.
+/// Exit code: the cluster has a problem, or the change failed.
 const WRONG: u8 = 1;
-/// There is nobody to ask, or no cluster.
+/// Exit code: no server answers, or it is not part of a cluster.
 const UNKNOWN: u8 = 3;
 
-/// How long a node may take to say how the cluster is: one that knows no leader waits for
-/// one first, for as long as `cluster_wait_milliseconds`.
+/// Timeout of a node's answer: a node that knows no leader waits for one first, for as
+/// long as `cluster_wait_milliseconds`.
 const ANSWER: Duration = Duration::from_secs(30);
 
 const HELP: &str = "\
-Any node can be asked: it asks the leader. While nobody leads, none can answer.
+Any node can be asked: it asks the leader. While no node leads, none can answer.
 
 Exit codes:
-  0  sound: somebody leads, and reaches every voter; or: the change has come about
+  0  sound: a node leads, and reaches every voter; or: the change has come about
   1  something is wrong, and is said; or: the change was refused, or took too long
   2  the arguments make no sense
-  3  could not look: nobody answers, or the server is no node of a cluster
+  3  could not look: no server answers, or it is no node of a cluster
 
 Examples:
   coeval cluster status
@@ -163,7 +163,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
                 picture.to_string()
             };
             let _ = std::io::stdout().write_all(text.as_bytes());
-            // Whoever changes something is told whether that has come about.
+            // The exit code of a change tells only whether the change was made.
             return if picture.is_sound() || name != "status" {
                 ExitCode::SUCCESS
             } else {
@@ -177,12 +177,12 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Why a command came to nothing.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// There is nobody to ask, or no cluster.
+    /// No server answers, or it is not part of a cluster.
     Unknown(String),
-    /// The change was refused, or did not come about.
+    /// The cluster refused the change, or did not make it in time.
     Refused(String),
 }
 
@@ -206,7 +206,7 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Made, Failure> {
     change::make(change, url, Duration::from_secs(seconds)).await
 }
 
-/// Asks how the cluster is.
+/// Reads the status of the cluster.
 async fn picture(url: &str) -> Result<Picture, String> {
     let asked = async {
         let client = client::connect(url, "coeval cluster").await?;

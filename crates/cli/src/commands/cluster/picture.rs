@@ -1,4 +1,4 @@
-//! How a cluster is: read from its views, and shown.
+//! The status of a cluster: reads it from the views, and formats it.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use tokio_postgres::{Client, SimpleQueryRow};
 use crate::client::rows;
 use crate::shell::Table;
 
-/// How many elections are shown to people.
+/// Number of elections in the output for people.
 const SHOWN_ELECTIONS: usize = 3;
 
-/// How often a picture is taken that changes while it is taken.
+/// Maximum number of attempts to read a consistent status.
 const TRIES: usize = 5;
 
 const STATUS: &str = "SELECT cluster_id, node, term, leader, end_lsn, committed_lsn, voters, \
@@ -24,11 +24,11 @@ const MEMBERS: &str = "SELECT node, address, role, connected, last_heard, fault,
 const ELECTIONS: &str = "SELECT term, leader, elected_at, cause FROM coeval.cluster_elections \
     ORDER BY term";
 
-/// A cluster, as its leader sees it.
+/// The status of a cluster, as its leader sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Picture {
     id: String,
-    /// The node that says so.
+    /// The node whose status this is.
     node: Option<u64>,
     term: Option<u64>,
     leader: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Picture {
     voters: Option<u64>,
     reachable: Option<u64>,
     sound: bool,
-    /// In words, one line each.
+    /// The cluster's condition in words, one line for each fact.
     condition: String,
     members: Vec<Member>,
     elections: Vec<Election>,
@@ -51,7 +51,7 @@ struct Member {
     connected: bool,
     heard: Option<String>,
     fault: Option<String>,
-    /// Bytes behind: sent, flushed, committed, replayed.
+    /// Bytes that the node lags: sent, flushed, committed, replayed.
     lags: [Option<u64>; 4],
     round_trip: Option<f64>,
     flushed: Option<u64>,
@@ -82,8 +82,9 @@ async fn status(client: &Client) -> Result<SimpleQueryRow, String> {
 }
 
 impl Picture {
-    /// Asks a server. What it knows is renewed several times a second, between two of these
-    /// queries, too; then they are asked again, so that no picture contradicts itself.
+    /// Reads the views of a server. The server refreshes them several times a second,
+    /// perhaps between two of these queries; then they are read again, so that the result
+    /// is consistent.
     pub(super) async fn read(client: &Client) -> Result<Self, String> {
         let mut status = status(client).await?;
         let mut tries = 1;
@@ -91,7 +92,7 @@ impl Picture {
             let members = rows(client, MEMBERS).await?;
             let elections = rows(client, ELECTIONS).await?;
             let now = self::status(client).await?;
-            // Ends of the log grow all the time, and nothing else has to go with them.
+            // The ends of the log grow all the time, and no other column depends on them.
             let same = |column: usize| status.get(column) == now.get(column);
             if (0..4).chain(6..10).all(same) || tries == TRIES {
                 return Self::of(&status, &members, &elections);
@@ -134,19 +135,19 @@ impl Picture {
         self.leader
     }
 
-    /// What a node is: `leader`, `voter` or `learner`; none if it does not take part.
+    /// The role of a node: `leader`, `voter` or `learner`; `None` if it is not a member.
     pub(super) fn role(&self, node: u64) -> Option<&str> {
         let member = self.members.iter().find(|member| member.node == node)?;
         Some(&member.role)
     }
 
-    /// How far a node is behind, in words.
+    /// How much of the log a node has not flushed yet, in words.
     pub(super) fn behind(&self, node: u64) -> Option<String> {
         let member = self.members.iter().find(|member| member.node == node)?;
         member.lags[1].map(size)
     }
 
-    /// For programs: one object.
+    /// Formats the status for programs, as one JSON object.
     pub(super) fn json(&self) -> String {
         let members: Vec<Value> = self.members.iter().map(Member::json).collect();
         let elections: Vec<Value> = self.elections.iter().map(Election::json).collect();
@@ -224,13 +225,13 @@ impl Election {
     }
 }
 
-/// For people.
+/// Formats the status for people.
 impl fmt::Display for Picture {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let term = self.term.unwrap_or(0);
         let leads = match self.leader {
             Some(leader) => format!("node {leader} leads"),
-            None => "nobody leads".to_owned(),
+            None => "no node leads".to_owned(),
         };
         writeln!(formatter, "cluster {}, term {term}: {leads}", self.id)?;
         for line in self.condition.lines() {
