@@ -80,7 +80,7 @@ commit() {
 # Where a record of today belongs.
 record_folder() { printf 'bench/record/%s-%s\n' "$(date -u +%F)" "$(commit)"; }
 
-# keep FILE …: in the record, unless nobody wants one.
+# keep FILE …: copies the files into the record, unless the caller turned the record off.
 keep() {
     local record
     [ "$keep_record" = yes ] || return 0
