@@ -108,12 +108,12 @@ families! {
         = |r, out| out.value(&[], r.process.threads as f64);
 
     Gauge coeval_sessions ["state"] "sessions"
-        "Sessions, by what they are at, as in pg_stat_activity."
+        "Sessions by state, as in pg_stat_activity."
         = |r, out| for (state, count) in &r.sessions {
             out.value(&[("state", state.name())], *count as f64);
         };
     Gauge coeval_sessions_waiting ["type", "event"] "sessions"
-        "Sessions that are active and wait, by what for, as in pg_stat_activity."
+        "Active sessions that wait, by wait event, as in pg_stat_activity."
         = |r, out| for ((sort, event), count) in &r.waits {
             out.value(&[("type", sort), ("event", event)], *count as f64);
         };
@@ -124,7 +124,7 @@ families! {
         "Clients that were let in."
         = |r, out| out.value(&[], r.sheets.sessions as f64);
     Counter coeval_sessions_refused_total [] "connections"
-        "Clients that were not let in, for whatever reason."
+        "Clients that were refused, for any reason."
         = |r, out| out.value(&[], r.sheets.refusals as f64);
     Counter coeval_received_bytes_total [] "bytes"
         "Bytes received from clients."
@@ -153,7 +153,7 @@ families! {
         "How long clients waited for an answer: from the first message taken to the last byte sent, the disk included."
         = |r, out| out.distribution(&[], &r.sheets.answers, MICROSECONDS);
     Counter coeval_errors_total ["sqlstate"] "errors"
-        "Errors that clients were told of, by SQLSTATE."
+        "Errors sent to clients, by SQLSTATE."
         = |r, out| for (state, count) in &r.sheets.errors {
             out.value(&[("sqlstate", state)], *count as f64);
         };
@@ -162,7 +162,7 @@ families! {
         "Transactions that committed, those that wrote nothing included."
         = |r, out| out.value(&[], r.engine.committed as f64);
     Counter coeval_transactions_aborted_total ["cause"] "transactions"
-        "Transactions that were undone, by why. Attempts that were repeated inside are counted each."
+        "Transactions that were aborted, by cause. Each attempt that the server repeated by itself counts."
         = |r, out| for (cause, count) in AbortCause::ALL.iter().zip(r.engine.aborted) {
             out.value(&[("cause", cause.name())], count as f64);
         };
@@ -182,7 +182,7 @@ families! {
         "Waits that ended because transactions waited for each other."
         = |r, out| out.value(&[], r.engine.deadlocks as f64);
     Counter coeval_conflicts_total ["kind"] "transactions"
-        "Transactions that were undone because of others: write, a newer version of a row came first; read, what it had read or scanned has changed; granularity, a range of keys that it had scanned in part was written, and no key in that part is known to be; ring_overflow, too many wrote there to tell; lock, a lock was not to be had, deadlocks included. They are in coeval_transactions_aborted_total too."
+        "Transactions that were undone because of others: write, a newer version of a row came first; read, what it had read or scanned has changed; granularity, a range of keys that it had scanned in part was written, and no key in that part is known to be; ring_overflow, too many wrote there to tell; lock, a lock was not available, deadlocks included. They are in coeval_transactions_aborted_total too."
         = |r, out| for (kind, count) in conflicts(&r.engine) {
             out.value(&[("kind", kind)], count as f64);
         };
@@ -234,7 +234,7 @@ families! {
         "Snapshots that are being read."
         = |r, out| out.value(&[], r.engine.snapshots as f64);
     Gauge coeval_snapshot_oldest_age_seconds [] "seconds"
-        "How long ago what the oldest snapshot shows was the newest state; right to about a second, 0 if it still is."
+        "Age of the state that the oldest snapshot shows: how long ago it was the newest; right to about a second, 0 if it still is."
         = |r, out| out.value(&[], r.engine.oldest_snapshot_age.as_secs_f64());
     Gauge coeval_snapshot_oldest_lag_bytes [] "bytes"
         "How much log has been installed since the state that the oldest snapshot shows."
@@ -244,7 +244,7 @@ families! {
         "Commits that changed something, as the log has them."
         = |r, out| out.value(&[], r.log.commits as f64);
     Counter coeval_log_skips_total [] "commits"
-        "Places in the log that were drawn and given up, because a commit failed its validation."
+        "Reservations of log space that a commit gave up, because its validation failed."
         = |r, out| out.value(&[], r.log.skips as f64);
     Counter coeval_log_written_bytes_total [] "bytes"
         "Bytes of log that reached the disk."
@@ -275,14 +275,14 @@ families! {
         = |r, out| out.distribution(&[], &r.sheets.confirmation_waits, MICROSECONDS);
 
     Gauge coeval_log_replay_bytes [] "bytes"
-        "How much log a start would replay now, behind the checkpoint in force."
+        "How much log a start would replay now, after the checkpoint in force."
         = |r, out| out.value(&[], r.checkpoints.log_bytes as f64);
     Gauge coeval_log_kept_bytes [] "bytes"
         "How much log the data directory holds, older log that is kept included."
         = |r, out| out.value(&[], r.log_kept_bytes as f64);
 
     Gauge coeval_checkpoint_age_seconds [] "seconds"
-        "How long ago the state was the newest that the checkpoint in force holds. Without a checkpoint there is no value, as for the two that follow."
+        "Age of the state that the checkpoint in force holds. Without a checkpoint there is no value, as for the two that follow."
         = |r, out| if let Some(age) = r.checkpoint_age() {
             out.value(&[], age.as_secs_f64());
         };
@@ -306,7 +306,7 @@ families! {
         "How long the latest checkpoint took that this process has taken; 0 before there is one."
         = |r, out| out.value(&[], r.checkpoints.last_took.unwrap_or_default().as_secs_f64());
     Counter coeval_checkpoints_total ["outcome"] "checkpoints"
-        "Checkpoints by what became of them: taken, or failed. After a failure the one before stays in force with its log."
+        "Checkpoints by outcome: taken, or failed. After a failure the one before stays in force with its log."
         = |r, out| for (outcome, count) in [
             ("taken", r.checkpoints.taken),
             ("failed", r.checkpoints.failed),
@@ -352,19 +352,19 @@ families! {
         "About how many rows all tables have, those of the catalog included."
         = |r, out| out.value(&[], r.engine.rows as f64);
     Gauge coeval_tables [] "tables"
-        "Tables there are, those of the catalog and dropped ones that are still read included."
+        "Tables, those of the catalog and dropped ones that are still read included."
         = |r, out| out.value(&[], r.engine.storages as f64);
     Gauge coeval_retired [] "objects"
         "Tables and indexes that were dropped and wait for the last snapshot that can see them."
         = |r, out| out.value(&[], r.engine.retired as f64);
     Counter coeval_sweeps_total [] "rounds"
-        "Rounds the sweeper has made through what was written."
+        "Rounds of the garbage collector through the records that were written."
         = |r, out| out.value(&[], r.engine.sweeps as f64);
     Counter coeval_swept_records_total [] "records"
-        "Records the sweeper has looked at."
+        "Records the garbage collector has inspected."
         = |r, out| out.value(&[], r.engine.swept_records as f64);
     Counter coeval_swept_versions_total [] "versions"
-        "Old versions the sweeper has removed. Most are removed by writers, on their way."
+        "Old versions the garbage collector has removed. Most are removed by writers, during their own writes."
         = |r, out| out.value(&[], r.engine.swept_versions as f64);
 
     Gauge coeval_cluster_term [] "terms"
@@ -400,7 +400,7 @@ families! {
             out.value(&[], cluster.end as f64);
         };
     Gauge coeval_cluster_lag_bytes ["node", "stage"] "bytes"
-        "How much of the log was not sent to a node yet, or is not on its disk, known to it as committed, or in its tables. Of others only the leader knows, and the last two as they say five times a second."
+        "How much of the log a node has not been sent, has not flushed, does not know as committed, or has not replayed. Only the leader knows this of other nodes, and the last two as those report five times a second."
         = |r, out| for (node, member) in members(r) {
             let end = r.cluster.as_ref().map_or(0, |cluster| cluster.end);
             for (stage, reached) in member.progress.stages() {
@@ -411,7 +411,7 @@ families! {
             }
         };
     Counter coeval_cluster_elections_total [] "elections"
-        "Elections that this node has heard of since it was started."
+        "Elections that this node has observed since it was started."
         = |r, out| if let Some(cluster) = &r.cluster {
             out.value(&[], cluster.elections_seen as f64);
         };
@@ -433,7 +433,7 @@ families! {
             out.value(&[("node", &node)], traffic.skipped_frames as f64);
         };
     Counter coeval_cluster_connects_total ["node", "outcome"] "connections"
-        "Connections that this node has made to another (ok), and tries that came to none (failed)."
+        "Connections that this node has made to another (ok), and attempts that failed (failed)."
         = |r, out| for (node, traffic) in traffic(r) {
             out.value(&[("node", &node), ("outcome", "ok")], traffic.connects as f64);
             out.value(&[("node", &node), ("outcome", "failed")], traffic.failures as f64);
@@ -446,7 +446,7 @@ families! {
             }
         };
     Counter coeval_cluster_refused_connections_total ["reason"] "connections"
-        "Connections to this node's address for nodes that came to nothing: refused in words, without a handshake, too slow, or pushed out by later ones."
+        "Connections to this node's address for nodes that failed: refused with a reason, without a handshake, too slow, or pushed out by later ones."
         = |r, out| if let Some(cluster) = &r.cluster {
             for (reason, count) in &cluster.refused {
                 out.value(&[("reason", reason)], *count as f64);
