@@ -39,7 +39,7 @@ fn assess(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, Strin
     (code, text(output.stdout), text(output.stderr))
 }
 
-/// What is said of a script: the summary aside, its lines of findings.
+/// The report on a script: its lines of findings, without the summary.
 fn findings(script: &str, options: &[&str]) -> (i32, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let (code, said, complaint) = assess(folder.path(), &[options, &["-"]].concat(), script);

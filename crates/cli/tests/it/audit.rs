@@ -1,4 +1,4 @@
-//! What the audit log says, and what it must not say.
+//! The contents of the audit log, and texts that it must not contain.
 
 use std::process::Stdio;
 

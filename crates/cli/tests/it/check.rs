@@ -146,7 +146,7 @@ fn what_cannot_be_used_says_why() {
             "strict-serializable",
             "{:type :ok :value []} {:type :ok :value []}",
         ),
-        // Sums, and nobody who has moved anything.
+        // Sums, and no transaction that has moved anything.
         ("serializable", "{:type :ok :value [[:r 1 50] [:r 2 50]]}"),
         ("linearizable", "{:type :ok :value [[:r 1 50] [:r 2 50]]}"),
         ("linearizable", "{:type :ok :value [[:append 1 1]]}"),

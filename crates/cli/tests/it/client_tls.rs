@@ -50,7 +50,7 @@ impl Authorities {
         self.folder.path().join(name)
     }
 
-    /// A server with that certificate, which lets nobody in without TLS.
+    /// A server with that certificate, which lets no client in without TLS.
     fn settings(&self) -> Settings {
         let mut settings = settings();
         settings.tls_certificate_file.0 = Some(self.path("server.pem"));
@@ -73,7 +73,7 @@ async fn coeval(home: &Path, arguments: &[&str]) -> Output {
     command.output().await.unwrap()
 }
 
-/// What a query over this URL comes to; the complaint, if it does not.
+/// The result of a query over this URL; the error, if it fails.
 async fn select(home: &Path, url: &str) -> Result<(), String> {
     let output = coeval(home, &["sql", url, "-c", "select 'let ' || 'in'"]).await;
     if String::from_utf8_lossy(&output.stdout).contains("let in") {

@@ -28,12 +28,12 @@ pub struct Cluster {
     /// Whether nodes obey a file of faults (docs/decisions/0015), which they read at each
     /// call.
     obeys: bool,
-    /// What else nodes are told at their start.
+    /// Further arguments that nodes are started with.
     further: Vec<String>,
 }
 
-/// Addresses that nobody listens at, and that no other test is given: below those that
-/// the kernel gives to whoever asks for any, so that nobody takes them on the way.
+/// Addresses that no process listens at, and that no other test is given: below the range
+/// from which the kernel assigns ports, so that no process takes them meanwhile.
 #[expect(
     clippy::disallowed_methods,
     reason = "asks the kernel for ports that processes will listen at"
@@ -83,7 +83,7 @@ impl Cluster {
         cluster
     }
 
-    /// Makes certificates, as somebody would by hand.
+    /// Makes certificates, as an administrator would by hand.
     async fn certify(&self) {
         let place = self.directory.path().display().to_string();
         let run = async |arguments: &[&str]| {
@@ -177,7 +177,7 @@ impl Cluster {
         self.nodes[node].as_ref().expect("it runs").address
     }
 
-    /// Where a node's metrics are.
+    /// The address of a node's metrics.
     pub fn admin(&self, node: usize) -> SocketAddr {
         let node = self.nodes[node].as_ref().expect("it runs");
         node.admin.expect("it was told to have some")
@@ -211,7 +211,7 @@ impl Cluster {
         self.nodes[node].as_ref().expect("it runs").signal(signal);
     }
 
-    /// What a node says of itself.
+    /// A node's own health report.
     pub async fn health(&self, node: usize) -> String {
         let node = self.nodes[node].as_ref().expect("it runs");
         coeval_testkit::http::get(node.admin.unwrap(), "/health")
@@ -331,7 +331,8 @@ fn a_session_outlives_its_leader() {
         coeval_env::sleep(std::time::Duration::from_millis(100)).await;
         cluster.kill(leader).await;
 
-        // Who waits is told at once; who is within a transaction when they ask.
+        // A client that waits gets the error at once; one within a transaction, at its
+        // next statement.
         let answers = waiting.until('Z').await;
         assert_eq!(error(&answers).sqlstate(), "40001");
         assert_eq!(status(&answers), b'E');
@@ -345,7 +346,7 @@ fn a_session_outlives_its_leader() {
         waiting.rows("rollback").await;
         within.rows("update t set n = 7 where id = 1").await;
 
-        // Who was idle notices nothing.
+        // An idle client notices nothing.
         let name = idle.value("show application_name").await;
         assert_eq!(name.as_deref(), Some("outlives"));
         assert_eq!(idle.value("execute named(1)").await.as_deref(), Some("7"));
@@ -450,7 +451,7 @@ fn a_statement_is_canceled_through_a_follower() {
         let mut holder = cluster.connect(follower).await;
         holder.rows("create table t (id int primary key)").await;
         holder.rows("insert into t values (1)").await;
-        // Where the session is, and where nobody knows it.
+        // On the node of the session, and on one that does not know it.
         for through in [follower, other] {
             holder.rows("begin").await;
             holder.rows("delete from t").await;

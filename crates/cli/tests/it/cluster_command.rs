@@ -79,7 +79,7 @@ async fn status(url: &str) -> (Value, bool) {
                 assert_eq!(shown["voters"], voters.count(), "of one moment: {shown}");
                 return (shown, code == 0);
             }
-            // While nobody leads there is nobody to ask.
+            // While no node leads, no node can answer.
             _ => coeval_env::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -103,7 +103,7 @@ fn a_cluster_is_shown_and_changed_through_any_node() {
         let members = shown["members"].as_array().unwrap();
         assert_eq!(members.len(), 3);
         for stage in ["sent", "flushed", "committed", "replayed"] {
-            // Nobody writes, so that everybody comes to have everything.
+            // No client writes, so that every node catches up.
             let caught_up = async {
                 while !(status(&url).await.0["members"].as_array().unwrap().iter())
                     .all(|member| member["lag_bytes"][stage] == 0)
@@ -147,7 +147,7 @@ fn a_cluster_is_shown_and_changed_through_any_node() {
             .args(["status", "--url", &url])
             .output();
         let screen = text(&screen.await.unwrap().stdout);
-        // Whoever of the two leads by now.
+        // Either of the two may lead by now.
         let expected = " leads, 2 of 2 voters reachable\n";
         assert!(screen.contains(expected), "{screen}");
     });
@@ -174,7 +174,8 @@ fn a_fourth_node_takes_part_and_the_one_that_led_no_more() {
         assert!(added.status.success(), "{added:?}");
         let shown: Value = serde_json::from_slice(&added.stdout).unwrap();
         assert_eq!(shown["voters"], 4);
-        // Where nobody is nobody comes up; the right address, or a removal, takes its place.
+        // A node at a wrong address never catches up; the right address, or a removal,
+        // replaces the pending change.
         let asked = through.clone();
         let waiting = coeval_env::spawn("add", async move {
             cluster(&["add", "5", "127.0.0.1:1", "--wait", "60", "--url", &asked]).await
@@ -229,7 +230,7 @@ fn a_fourth_node_takes_part_and_the_one_that_led_no_more() {
         wire.rows("delete from t where id = 1").await;
         let counted = wire.value("select count(*) from t").await;
         assert_eq!(counted.as_deref(), Some("1000"));
-        // Who was removed does not come back.
+        // A node that was removed does not rejoin.
         let again = [
             "add",
             &old,

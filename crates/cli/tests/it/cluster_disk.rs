@@ -20,8 +20,8 @@ use crate::process::{PATIENCE, in_runtime};
 /// Log of several segments, of a row each statement.
 const ROWS: u32 = 100;
 
-/// Each is acknowledged, or found to be there, or the test fails. Somebody else may come to
-/// lead meanwhile; the session stays, because its node does.
+/// Each row is acknowledged, or found in the table, or the test fails. Another node may
+/// become the leader meanwhile; the session stays, because its node does.
 async fn insert(wire: &mut Wire, from: u32) {
     let filler = "x".repeat(3000);
     for id in from..from + ROWS {
@@ -47,7 +47,7 @@ async fn insert(wire: &mut Wire, from: u32) {
     }
 }
 
-/// Waits until every node shows all of the log. Nobody writes meanwhile.
+/// Waits until every node shows all of the log. No client writes meanwhile.
 async fn everybody_has_everything(wire: &mut Wire) {
     const BEHIND: &str = "select count(*) from coeval.cluster_members \
                           where replayed_lag_bytes is null or replayed_lag_bytes <> 0";
@@ -56,7 +56,7 @@ async fn everybody_has_everything(wire: &mut Wire) {
             let answers = wire.query(BEHIND).await;
             let mut rows = answers.iter().filter(|answer| answer.kind == 'D');
             let nobody = [Some("0".to_owned())];
-            // While nobody leads there is nobody to ask.
+            // While no node leads, no node can answer.
             if rows.any(|row| row.values() == nobody) {
                 return;
             }

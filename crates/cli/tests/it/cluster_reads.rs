@@ -1,4 +1,4 @@
-//! What is only read in a cluster: answered by whoever leads, and by nobody else.
+//! Read-only statements in a cluster: only the leader answers them.
 
 use std::time::Duration;
 
@@ -36,8 +36,9 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
         rows.rows("insert into t select g, 0 from generate_series(2, 20000) g")
             .await;
         let mut ends = Wire::connect(cluster.address(leader)).await;
-        // What is answered while nobody could confirm it was not confirmed. A block is for
-        // half an election timeout after a majority was heard of, which may be over.
+        // An answer given while no quorum could confirm it was not confirmed. A
+        // confirmation for a block lasts half an election timeout after a quorum was
+        // heard, which may be over.
         let soon = Duration::from_millis(300);
         let mut tries = 0..20;
         loop {
@@ -77,7 +78,7 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
                 assert_eq!(error(&answers).sqlstate(), "40001");
             }
         }
-        // What its last query was shown was never confirmed.
+        // The result of its last query was never confirmed.
         let answers = ends.until('Z').await;
         assert_eq!(error(&answers).sqlstate(), "40001", "{}", kinds(&answers));
         within.query("rollback").await;
@@ -105,7 +106,7 @@ fn without_a_majority_nothing_is_shown_and_sessions_stay() {
         cluster.signal(one, Signal::STOP);
         cluster.signal(other, Signal::STOP);
         simple.send(&query("select id from t")).await;
-        // Whoever asks by Flush waits as long as whoever asks by Sync.
+        // A client that uses Flush waits as long as one that uses Sync.
         let flush = message(b'H', b"");
         for part in [bind("", "s", &[Some(b"7")]), execute("", 0), flush] {
             extended.send(&part).await;

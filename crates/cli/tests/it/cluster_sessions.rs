@@ -37,17 +37,17 @@ fn passwords_are_bound_to_the_certificate_of_the_node_that_was_connected_to() {
         session.batch_execute("select 1").await.unwrap();
         let wrong = log_in("wrong").await;
         assert_eq!(wrong.err().unwrap().code().unwrap().code(), "28P01");
-        // Somebody in the middle with a certificate of its own.
+        // A man in the middle with a certificate of its own.
         let mut elsewhere = tls.clone();
         elsewhere.binding[0] ^= 1;
         let stolen = connect(address, elsewhere, "app", "secret", ChannelBinding::Require).await;
         assert_eq!(stolen.err().unwrap().code().unwrap().code(), "28000");
-        // Without TLS nobody is asked for the bound kind.
+        // Without TLS the server does not offer the mechanism with channel binding.
         let mut wire = Wire::open(address).await;
         let offered = coeval_testkit::scram::begin(&mut wire, "app").await;
         assert_eq!(offered, ["SCRAM-SHA-256"]);
 
-        // Whoever was let in is not asked again.
+        // A client that was let in is not authenticated again.
         cluster.kill(leader).await;
         session.batch_execute("select 1").await.unwrap();
         log_in("secret").await.unwrap();
@@ -189,7 +189,7 @@ fn a_follower_that_stops_lets_running_statements_finish() {
         cluster.signal(follower, Signal::TERM);
         let said = idle.until_closed().await;
         assert_eq!(error(&said).sqlstate(), "57P01");
-        // What is asked from now on is not begun.
+        // A request from now on is not begun.
         waiting.send(&query("update t set n = 100")).await;
         holder.rows("commit").await;
         let said = waiting.until_closed().await;

@@ -20,7 +20,7 @@ const FLIPPED: Options = Options {
     bug: None,
 };
 
-/// Of each kind of file one edit.
+/// One edit of each kind of file.
 #[tokio::test]
 async fn is_refused_by_name_repaired_or_harmless() {
     let report = edited(&Options {

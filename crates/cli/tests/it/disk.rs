@@ -95,7 +95,7 @@ fn no_faults(file: &Path) {
     std::fs::write(file, "").unwrap();
 }
 
-/// What clients were told of their rows.
+/// The outcomes that clients observed for their rows.
 #[derive(Debug, Default)]
 struct Told {
     acknowledged: BTreeSet<u32>,
@@ -131,7 +131,7 @@ async fn write(address: std::net::SocketAddr, first: u32) -> Told {
                 continue;
             }
             (Some(state), true) if state == "53100" => {}
-            // The connection ended, or the engine has stopped: nobody knows.
+            // The connection ended, or the engine has stopped: the outcome is unknown.
             _ => {
                 told.in_doubt.insert(id);
             }
@@ -290,7 +290,7 @@ fn a_checkpoint_that_fails_is_told_and_the_log_stays() {
             acknowledged: BTreeSet::from([1, 2]),
             ..Told::default()
         };
-        // Nobody asks for one again.
+        // The administrator requests no further checkpoint.
         loop {
             let (_, body) = get(docked.admin(), "/health").await;
             if body.contains("\"ready\"") {

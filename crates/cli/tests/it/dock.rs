@@ -130,7 +130,7 @@ async fn a_run_that_ends_early_keeps_its_history_and_its_objections() {
         let options = Options {
             seed,
             bug: Some(Bug::SkipRead),
-            // After the fault nobody can be as fast as that.
+            // After the fault no commit can be as fast as that.
             patience: Duration::ZERO,
             ..Options::new("list-append", Isolation::Serializable, Kind::Stop)
         };

@@ -183,7 +183,7 @@ fn a_dump_shows_one_moment() {
         wire.rows("create table b (n int)").await;
         wire.rows("insert into a values (0)").await;
         wire.rows("insert into b values (0)").await;
-        // Both tables always hold the same number, to whoever looks once.
+        // Both tables always hold the same number in one snapshot.
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let stopped = std::sync::Arc::clone(&stop);
         let writer = coeval_env::spawn("writer", async move {
@@ -293,7 +293,7 @@ const ACCESS: &[&str] = &[
     "insert into ledger values (1, 1)",
 ];
 
-/// What of a dump is about roles and privileges.
+/// The statements of a dump about roles and privileges.
 fn access(dump: &str) -> Vec<&str> {
     let words = [
         "CREATE ROLE",

@@ -1,4 +1,4 @@
-//! What the server says it takes, beside what the kernel says; and where it ends.
+//! The server's memory accounts against the kernel's figures; and the memory limit.
 //!
 //! The binary, because its allocator counts and that of the tests does not.
 
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::process::{Running, in_runtime};
 
-/// What the server says of itself, by its metrics' names and labels.
+/// The server's own metrics, by name and labels.
 async fn metric(wire: &mut Wire, filter: &str) -> f64 {
     let text = format!("select sum(value) from coeval.metrics where {filter}");
     wire.value(&text).await.expect("a number").parse().unwrap()

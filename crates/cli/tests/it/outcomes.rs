@@ -35,7 +35,7 @@ async fn status(connection: &Connection, number: i64) -> Option<String> {
     row.get(0)
 }
 
-/// What the number's transaction came to: asks until it has ended, as a client would.
+/// The outcome of the numbered transaction: polls until it has ended, as a client would.
 async fn outcome(connection: &Connection, number: i64) -> String {
     loop {
         match status(connection, number).await.as_deref() {
@@ -82,7 +82,7 @@ async fn lose(
     let mut left = Some(server);
     match loss {
         Loss::Request | Loss::Cut => coeval_env::sleep(moment).await,
-        // The commit is done when others see it; which nobody but a test can know.
+        // The commit is done when other sessions see it; only a test can observe that.
         Loss::Answer => coeval_env::sleep(Duration::from_millis(200)).await,
         Loss::Kill => {
             coeval_env::sleep(moment).await;
@@ -155,7 +155,7 @@ async fn who_has_lost_the_answer_can_ask() {
         }
         told.push((round, number, became));
     }
-    // What somebody was told holds, whatever happens after.
+    // An outcome that a client was given must hold from then on.
     for last in [false, true] {
         for (round, number, became) in &told {
             assert_eq!(

@@ -46,9 +46,9 @@ fn text(bytes: &[u8]) -> String {
 pub struct Running {
     child: Child,
     pub address: SocketAddr,
-    /// Where metrics and health are to be had, if that was asked for.
+    /// The address of metrics and health, if the test asked for one.
     pub admin: Option<SocketAddr>,
-    /// What it logs from when it is ready to its end.
+    /// The server's log lines from the moment it is ready to its end.
     log: coeval_env::JoinHandle<String>,
 }
 
@@ -90,7 +90,7 @@ impl Running {
                 break address_in(&line);
             }
         };
-        // Somebody has to read on, or the server would wait for its log.
+        // The test must read on, or the server would block on its log.
         let log = coeval_env::spawn("log", async move {
             let mut log = String::new();
             while let Ok(Some(line)) = lines.next_line().await {

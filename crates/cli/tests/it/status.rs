@@ -98,7 +98,7 @@ fn the_image_asks_for_health() {
         .unwrap();
     runtime.block_on(async {
         assert!(!is_healthy(gone).await, "it has stopped");
-        // Somebody who answers, but not that all is well.
+        // A server that answers, but does not report that all is well.
         let listener = coeval_env::listen(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();

@@ -221,8 +221,9 @@ async fn served(folder: &Path) -> (u16, Launch, Server) {
     (port, launch, server)
 }
 
-/// Clients of a server that falls silent wait no longer than they are told to: of what
-/// was a commit nobody knows, all else is undone, and they go on when it answers again.
+/// Clients of a server that stops answering wait until their timeout: a transaction that
+/// was committing has an unknown outcome, every other one is rolled back, and the clients
+/// continue when the server answers again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_falls_silent_keeps_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,7 +255,7 @@ async fn a_server_that_falls_silent_keeps_nobody() {
         let began = *since.get_or_insert(now);
         let is_silent = turn % 2 == 1;
         let over = match is_silent {
-            // Longer than anybody waits.
+            // Longer than any client's timeout.
             true => now.duration_since(began) > Duration::from_secs(1),
             false => tick.phase == "running" && tick.completed > before + 100,
         };
@@ -287,8 +288,8 @@ fn bench(arguments: &[&str]) -> std::process::Output {
         .expect("the binary starts")
 }
 
-/// The oracle as a process: it keeps no files and serves nobody, so of the faults of
-/// processes only a pause can meet it.
+/// The oracle as a process: it keeps no files and serves no clients, so of the process
+/// faults only a pause can affect it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "drives a program")]
 fn serial_in_a_process_that_is_paused() {
@@ -589,7 +590,7 @@ fn a_second_signal_ends_a_bench_at_once() {
             assert!(!run.is_over());
             coeval_env::sleep(Duration::from_millis(10)).await;
         }
-        // Nobody is answered any more, so the run does not end.
+        // No client gets an answer any more, so the run does not end.
         proxy.set(Policy {
             answers_blocked: true,
             ..Policy::default()
@@ -661,8 +662,9 @@ fn what_a_bench_records_stands_before_the_judges() {
     recorded("bank", "read-committed", &["read-committed", "bank"]);
 }
 
-/// Whoever works on an old snapshot finds a sum that is right. What is wrong is that
-/// somebody had changed it before, which the transfers in the history say.
+/// A transaction on an old snapshot reads a correct sum. Its fault is that another
+/// transaction had changed the accounts before it began, as the transfers in the history
+/// show.
 #[test]
 fn a_bank_of_old_snapshots_is_seen_in_its_history() {
     if !cfg!(debug_assertions) {
@@ -686,8 +688,8 @@ fn a_bank_of_old_snapshots_is_seen_in_its_history() {
     assert_eq!(check.status.code(), Some(1), "{check:?}");
 }
 
-/// The server is killed under its clients and started again: they go on, what nobody
-/// knows is recorded as unknown, and what was acknowledged is still there.
+/// The test kills the server under its clients and restarts it: the clients continue,
+/// unknown outcomes are recorded as unknown, and acknowledged commits are still there.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(
     clippy::disallowed_methods,

@@ -92,7 +92,7 @@ fn fields(line: &str) -> Result<Vec<Field>, String> {
             Some(',') => {
                 characters.next();
                 if fields.is_empty() || joined {
-                    return Err("a comma is where a name is expected".to_owned());
+                    return Err("a comma stands where a name is expected".to_owned());
                 }
                 joined = true;
                 continue;

@@ -1,4 +1,5 @@
-//! What sessions can learn of each other and of the server, and do to each other.
+//! Views and functions by which sessions observe and interrupt each other, and observe
+//! the server.
 
 use std::time::Duration;
 
@@ -127,7 +128,7 @@ fn settings_say_where_they_come_from() {
                 wire.value("show max_connections").await.as_deref(),
                 Some("77")
             );
-            // Where things are on the machine is for superusers.
+            // Paths on the machine are visible to superusers only.
             let places = "select count(*) from coeval.settings
                           where name in ('data_dir', 'hba_file', 'tls_key_file')";
             assert_eq!(wire.value(places).await.as_deref(), Some("3"));
@@ -173,7 +174,7 @@ fn only_those_who_may_cancel_and_terminate() {
             "create role operator login",
             "create role boss login superuser",
             "grant app to operator",
-            // Whoever has the rights of a superuser's role is none yet.
+            // A member of a superuser's role is not a superuser itself.
             "grant boss to operator",
         ] {
             root.rows(statement).await;
@@ -205,7 +206,7 @@ fn only_those_who_may_cancel_and_terminate() {
             let cancel = format!("select pg_cancel_backend({of_app})");
             assert_eq!(wire.value(&cancel).await.as_deref(), Some("t"));
         }
-        // Nobody was sent away so far.
+        // The server has refused no client so far.
         for wire in [&mut app, &mut boss] {
             assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
         }

@@ -290,7 +290,7 @@ fn those_who_say_nothing_keep_nobody_out_for_long() {
             let _ = stream.write_all(b"GET /met").await;
             silent.push(stream);
         }
-        // Clients are served as ever, and those who ask are when there is room.
+        // The server serves clients as before, and admin requests when a slot is free.
         let mut wire = Wire::connect(address).await;
         assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
         drop(silent);

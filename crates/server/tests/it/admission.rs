@@ -6,7 +6,7 @@ use coeval_testkit::wire::{Wire, error, packet, query};
 
 const CANCEL: u32 = 80_877_102;
 
-/// More rows than anybody counts in the time there is.
+/// A number of rows that no server counts in the available time.
 const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000000)";
 
 fn one_at_a_time() -> Settings {
@@ -95,7 +95,8 @@ fn one_that_works_keeps_its_place_and_others_can_give_up() {
         while server.admission().waiting > 0 {
             coeval_env::yield_now().await;
         }
-        // What needs no transaction needs no place, and a superuser needs none at all.
+        // A statement without a transaction needs no slot, and a superuser never needs
+        // one.
         assert_eq!(
             canceled.value("show server_encoding").await.as_deref(),
             Some("UTF8")

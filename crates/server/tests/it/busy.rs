@@ -1,4 +1,5 @@
-//! Statements that keep a thread for long keep no other session from it, and nobody out.
+//! Statements that block a thread for long block no other session, and no client that
+//! logs in.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use coeval_server::Settings;
 use coeval_testkit::server::{assert_serves, settings, with_settings};
 use coeval_testkit::wire::{Wire, error, packet, query};
 
-/// More rows than anybody counts in the time there is.
+/// A number of rows that no server counts in the available time.
 const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000000) g";
 
 /// All sessions share a thread.

@@ -1,4 +1,4 @@
-//! What well-behaved clients say, and what they are told.
+//! Conversations of well-behaved clients, and the server's answers.
 
 use coeval_testkit::server::{settings, with_server, with_settings, with_stopped};
 use coeval_testkit::wire::{
@@ -191,8 +191,8 @@ fn an_error_skips_to_the_next_sync() {
     });
 }
 
-/// An Execute with its Sync right behind it is a transaction that the server may begin
-/// anew: its commit fails, and nobody is told.
+/// An Execute directly followed by its Sync is a transaction that the server may retry:
+/// its commit fails, and the client does not notice.
 #[test]
 fn a_statement_right_before_its_sync_is_retried_when_its_commit_fails() {
     with_server(|address| async move {
@@ -457,7 +457,7 @@ fn a_statement_prepared_again_and_again_is_always_the_present_one() {
                 assert_eq!(answers[4].values(), [Some(same.into())]);
             }
         }
-        // and the schema, here by somebody else.
+        // and another session changes the schema.
         let mut other = Wire::connect(address).await;
         for columns in ["a int", "a int, b text", "a text"] {
             other.query("drop table t").await;

@@ -1,5 +1,5 @@
-//! Clients that vanish in the middle of something: what they held is let go, and
-//! nobody else notices.
+//! Clients that vanish in the middle of a conversation: the server releases their locks,
+//! and other sessions are not affected.
 
 use coeval_testkit::server::{assert_serves, resident, settings, with_server, with_settings};
 use coeval_testkit::wire::{Wire, bind, execute, message, parse, query, sync};
@@ -46,8 +46,9 @@ fn while_waiting_for_a_lock() {
         wire.rows("update t set n = 2 where id = 2").await;
         wire.send(&query("update t set n = 2 where id = 1")).await;
         drop(wire);
-        // 2 can be had although 1 is still locked. Somebody else asks for it: that
-        // the holder of 1 does would be a deadlock until the vanishing is noticed.
+        // Row 2 is free although row 1 is still locked. A third session asks for row 2:
+        // the holder of row 1 would cause a deadlock until the server notices the lost
+        // connection.
         let mut third = Wire::connect(address).await;
         third.rows("update t set n = 3 where id = 2").await;
         other.rows("commit").await;
@@ -96,7 +97,7 @@ fn in_the_middle_of_a_large_result() {
                     .await;
             }
             let before = resident();
-            // Ten megabytes each, of which nobody takes anything.
+            // Ten megabytes each, which the client does not read.
             let mut wires = Vec::new();
             for _ in 0..10 {
                 let mut wire = Wire::connect(address).await;

@@ -1,5 +1,5 @@
-//! Input that is broken or means harm: a clear error or a clean close, and nobody
-//! else notices.
+//! Malformed and malicious input: the server answers with a clear error or a clean close,
+//! and other sessions are not affected.
 
 use std::net::SocketAddr;
 
@@ -379,7 +379,7 @@ fn numbers_that_do_not_fit() {
 #[test]
 fn messages_out_of_place() {
     against(|address| async move {
-        // A password nobody asked for.
+        // A password message without a request for it.
         let mut wire = Wire::connect(address).await;
         wire.send(&message(b'p', b"secret\0")).await;
         let answers = wire.until_closed().await;

@@ -113,7 +113,7 @@ fn a_result_has_a_largest_size() {
                 format!("select {wide} union all select {wide}"),
                 "select * from generate_series(1, 10000000)".to_owned(),
                 "copy (select * from generate_series(1, 10000000)) to stdout".to_owned(),
-                // What does not reach its client does not happen.
+                // A statement whose result cannot be sent has no effect.
                 format!("insert into t values (1, {wide}), (2, {wide}) returning wide"),
             ] {
                 wire.send(&query(&text)).await;

@@ -1,4 +1,4 @@
-//! Who is let in: passwords, rules, and those who try something else.
+//! Logins: passwords, access rules, and clients that violate the protocol.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -49,14 +49,14 @@ fn passwords_are_asked_for_once_there_are_some() {
             .batch_execute("create role app login password 'p:ä$s'; create role bob login")
             .await
             .unwrap();
-        // A role with a password has to show it; anybody else is let in still.
+        // A role with a password must prove it; any other name is let in still.
         assert_eq!(refused(address, "app:wrong").await, "28P01");
         let app = connect(address, "app:p%3A%C3%A4%24s").await.unwrap();
         let row = app.query_one("select current_user::text", &[]).await;
         assert_eq!(row.unwrap().get::<_, &str>(0), "app");
         connect(address, "bob").await.unwrap();
         connect(address, "eve").await.unwrap();
-        // That ends when somebody who may do everything has one.
+        // The database is open until a superuser has a password.
         visitor
             .batch_execute("create role root login superuser password 'secret'")
             .await
@@ -172,7 +172,7 @@ fn rules_decide() {
         assert_eq!(downgrade.sqlstate(), "28000");
         let message = downgrade.field(b'M').unwrap();
         assert!(message.contains("no encryption"), "{message}");
-        // With a file, nobody is let in under a name that no role has.
+        // With a file, the server lets no name in that no role has.
         assert_eq!(refused_start(address, "visitor").await.sqlstate(), "28000");
         let mut wire = Wire::open(address).await;
         wire.send(&start(&[("user", "coeval"), ("database", "other")]))
@@ -351,7 +351,7 @@ fn an_overheard_login_is_of_no_use() {
 fn who_exists_is_nobodys_business() {
     closed(|address| async move {
         let mut seen = Vec::new();
-        // Nobody of this name twice, and somebody with a wrong password.
+        // An unknown name twice, and a known role with a wrong password.
         for user in ["nobody", "nobody", "app"] {
             let mut wire = Wire::open(address).await;
             assert_eq!(begin(&mut wire, user).await, ["SCRAM-SHA-256"]);
@@ -429,7 +429,7 @@ fn who_dawdles_while_logging_in_is_not_waited_for() {
             other
                 .rows("create role app login superuser password 'secret'")
                 .await;
-            // One byte after the other, for as long as anybody listens.
+            // One byte at a time, until the server closes the connection.
             let mut slow = Vec::new();
             for _ in 0..20 {
                 let mut wire = asked(address).await;

@@ -10,7 +10,7 @@ use coeval_testkit::wire::{Wire, error, parse, query, sync};
 /// Short enough not to be waited for, long enough not to hit what it does not mean.
 const SHORT: &str = "250ms";
 
-/// More rows than anybody counts in the time there is.
+/// A number of rows that no server counts in the available time.
 const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000000)";
 
 /// A session that holds the lock of row 1 of a new table.

@@ -73,7 +73,7 @@ fn passwords_are_bound_to_the_certificate() {
             without.unwrap();
             let wrong = connect(address, tls.clone(), "app", "wrong", Binding::Require).await;
             assert_eq!(wrong.err().unwrap().code().unwrap().code(), "28P01");
-            // Somebody in the middle with a certificate of its own.
+            // A man in the middle with a certificate of its own.
             let mut elsewhere = tls;
             elsewhere.binding[0] ^= 1;
             let stolen = connect(address, elsewhere, "app", "secret", Binding::Require).await;
@@ -129,7 +129,7 @@ fn encryption_is_asked_for_once() {
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer).await;
             assert_eq!(answer.first(), Some(&b'E'));
-            // What is no handshake ends the connection and nothing else.
+            // Bytes that are no handshake end the connection and affect no other.
             let mut wire = Wire::open(address).await;
             wire.send(&ssl_request()).await;
             assert_eq!(wire.stream.read_u8().await.unwrap(), b'S');
@@ -165,7 +165,8 @@ fn a_rule_that_asks_for_tls_is_not_met_without() {
         root.batch_execute("create role app login password 'secret'")
             .await
             .unwrap();
-        // Plain from the start, and plain because somebody between said no.
+        // Plain from the start, and plain because a man in the middle declined
+        // encryption.
         let mut wire = Wire::open(address).await;
         wire.send(&start(&[("user", "app"), ("database", "bank")]))
             .await;

@@ -1,15 +1,15 @@
 //! The fuzz target `access`: arbitrary text as a host-based access file.
 //!
-//! It is refused with the line that makes no sense, or it has an answer for everybody.
-//! When no line is said to be careless, nobody from another machine is let in without
-//! showing who they are.
+//! The parser refuses the file with the line that is invalid, or it has an answer for
+//! every client. When no line is reported as careless, no client of another machine is
+//! let in without authentication.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use coeval_server::consult;
 
-/// From where somebody may come, and whether that is this machine.
+/// The client's address, and whether it is of this machine.
 const ADDRESSES: &[(&str, bool)] = &[
     ("127.0.0.1", true),
     ("::1", true),

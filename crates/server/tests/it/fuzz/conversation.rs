@@ -1,11 +1,10 @@
 //! The fuzz target `conversation`: arbitrary bytes from a client of a whole server,
 //! which runs in a simulated world and keeps everything in memory.
 //!
-//! The first byte says whether the client begins by a good startup packet, and in
-//! pieces of which size it sends the rest. It reads what it is told, asks for the
-//! end of what goes on for too long, and hangs up. What it was told are whole
-//! messages of types that exist; and somebody else, before and after, has a server
-//! that works.
+//! The first byte selects whether the client begins with a correct startup packet, and
+//! the size of the pieces in which it sends the rest. The client reads the answers,
+//! cancels what takes too long, and hangs up. The answers must be whole messages of known
+//! types; and another client, before and after, must have a working server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,17 +16,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Types of messages a server sends.
 const KINDS: &[u8] = b"RSKZTDCEN123nstIGHcdAv";
-/// What a good client says first.
+/// The startup messages of a correct client.
 const STARTUP: &[u8] = b"\0\0\0\x1d\0\x03\0\0user\0ada\0database\0x\0\0";
 /// Turns the server is given before what it does is canceled. A statement that joins
 /// everything with everything takes them all.
 const PATIENCE: usize = 30;
-/// What the client reads at most, in bytes.
+/// Maximum number of bytes that the client reads.
 const ENOUGH: usize = 1 << 20;
 /// Longest input, in bytes.
 const LONGEST: usize = 4096;
 
-/// What came from the server.
+/// The messages that the server sent.
 #[derive(Default)]
 struct Told {
     bytes: Vec<u8>,
@@ -98,7 +97,7 @@ async fn connect(address: SocketAddr) -> Stream {
     coeval_env::connect(address).await.expect("it listens")
 }
 
-/// Somebody whom all this does not concern.
+/// Another client, which the hostile one must not affect.
 async fn bystander(address: SocketAddr) {
     let (mut read, mut write) = connect(address).await.into_split();
     let mut told = Told::default();
