@@ -112,7 +112,7 @@ record=$work/record
 [ "$keep_record" = no ] || record=$root/$(cd "$root" && record_folder)
 mkdir -p "$record"
 
-# What a figure of these two means little without.
+# The conditions that figures of the two systems must be read with.
 facts() {
     (cd "$root" && machine_facts)
     echo "coeval: $("$coeval" --version 2>/dev/null || echo unknown)"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts of this folder have in common; to be sourced.
+# Functions shared by the scripts of this folder; to be sourced.
 
 # The head of the script that was called.
 usage() {
@@ -7,7 +7,7 @@ usage() {
     exit 2
 }
 
-# read_options "NAME …" "$@": sets the variable of each name that stands behind --NAME,
+# read_options "NAME …" "$@": sets the variable of each name that follows --NAME,
 # keep_record to no for --no-record, and trial to yes for --trial, which keeps no record.
 read_options() {
     local names=" $1 " name
@@ -57,7 +57,7 @@ refuse_other_profiles() {
     exit 1
 }
 
-# What a figure means little without.
+# The conditions that figures must be read with.
 machine_facts() {
     printf 'date: %s\n' "$(date -u +%FT%TZ)"
     printf 'commit: %s\n' "$(commit)"

@@ -2,7 +2,7 @@
 # Runs of `coeval bench` in one process, beside each other; to be sourced by bench/tpcc and
 # bench/ycsb, which say
 #
-#   runs     what is run: a name, and the arguments
+#   runs     the runs: of each a name, and the arguments
 #   aims     by the name of a run, the microseconds that a transaction should take
 #   charts   which runs share a chart of bars: its name, and the pattern of theirs
 #
@@ -19,7 +19,7 @@ read_options "seconds rounds coeval" "$@"
 cd "$(dirname "$(dirname "$(realpath "$0")")")"
 [ -n "$coeval" ] || coeval=$(built coeval-cli coeval)
 refuse_other_profiles "$coeval"
-# What draws bars, of this source whatever is measured.
+# The program that draws bars, built from this source whichever binary is measured.
 bars=$(built coeval-workload bars)
 
 name=$(basename "$0")
@@ -36,7 +36,7 @@ fail() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
 number() { sed -n "s/^  \"$1\": \([0-9.]*\),\$/\1/p" "$2"; }
 median() { sort -g | awk '{ all[NR] = $1 } END { print all[int(NR / 2) + 1] }'; }
 
-# The table, from what every round of a run has left.
+# The table, from the results of every round of a run.
 report() {
     printf '%-34s %14s %12s %10s\n' run 'per second' 'CPU µs each' aborted
     for run in "${runs[@]:?}"; do
@@ -51,7 +51,7 @@ report() {
     done
 }
 
-# What every round of every run came to, a line for each kind of transactions.
+# The results of every round of every run, a line for each kind of transactions.
 table() {
     printf 'run,round,'
     head -n 1 "$output/${runs[0]%% *}.1.rows"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Throughput at 1, 2 and 4 times saturation, at READ COMMITTED and at SERIALIZABLE.
-# What it does: crates/workload/src/overload.rs.
+# Its steps are described in crates/workload/src/overload.rs.
 #
 #   bench/overload.sh [--seconds 5] [--coeval BINARY] [--no-record] [--trial]
 #

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Coeval beside PostgreSQL under the same loads, in the same run, on this machine.
-# What it does, and what makes the comparison unfair: bench/README.md.
+# bench/README.md describes its steps, and the limits of the comparison.
 #
 #   bench/pgbench.sh [--seconds 10] [--scale 10] [--repeat 3] [--only NAME[,NAME…]]
 #                    [--coeval BINARY] [--ceiling BINARY] [--folder DIR] [--no-record] [--trial]
 #
 # Beside the two runs a server that does nothing at all (crates/workload/src/bin/ceiling.rs):
-# what it reaches is the most that pgbench and this machine's loopback allow.
+# its result is the most that pgbench and this machine's loopback allow.
 #
 # Ends with 0 when every answer was right, also when an aim was missed: a ratio is a
 # measurement, a wrong balance is a fault.
@@ -104,7 +104,7 @@ for ((turn = 1; turn <= repeat; turn++)); do
     for load in "${LOADS[@]}"; do
         read -r name aim clients script arguments <<<"$load"
         [ -z "$only" ] || [[ ",$only," == *",$name,"* ]] || continue
-        # Who goes first alternates, so that neither always meets the warmer machine.
+        # The first system alternates, so that neither always gets the warmer machine.
         order=(postgres coeval)
         [ $((turn % 2)) -eq 1 ] || order=(coeval postgres)
         for system in "${order[@]}"; do

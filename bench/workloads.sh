@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `coeval bench` over the wire, on Coeval and on PostgreSQL in the same run: TPC-C, YCSB
-# and SmallBank, both servers durable. What makes the comparison unfair: bench/README.md.
+# and SmallBank, both servers durable. bench/README.md describes the limits of the comparison.
 #
 #   bench/workloads.sh [--seconds 5] [--repeat 3] [--warehouses 2] [--clients 8]
 #                      [--only NAME[,NAME…]] [--coeval BINARY] [--folder DIR] [--no-record] [--trial]

@@ -1,7 +1,7 @@
 //! Owners and privileges of tables and of the schema `public`, as `pg_dump` writes them.
 //!
 //! ```text
-//!   relacl   ada=arwdDxt/ada             the owner may do everything: nothing to say
+//!   relacl   ada=arwdDxt/ada             the owner has all privileges: no statement
 //!            clerk=ar*/ada               GRANT INSERT ON TABLE … TO clerk;
 //!                                        GRANT SELECT ON TABLE … TO clerk WITH GRANT OPTION;
 //!            eve=r/clerk                 SET SESSION AUTHORIZATION clerk;

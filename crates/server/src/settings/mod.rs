@@ -96,8 +96,8 @@ settings! {
     admin_listen: Option<SocketAddr> = None, "ADDRESS";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
-    /// How many of those are kept for superusers, so that one of them can get in when
-    /// all others are taken.
+    /// How many sessions of max_connections are reserved for superusers, so that one of
+    /// them can log in when all others are taken.
     superuser_reserved_connections: usize = 3, "N";
     /// How many transactions work at once; further ones wait their turn before they
     /// begin. One that rests, for a lock or for its client, gives its place away after
@@ -137,8 +137,8 @@ settings! {
     /// three quarters of what the machine or the container has. At the limit growth is
     /// refused with 53200, and deletes go on.
     memory_limit_megabytes: u64 = 0, "MB";
-    /// How much of that old row versions may take, in per cent, before the oldest
-    /// snapshot that holds on to them ends with 72000.
+    /// How much of the memory limit old row versions may take, in per cent, before the
+    /// oldest snapshot that needs them is ended with 72000.
     old_versions_percent: u64 = 25, "PERCENT";
     /// Memory that the server takes from the kernel at the start, in megabytes, so that no
     /// write waits for new pages later; at most three quarters of the limit, and of the free
@@ -156,7 +156,7 @@ settings! {
     /// disturbs little; 0 for no limit. A checkpoint on request has no limit.
     checkpoint_megabytes_per_second: u64 = 64, "MB";
     /// How much log to keep although no start needs it, in bytes: for restoring to
-    /// a point in time, and for standbys that fall behind.
+    /// a point in time, and for standbys that lag.
     log_keep_bytes: u64 = 0, "BYTES";
     /// How many threads load the checkpoint and replay the log at a start; 0 takes
     /// one for each core.
@@ -193,7 +193,7 @@ settings! {
     /// first start, so it cannot be in the file: a node whose data was lost would take
     /// part as if there had been none.
     cluster_found: bool = false, "BOOL";
-    /// With a data directory that is empty, join a cluster that is there already.
+    /// With a data directory that is empty, join a cluster that exists already.
     cluster_join: bool = false, "BOOL";
     /// The cluster's name in the certificates of its nodes: that of node 3 of shop is
     /// node-3.shop.
@@ -201,7 +201,7 @@ settings! {
     /// This node's certificate for other nodes, in PEM, with its chain; `coeval cert`
     /// makes it. Empty for no TLS between nodes.
     cluster_tls_certificate_file: OptionalPath = OptionalPath(None), "FILE";
-    /// The private key of that certificate, in PEM.
+    /// The private key of this node's certificate, in PEM.
     cluster_tls_key_file: OptionalPath = OptionalPath(None), "FILE";
     /// Certificates of the cluster's authority, which signs every node's, in PEM.
     cluster_tls_authority_file: OptionalPath = OptionalPath(None), "FILE";
