@@ -1,6 +1,6 @@
 //! The server of Coeval: settings, connections and sessions around an engine and a
-//! database. It connects the other crates, which do not know of each other. A library:
-//! the binary `coeval`, which reads the command line, is the crate `coeval-cli`.
+//! database. It assembles the parts that the other crates implement. A library: the binary
+//! `coeval`, which reads the command line, is the crate `coeval-cli`.
 //!
 //! ```text
 //!           coeval start ─▶ Server::start ─▶ engine, database, listener

@@ -13,9 +13,9 @@
 //!
 //! | from | who | how |
 //! | --- | --- | --- |
-//! | this machine | a role with a password | must show it |
+//! | this machine | a role with a password | must prove it |
 //! | this machine | any other name | let in while the database is open; after that refused |
-//! | elsewhere | a role with a password, with TLS | must show it |
+//! | elsewhere | a role with a password, with TLS | must prove it |
 //! | elsewhere | without TLS | refused |
 //!
 //! The database is *open* until a role that is a superuser has a password. So an

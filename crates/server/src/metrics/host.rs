@@ -1,4 +1,4 @@
-//! The server as SQL sees it: its settings and metrics, for `pg_settings` and
+//! The server as SQL sees it: its settings and metrics, for `coeval.settings` and
 //! `coeval.metrics`.
 
 use std::sync::Weak;

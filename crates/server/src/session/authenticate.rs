@@ -96,8 +96,7 @@ pub(super) async fn authenticate(
     match method {
         Some(Method::Trust) => {}
         Some(Method::Scram) => {
-            // The rules' method is not passed on: the exchange offers the client its own
-            // names of mechanisms.
+            // The exchange offers the client SASL's mechanisms, not the rules' method.
             exchange(claim, &account, line).await?;
         }
         Some(Method::Reject) | None => return Err(rejected(claim, method, rules).into()),

@@ -19,7 +19,7 @@ pub(super) enum Effect {
     Several { may_end: bool },
 }
 
-/// A longer text is classified as unknown, in bytes.
+/// Maximum length of a searched text, in bytes; a longer one may have any effect.
 const LONGEST: usize = 16 << 10;
 
 /// Statements that change data, and leave an open transaction open.

@@ -134,13 +134,13 @@ struct Block {
 /// A cycle whose answer is lost.
 #[derive(Debug)]
 struct Cycle {
-    /// Whether it or a later cycle may have committed its changes.
+    /// Whether this or a later cycle may have committed its changes.
     unknown: bool,
-    /// Whether a transaction may be open at its end.
+    /// Whether a transaction may be open at the end of the cycle.
     open: bool,
-    /// Whether a block that was open has ended in it.
+    /// Whether an open transaction block has ended in the cycle.
     ends: bool,
-    /// Whether the client has sent all of it.
+    /// Whether the client has sent the cycle to its end.
     whole: bool,
 }
 
