@@ -1,4 +1,4 @@
-//! Values of one type as values of another.
+//! Execution of casts: converts a value of one SQL type to a value of another.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -11,20 +11,20 @@ use crate::value::{
 };
 use crate::{Error, Result, SqlState};
 
-/// Whether a cast needs neither the session nor the catalog.
+/// Whether a cast reads neither the session nor the catalog.
 pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
     let needs_catalog = |data_type: DataType| {
         let base = data_type.element().unwrap_or(data_type);
         base.object().is_some()
     };
-    // Reading a literal depends on the session, too, but a literal means what it
-    // means when it is read, as in PostgreSQL.
+    // Parsing a literal depends on the session, too, but a literal is parsed once, when
+    // the statement is bound, as in PostgreSQL.
     let moment = |data_type: DataType| data_type.element().unwrap_or(data_type).is_moment();
     let read = from == DataType::Unknown;
     !needs_catalog(from) && !needs_catalog(to) && (read || !(moment(from) || moment(to)))
 }
 
-/// Whether a literal of this type may mean something else the next time it is read.
+/// Whether parsing this literal at another time may give another value.
 pub(super) fn is_momentary(text: &str, data_type: DataType) -> bool {
     data_type.element().unwrap_or(data_type).is_moment() && {
         let text = text.to_ascii_lowercase();
@@ -34,7 +34,7 @@ pub(super) fn is_momentary(text: &str, data_type: DataType) -> bool {
     }
 }
 
-/// Casts a value; the cast is one that [`super::castable`] knows.
+/// Executes a cast that [`super::castable`] allows.
 pub fn cast_value(
     value: Value,
     from: ColumnType,
@@ -77,7 +77,7 @@ fn mismatch(from: ColumnType, to: ColumnType) -> Error {
     )
 }
 
-/// Casts a value without the catalog.
+/// Executes a cast that does not read the catalog.
 pub(super) fn cast_pure(
     value: Value,
     from: ColumnType,
@@ -123,7 +123,8 @@ pub(super) fn cast_pure(
             Value::Char(text.bytes().next().unwrap_or(0))
         }
         (Value::Text(text), target) => {
-            // A quoted literal is cut like a cast value, not refused like input.
+            // A value cast to `char(n)` or `varchar(n)` is cut to its length; a value
+            // assigned to a column is refused.
             return Value::parse(&text, target.into(), style)?.fit(to, fit);
         }
         (Value::Char(byte), DataType::Int4) => Value::Int4(i32::from(byte as i8)),
@@ -148,14 +149,15 @@ pub(super) fn cast_pure(
             }
             Family::Number(target) => to_number(&value, from, to, target)?,
             Family::DateTime(target) => to_date_or_time(value, from, to, target, style)?,
-            // What becomes one of these without its text is above.
+            // Casts to these types that do not go through text are handled by the
+            // caller.
             Family::Object(_) | Family::Other => return Err(mismatch(from, to)),
         },
     };
     converted.fit(to, fit)
 }
 
-/// What a number is held as.
+/// A numeric value, by its representation.
 enum Number<'value> {
     Integer(i64),
     Single(f32),
@@ -164,7 +166,7 @@ enum Number<'value> {
 }
 
 impl<'value> Number<'value> {
-    /// `None` of what is no number.
+    /// `None` if the value is not a number.
     fn of(value: &'value Value) -> Option<Self> {
         Some(match value {
             Value::Int2(number) => Self::Integer(i64::from(*number)),
@@ -185,8 +187,8 @@ impl<'value> Number<'value> {
         })
     }
 
-    /// As an integer, rounded: halves of a double to even, halves of a decimal away
-    /// from zero. `None` when it does not fit.
+    /// Rounds to an integer: halves of a double to even, halves of a decimal away from
+    /// zero. `None` if the result does not fit.
     fn to_integer(&self) -> Option<i64> {
         let float = |number: f64| {
             let rounded = number.round_ties_even();
@@ -202,8 +204,8 @@ impl<'value> Number<'value> {
     }
 }
 
-/// The integer that a number is as a value of an integer type. `Ok(None)` when it is
-/// beyond all of them.
+/// Casts a number to an integer type. `Ok(None)` if the number exceeds every integer
+/// type.
 fn whole(value: &Value, from: ColumnType, target: DataType) -> Result<Option<i64>> {
     let number = Number::of(value).ok_or_else(|| mismatch(from, target.into()))?;
     if let Number::Decimal(number) = number
@@ -227,7 +229,7 @@ fn whole(value: &Value, from: ColumnType, target: DataType) -> Result<Option<i64
 fn to_oid(value: &Value, from: ColumnType) -> Result<u32> {
     let overflow = || out_of_range("OID");
     let integer = whole(value, from, DataType::Oid)?.ok_or_else(overflow)?;
-    // Negative numbers mean what they mean in C.
+    // A negative integer is reinterpreted as unsigned, as a C cast does.
     if matches!(value, Value::Int4(_) | Value::Int2(_)) {
         return Ok(integer as i32 as u32);
     }
@@ -240,7 +242,7 @@ fn to_number(value: &Value, from: ColumnType, to: ColumnType, target: NumberType
     let whole = || whole(value, from, to.data_type)?.ok_or_else(overflow);
     Ok(match target {
         NumberType::Int2 => Value::Int2(i16::try_from(whole()?).map_err(|_| overflow())?),
-        // The catalogs' numbers wrap in four bytes, as in C.
+        // Object identifiers wrap to four signed bytes, as a C cast does.
         NumberType::Int4 if matches!(value, Value::Oid(_) | Value::Object(..)) => {
             Value::Int4(whole()? as u32 as i32)
         }

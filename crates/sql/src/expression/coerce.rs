@@ -1,24 +1,24 @@
-//! Which type becomes which, and when nobody asked for it.
+//! Type coercion: which casts exist, and whether the binder applies them implicitly, on
+//! assignment, or only explicitly.
 
 use super::bind::Parameters;
 use super::{Bound, Cast, Expression, cast};
 use crate::value::{ColumnType, DataType, Style, Value};
 use crate::{Error, Result, SqlState};
 
-/// When a cast happens: by itself in any expression, by itself only when a value
-/// is stored in a column, or only when written.
+/// The contexts in which the binder may apply a cast, from least to most explicit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CastContext {
-    /// In any expression.
+    /// Any expression: the cast is implicit.
     Implicit,
-    /// When a value is stored in a column.
+    /// Assignment: the value is stored in a column.
     Assignment,
-    /// When written.
+    /// The statement writes the cast itself.
     Explicit,
 }
 
-/// The least that must happen for one type to become the other; `None` when it
-/// never does.
+/// The least explicit context in which the binder may cast `from` to `to`; `None` if no
+/// cast exists.
 #[must_use]
 pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
@@ -30,7 +30,7 @@ pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
         return Some(if from < to { Implicit } else { Assignment });
     }
     if let (Some(from), Some(to)) = (from.element(), to.element()) {
-        // Vectors read as arrays by themselves, other arrays as their elements do.
+        // Vectors cast to arrays implicitly; other arrays cast as their elements do.
         return castable(from, to);
     }
     if let Some((_, context)) = own_casts(from).iter().find(|(other, _)| *other == to) {
@@ -40,7 +40,8 @@ pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
     if integer && to.object().is_some() {
         return Some(Implicit);
     }
-    // Strings become each other; everything prints; everything that prints can be read.
+    // Strings cast to each other, every type casts to strings, and strings cast to
+    // every type that can be parsed.
     Some(match (from, to) {
         (from, to) if from.is_string() && to.is_string() => Implicit,
         (T::Void, _) | (_, T::Void) => return None,
@@ -51,8 +52,8 @@ pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
     })
 }
 
-/// What a type becomes besides what every number, string, array and printed value
-/// becomes.
+/// The casts of one type, besides those that all numbers, strings, arrays and printable
+/// types have.
 #[deny(clippy::wildcard_enum_match_arm)]
 const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
     use CastContext::{Assignment, Explicit, Implicit};
@@ -106,8 +107,8 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
     }
 }
 
-/// The type that operands of several types are brought to, as in CASE, UNION and
-/// IN; `None` when there is none.
+/// The common type of several operands, as in CASE, UNION and IN; `None` if they have
+/// no common type.
 #[must_use]
 pub fn common_type(types: &[DataType]) -> Option<DataType> {
     let mut common = DataType::Unknown;
@@ -116,8 +117,8 @@ pub fn common_type(types: &[DataType]) -> Option<DataType> {
             continue;
         }
         if common == DataType::Unknown || castable(common, each) == Some(CastContext::Implicit) {
-            // Of two that become each other, the first stays, but for text, which
-            // every string prefers.
+            // If both types cast to each other, the first one wins, except that text
+            // wins over every other string type.
             let both = castable(each, common) == Some(CastContext::Implicit)
                 && common != DataType::Unknown;
             if !both || each == DataType::Text {
@@ -135,7 +136,7 @@ pub fn common_type(types: &[DataType]) -> Option<DataType> {
 }
 
 impl Bound {
-    /// Casts it, if it may be cast like that.
+    /// Casts the expression, if the cast is allowed in `context`.
     pub fn cast(
         self,
         to: ColumnType,
@@ -159,10 +160,10 @@ impl Bound {
         let fits = to.modifier < 0 || to.modifier == from.modifier;
         let same = from.data_type == to.data_type;
         if same && fits {
-            // A wider modifier is none at all.
+            // A wider length modifier is the same as no modifier.
             return Ok(self);
         }
-        // Strings and numbers that need no change but in name.
+        // Casts between types of one representation only relabel the value.
         let renamed = from.data_type.is_string()
             && matches!(to.data_type, DataType::Text | DataType::VarChar)
             && to.modifier < 0;
@@ -177,7 +178,7 @@ impl Bound {
             Expression::Constant(value) if cast::is_pure(from.data_type, to.data_type) => {
                 match cast::cast_pure(value.clone(), from, to, explicit, style) {
                     Ok(value) => Expression::Constant(value),
-                    // An error only if it is ever evaluated.
+                    // The cast fails only if the executor evaluates it.
                     Err(_) => Expression::Cast(Box::new(Cast {
                         input: Expression::Constant(value),
                         from,
@@ -200,7 +201,8 @@ impl Bound {
         })
     }
 
-    /// Gives a literal or a parameter the type its context asks for.
+    /// Resolves a literal or a parameter of unknown type to the type that its context
+    /// wants.
     fn resolve_unknown(
         self,
         to: ColumnType,
@@ -246,7 +248,7 @@ impl Bound {
         })
     }
 
-    /// Casts it to a column's type, as storing it does; error 42804.
+    /// Casts the expression to a column's type with an assignment cast; error 42804.
     pub fn assign(
         self,
         column: &str,

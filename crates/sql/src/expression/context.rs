@@ -1,4 +1,5 @@
-//! What evaluation needs besides the row.
+//! The evaluation context: the session, catalog, transaction, memory and time limits
+//! that expressions need besides the row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,81 +17,85 @@ use crate::outcome::Numbered;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 
-/// What a statement may know of its session.
+/// Session information that a statement may read.
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
-    /// The built-in objects there are beside the catalog's.
+    /// The system tables' functions and objects, besides those of the catalog.
     pub system: &'static SystemObjects,
-    /// As whom statements run: who is connected, or what SET ROLE says.
+    /// Current role: the role that the client logged in as, or the role chosen by SET
+    /// ROLE.
     pub user: SmolStr,
-    /// Its number.
+    /// OID of the current role.
     pub role: u32,
-    /// Who is connected, or what SET SESSION AUTHORIZATION says.
+    /// Session role: the role that the client logged in as, or the role chosen by SET
+    /// SESSION AUTHORIZATION.
     pub session_user: SmolStr,
-    /// Its number.
+    /// OID of the session role.
     pub session_role: u32,
-    /// The name under which the first role was let in, if it was.
+    /// The name that the client used to log in as the bootstrap role, if it differs.
     pub alias: Option<SmolStr>,
-    /// To which database.
+    /// Database that the client is connected to.
     pub database: SmolStr,
-    /// The number of the connection.
+    /// Process id of the connection, as `pg_backend_pid()` reports it.
     pub process_id: i32,
-    /// The schemas that are searched for names, `pg_catalog` not included unless
-    /// it was named.
+    /// Schemas searched for unqualified names; `pg_catalog` is searched in any case and
+    /// listed only if the setting names it.
     pub search_path: Vec<SmolStr>,
-    /// The time zone, and when the transaction began.
+    /// Time zone of the session, and start time of the transaction.
     pub style: Style,
     /// When the statement began, in microseconds since 2000 UTC.
     pub statement_start: i64,
-    /// Set from outside to end the statement.
+    /// Cancellation flag: another task sets it to end the statement.
     pub cancel: Arc<AtomicBool>,
-    /// When the statement's time is over, and what has run out then.
+    /// Deadline of the statement, and the timeout that it comes from.
     pub deadline: Option<Deadline>,
-    /// The other sessions, and the program all of them run in.
+    /// The other sessions, and the server instance that all sessions share.
     pub around: Arc<Surroundings>,
-    /// How many bytes sorting, grouping and collecting rows may take.
+    /// Memory in bytes that sorting, grouping and collecting rows may take.
     pub work_memory: usize,
-    /// The number of its transaction, once somebody has asked for it.
+    /// Number of the session's transaction; assigned when the session first asks for
+    /// it.
     pub(crate) numbered: Arc<Numbered>,
 }
 
-/// A setting, for lists.
+/// A setting as `SHOW ALL` and `pg_settings` list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownSetting {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Its value.
+    /// Current value.
     pub value: String,
-    /// The value of a session that nobody has said anything to.
+    /// Default of the server: the value in a new session without options.
     pub initial: String,
-    /// The value that RESET goes back to.
+    /// Value that RESET restores.
     pub reset: String,
-    /// Who set the value: `default`, `server`, `client`, or `session`.
+    /// Source of the value: `default`, `server`, `client`, or `session`.
     pub source: &'static str,
-    /// Whether nobody can change it.
+    /// Whether the setting is read-only.
     pub fixed: bool,
-    /// What it is for.
+    /// Description of the setting.
     pub about: String,
 }
 
-/// Shows settings, and changes them.
+/// Access to a session's settings, for functions such as `set_config()`.
 pub trait SessionSettings: Send + Sync {
-    /// A setting's value, or 42704.
+    /// A setting's value; error 42704 for an unknown name.
     fn show_setting(&self, name: &str) -> Result<String>;
 
-    /// Sets a setting as SET and SET LOCAL do, or resets it; returns its new value. It
-    /// takes effect on the session when the statement has ended well.
+    /// Sets a setting as SET and SET LOCAL do, or resets it; returns its new value. The
+    /// session adopts it when the statement has succeeded.
     fn set_setting(&self, name: &str, value: Option<&str>, local: bool) -> Result<String>;
 
-    /// Has the cluster changed when the statement has ended well.
+    /// Registers a change of the cluster that the session requests once the statement
+    /// has succeeded.
     fn change_cluster(&self, change: ClusterChange) -> Result<()>;
 
-    /// Every setting of the session.
+    /// All settings of the session.
     fn all_settings(&self) -> Vec<ShownSetting>;
 }
 
 impl SessionInfo {
-    /// A session without a user, a search path and a transaction.
+    /// A session without a user, search path and transaction.
     #[must_use]
     pub fn new(system: &'static SystemObjects) -> Self {
         Self {
@@ -113,8 +118,7 @@ impl SessionInfo {
         }
     }
 
-    /// Fails with 57014 once somebody asked for the statement to end, or once its
-    /// time is over.
+    /// Fails with 57014 if the statement is canceled or its deadline has passed.
     pub(crate) fn check_canceled(&self) -> Result<()> {
         if let Some(deadline) = &self.deadline {
             deadline.check()?;
@@ -126,46 +130,49 @@ impl SessionInfo {
     }
 }
 
-/// How many rows are looked at before others may run.
+/// Number of rows that a task processes before it yields to other tasks.
 pub(crate) const BUDGET: u32 = 4096;
 
-/// How long a statement computes before others may run, in milliseconds.
+/// Time slice in milliseconds that a statement computes before it yields to other
+/// tasks.
 const SLICE: u64 = 8;
 
-/// Most bytes of a value that an expression makes; PostgreSQL's is 1 GB.
+/// Maximum size in bytes of a value made by an expression; PostgreSQL's limit is 1 GB.
 pub(crate) const MAX_LENGTH: usize = 256 << 20;
 
-/// What evaluation needs besides the row. Made anew for every call that executes.
+/// State that the evaluator needs besides the row. The executor makes a new one for
+/// every call.
 pub struct EvaluationContext<'a> {
-    /// The session.
+    /// The session that runs the statement.
     pub session: &'a SessionInfo,
-    /// The schema, as the statement's snapshot shows it.
+    /// The catalog, as the statement's snapshot shows it.
     pub catalog: &'a Arc<Catalog>,
-    /// The session's settings, where they can be asked for.
+    /// The session's settings; `None` where functions cannot read them.
     pub settings: Option<&'a dyn SessionSettings>,
-    /// The engine, where it can be asked about itself.
+    /// The storage engine, for functions that report its state; `None` where they
+    /// cannot.
     pub engine: Option<&'a dyn Engine>,
-    /// The statement's parameters.
+    /// Values of the statement's parameters.
     pub parameters: &'a [Value],
-    /// What reads are made through; `None` where nothing may be read.
+    /// Transaction for the reads of subqueries; `None` where expressions must not read.
     pub transaction: Option<&'a mut (dyn Transaction + 'static)>,
-    /// The values that [`super::Expression::Outer`] names.
+    /// Values of the enclosing query's row, for [`super::Expression::Outer`].
     pub outer: Vec<Value>,
-    /// What sorting, grouping and collecting have taken.
+    /// Memory that sorting, grouping and collecting have taken.
     pub memory: Memory<'a>,
-    /// Wakes the task that executes, for operators that wait for locks.
+    /// Wakes the executing task, for operators that wait for locks.
     pub waker: Waker,
-    /// How many more rows may be looked at before the executing task should let
-    /// others run. Subqueries of expressions, which cannot stop halfway, have one of their
-    /// own, and then make room for others in another way (`Cursor::visit_now`).
+    /// Number of rows that the executing task may still process before it yields. A
+    /// subquery inside an expression cannot be suspended, so it has a budget of its own
+    /// and lets other tasks run in place of its thread (`Cursor::visit_now`).
     pub budget: u32,
-    /// When others could last run, by the coarse clock.
+    /// Time at which the task last yielded, in milliseconds of the coarse clock.
     pub(crate) slice_began: u64,
     pub(super) remembered: BTreeMap<usize, Remembered>,
 }
 
 impl<'a> EvaluationContext<'a> {
-    /// A context that reads through `transaction`.
+    /// A context for expressions that read through `transaction`.
     pub fn new(
         session: &'a SessionInfo,
         catalog: &'a Arc<Catalog>,
@@ -188,21 +195,20 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Fails with 57014 once somebody asked for the statement to end, or once its
-    /// time is over.
+    /// Fails with 57014 if the statement is canceled or its deadline has passed.
     pub fn check_canceled(&self) -> Result<()> {
         self.session.check_canceled()
     }
 
-    /// Whether others have waited for as long as they should.
+    /// Whether the statement has used up its time slice.
     #[inline]
     pub(crate) fn is_overdue(&self) -> bool {
         coeval_env::coarse_milliseconds().saturating_sub(self.slice_began) > SLICE
     }
 
-    /// Does a piece of work of which nobody knows how long it takes. Once others have
-    /// waited for long enough it is done in place of the executor's thread, unless
-    /// somebody wants the statement to end.
+    /// Runs work of unbounded duration. If the time slice is used up, the executor's
+    /// thread hands its other tasks to another thread first, unless the statement is
+    /// canceled.
     #[inline]
     pub(crate) fn in_place<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if !self.is_overdue() {
@@ -212,9 +218,9 @@ impl<'a> EvaluationContext<'a> {
         coeval_env::block_in_place(|| work(self))
     }
 
-    /// Fails with 54000 for a value that is too long, and with 53200 when there is not
-    /// enough memory for it. To be asked right before it is made: from then on it counts
-    /// as what was given out.
+    /// Fails with 54000 if a value is too long, and with 53200 if the memory budget
+    /// cannot hold it. The caller claims memory right before it makes the value,
+    /// because the budget counts the claim as memory handed out.
     pub(crate) fn claim(&self, bytes: usize) -> Result<()> {
         if bytes > MAX_LENGTH {
             return Err(Error::new(
@@ -227,8 +233,8 @@ impl<'a> EvaluationContext<'a> {
         room.ask_for(bytes as u64, "A value")
     }
 
-    /// Between two rows of a change: lets others run once they have waited for long
-    /// enough, and fails when the statement is to end.
+    /// Called between two rows of a change: yields to other tasks if the time slice is
+    /// used up, and fails if the statement is canceled.
     pub(crate) async fn breathe(&mut self) -> Result<()> {
         self.check_canceled()?;
         if self.is_overdue() {
@@ -238,7 +244,7 @@ impl<'a> EvaluationContext<'a> {
         Ok(())
     }
 
-    /// The transaction, for reads.
+    /// The transaction, for reads; an internal error if the context has none.
     pub fn reads(&mut self) -> Result<&mut (dyn Transaction + 'static)> {
         match &mut self.transaction {
             Some(transaction) => Ok(&mut **transaction),
@@ -246,7 +252,7 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// What the wall clock shows, in microseconds since 2000 UTC.
+    /// The wall clock, in microseconds since 2000 UTC.
     #[must_use]
     pub fn clock() -> i64 {
         let unix = coeval_env::wall_clock().as_micros();

@@ -1,20 +1,20 @@
-//! Evaluation: the tree walked once for each row.
+//! The expression evaluator: walks a bound expression's tree once for each row.
 
 use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
 use crate::{Error, Result, Value};
 
-/// With shorter arguments, in bytes, functions and casts take the memory they need, and are
-/// soon done.
+/// Size in bytes of arguments from which functions and casts claim memory before they
+/// run. Below it they are cheap enough to run unclaimed.
 const CLAIMED_FROM: usize = 64 << 10;
 
-/// Whether a condition's result lets a row through: null does not.
+/// Whether a condition lets a row through: true does, false and null do not.
 #[inline]
 #[must_use]
 pub fn is_true(value: &Value) -> bool {
     matches!(value, Value::Bool(true))
 }
 
-/// About how many bytes values have elsewhere.
+/// Approximate heap memory of values, in bytes.
 pub(crate) fn heap_bytes(values: &[Value]) -> usize {
     let heap = |value: &Value| match value {
         Value::Text(text) if text.is_heap_allocated() => text.len(),
@@ -30,7 +30,7 @@ fn truth(value: Option<bool>) -> Value {
 }
 
 impl Expression {
-    /// Its value over `row`.
+    /// Evaluates the expression over `row`.
     pub fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
@@ -48,7 +48,7 @@ impl Expression {
                 .get(*position)
                 .cloned()
                 .ok_or_else(|| Error::internal("a parameter that was not given")),
-            // What these cost depends on how large values are.
+            // The time these expressions take depends on the size of the values.
             Self::Call(_)
             | Self::Arithmetic(..)
             | Self::Cast(_)
@@ -60,7 +60,7 @@ impl Expression {
         }
     }
 
-    /// What has expressions below it.
+    /// Evaluates an expression that has operands.
     fn evaluate_inner(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
         match self {
             Self::Constant(_) | Self::Column(_) | Self::Outer(_) | Self::Parameter(_) => {
@@ -224,7 +224,7 @@ impl Expression {
     }
 }
 
-/// `||` of arrays: a null array is as if it were not there.
+/// `||` of arrays; a null array counts as empty.
 fn append(left: Value, right: Value) -> Value {
     match (&left, &right) {
         (Value::Null, Value::Array(_)) => right,
@@ -309,7 +309,7 @@ impl Cast {
             return cast::cast_value(value, self.from, self.to, self.explicit, context);
         }
         context.claim(match (&value, self.to.data_type.element()) {
-            // Two bytes of text can be an element.
+            // An array element can take as little as two bytes of text.
             (Value::Text(_), Some(_)) => (bytes / 2).saturating_mul(size_of::<Value>()),
             (Value::Array(_), _) => bytes.saturating_mul(2),
             _ => bytes,
@@ -322,7 +322,7 @@ impl Cast {
 
 impl Call {
     fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
-        // Most functions have one or two arguments: no heap for those.
+        // Most functions have at most three arguments; these need no heap allocation.
         let mut few: [Value; 3] = Default::default();
         let mut many = Vec::new();
         let values: &[Value] = if self.arguments.len() <= few.len() {
@@ -340,7 +340,8 @@ impl Call {
         if bytes <= CLAIMED_FROM {
             return self.function.call(values, &self.types, context);
         }
-        // What most make is as long as what they take; the others claim more.
+        // Most results are at most as long as the arguments; functions with longer
+        // results claim memory themselves.
         if self.function.makes_long_values() {
             context.claim(bytes)?;
         }

@@ -1,34 +1,35 @@
-//! Functions: what they are called, what they take, and which of several is meant.
+//! Function definitions and overload resolution: name, parameter types and result type
+//! of each function, and the choice among overloads.
 
 use super::coerce::{CastContext, castable};
 use super::{EvaluationContext, SystemObjects, functions};
 use crate::value::{ColumnType, DataType};
 use crate::{Error, Result, SqlState, Value};
 
-/// What a function takes or returns at one place.
+/// The type of a parameter or of a result in a function's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// This type.
+    /// Exactly this type.
     Is(DataType),
     /// Any type.
     Any,
-    /// Any array.
+    /// Any array type.
     AnyArray,
-    /// An element of that array.
+    /// The element type of the `AnyArray` argument.
     AnyElement,
 }
 
-/// What a call computes with.
+/// Arguments of a function call.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
-    /// The values.
+    /// Values of the arguments.
     pub values: &'a [Value],
-    /// Their types.
+    /// Types of the arguments.
     pub types: &'a [ColumnType],
 }
 
 impl Arguments<'_> {
-    /// A string argument; empty for anything else.
+    /// A string argument; empty if the value is not a string.
     #[must_use]
     pub fn text(&self, position: usize) -> &str {
         match self.values.get(position) {
@@ -37,7 +38,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// An integer argument; 0 for anything else.
+    /// An integer argument; 0 if the value is not an integer.
     #[must_use]
     pub fn integer(&self, position: usize) -> i64 {
         match self.values.get(position) {
@@ -49,7 +50,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// An object number argument; 0 for anything else.
+    /// An OID argument; 0 if the value is not an OID.
     #[must_use]
     pub fn oid(&self, position: usize) -> u32 {
         match self.values.get(position) {
@@ -58,7 +59,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// A double argument; 0 for anything else.
+    /// A double argument; 0 if the value is not a double.
     #[must_use]
     pub fn double(&self, position: usize) -> f64 {
         match self.values.get(position) {
@@ -67,39 +68,39 @@ impl Arguments<'_> {
         }
     }
 
-    /// A truth argument; false for anything else.
+    /// A boolean argument; false if the value is not a boolean.
     #[must_use]
     pub fn truth(&self, position: usize) -> bool {
         matches!(self.values.get(position), Some(Value::Bool(true)))
     }
 }
 
-/// How a function computes.
+/// Implementation of a function.
 pub type Body = fn(Arguments<'_>, &mut EvaluationContext<'_>) -> Result<Value>;
 
-/// A function.
+/// A built-in SQL function.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// Name by which SQL calls the function.
     pub name: &'static str,
-    /// What it takes; the last is repeated when `variadic`.
+    /// Parameter types; a call may repeat the last one if `variadic`.
     pub arguments: &'static [Kind],
-    /// What it returns.
+    /// Result type.
     pub result: Kind,
-    /// Whether the last argument may be repeated.
+    /// Whether a call may repeat the last argument.
     pub variadic: bool,
-    /// Whether a null argument makes a null without calling it.
+    /// Whether a null argument makes the result null without a call.
     pub strict: bool,
-    /// Whether the same arguments always give the same result.
+    /// Whether equal arguments always give equal results.
     pub immutable: bool,
-    /// Whether calls in one statement may differ.
+    /// Whether calls in one statement may give different results.
     pub volatile: bool,
-    /// How it computes.
+    /// Implementation that the evaluator calls.
     pub body: Body,
 }
 
 impl Function {
-    /// A function of its arguments alone; null when one of them is.
+    /// A function that depends on its arguments alone and is null if one of them is.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -119,7 +120,8 @@ impl Function {
         }
     }
 
-    /// Whether its results may be as long as its arguments.
+    /// Whether the result may be longer than the arguments, so that the function claims
+    /// memory itself.
     pub(super) const fn makes_long_values(&self) -> bool {
         matches!(
             self.result,
@@ -130,28 +132,29 @@ impl Function {
         )
     }
 
-    /// It sees nulls.
+    /// Declares that the function handles null arguments itself.
     #[must_use]
     pub const fn null_aware(mut self) -> Self {
         self.strict = false;
         self
     }
 
-    /// Its last argument may be repeated.
+    /// Declares that a call may repeat the last argument.
     #[must_use]
     pub const fn variadic(mut self) -> Self {
         self.variadic = true;
         self
     }
 
-    /// It depends on the session or the catalog, too, but not within a statement.
+    /// Declares that the result also depends on the session or the catalog, but is
+    /// constant within a statement.
     #[must_use]
     pub const fn stable(mut self) -> Self {
         self.immutable = false;
         self
     }
 
-    /// Each call is its own.
+    /// Declares that each call may give another result.
     #[must_use]
     pub const fn volatile(mut self) -> Self {
         self.immutable = false;
@@ -159,7 +162,7 @@ impl Function {
         self
     }
 
-    /// Its result.
+    /// Calls the function.
     pub fn call(
         &self,
         values: &[Value],
@@ -191,8 +194,8 @@ impl Function {
         }
     }
 
-    /// The types its arguments are cast to, and the type it returns, for
-    /// arguments of these types.
+    /// For arguments of `types`: the types to which the binder casts them, and the
+    /// result type.
     #[must_use]
     pub fn signature(&self, types: &[DataType]) -> (Vec<DataType>, DataType) {
         let array = types.iter().enumerate().find_map(|(position, data_type)| {
@@ -219,7 +222,7 @@ impl Function {
     }
 }
 
-/// The type that its like prefer to become.
+/// Whether the type is the preferred type of its category in overload resolution.
 fn is_preferred(data_type: DataType) -> bool {
     matches!(
         data_type,
@@ -227,13 +230,12 @@ fn is_preferred(data_type: DataType) -> bool {
     )
 }
 
-/// Whether there is a function of this name.
+/// Whether a function of this name exists.
 pub(super) fn exists(name: &str, system: &SystemObjects) -> bool {
     functions::all(system).any(|function| function.name == name)
 }
 
-/// The function that a call with arguments of these types means; errors 42883,
-/// 42725.
+/// Overload resolution for a call with arguments of these types; errors 42883, 42725.
 pub(super) fn resolve(
     name: &str,
     types: &[DataType],
@@ -254,7 +256,8 @@ pub(super) fn resolve(
             })
         })
         .collect();
-    // Most exact matches first, then most preferred types; for literals strings.
+    // Prefers the most exact matches, then the most preferred types; for literals,
+    // string parameters.
     let score = |function: &Function| {
         let mut exact = 0;
         let mut preferred = 0;

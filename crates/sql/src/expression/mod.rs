@@ -1,4 +1,5 @@
-//! Expressions: names and types resolved once, then evaluated for every row.
+//! Expressions: the binder resolves names and types once, the evaluator computes a
+//! value for every row.
 //!
 //! ```text
 //!   balance + $1 > 100           syntax tree, from the parser
@@ -10,20 +11,20 @@
 //!   true | false | null
 //! ```
 //!
-//! Types are resolved as PostgreSQL resolves them: a quoted literal and a
-//! parameter have no type until their context gives them one; operands are brought
-//! to a common type by implicit casts; a function is chosen among those of its
-//! name by how few casts its arguments need.
+//! The binder resolves types as PostgreSQL does: a quoted literal and a parameter have
+//! no type until their context gives them one; implicit casts bring operands to a
+//! common type; overload resolution chooses the function whose arguments need the
+//! fewest casts.
 //!
-//! Evaluation knows nothing of types but what the values are, because binding has
-//! put every cast in its place. It is synchronous: a subquery inside an expression
-//! reads through the same transaction, whose reads never wait.
+//! The evaluator knows no types but those of the values themselves, because the binder
+//! has inserted every cast. Evaluation is synchronous: a subquery inside an expression
+//! reads through the statement's transaction, whose reads never wait.
 //!
 //! Invariants:
-//! - Trees are as deep as the parser admits, which bounds recursion here; chains of
-//!   AND and OR become lists.
-//! - [`Expression::Aggregate`] and [`Expression::SetResult`] exist only while a
-//!   query is planned.
+//! - Trees are as deep as the parser admits, which bounds recursion here; chains of AND
+//!   and OR become lists.
+//! - [`Expression::Aggregate`] and [`Expression::SetResult`] exist only while the
+//!   planner plans a query.
 
 mod bind;
 mod cast;
@@ -63,101 +64,104 @@ pub use type_name::resolve_type;
 use crate::Value;
 use crate::value::ColumnType;
 
-/// A bound expression.
+/// A bound expression: names and types are resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// Always this.
+    /// A constant value.
     Constant(Value),
-    /// A column of the row it is evaluated over.
+    /// A column of the input row, by position.
     Column(usize),
-    /// A value of an enclosing query's row, handed in by position.
+    /// A value of the enclosing query's row, by position in [`Subquery::correlations`].
     Outer(usize),
-    /// A parameter of the statement, from 0.
+    /// A parameter of the statement, counted from 0.
     Parameter(usize),
-    /// The result of an aggregate of the query being bound, by position.
+    /// The result of an aggregate of the query being planned, by position.
     Aggregate(usize),
-    /// What a set-returning function in the list of the query being bound gives for
-    /// the row, by position.
+    /// The row's result of a set-returning function in the select list being planned,
+    /// by position.
     SetResult(usize),
-    /// Arithmetic on two values of types that fit.
+    /// Arithmetic on two values of compatible types.
     Arithmetic(ArithmeticOperator, Box<[Expression; 2]>),
-    /// The negative of a number.
+    /// The negation of a number.
     Negate(Box<Expression>),
     /// A comparison of two values of one type.
     Compare(Comparison, Box<[Expression; 2]>),
-    /// True when all are.
+    /// Conjunction: true if all operands are.
     And(Vec<Expression>),
-    /// True when any is.
+    /// Disjunction: true if any operand is.
     Or(Vec<Expression>),
-    /// The opposite.
+    /// Logical NOT.
     Not(Box<Expression>),
-    /// IS NULL.
+    /// The predicate IS NULL.
     IsNull(Box<Expression>),
-    /// IS TRUE, IS FALSE.
+    /// The predicates IS TRUE and IS FALSE.
     IsTruth(Box<Expression>, bool),
-    /// IS DISTINCT FROM.
+    /// The predicate IS DISTINCT FROM.
     Distinct(Box<[Expression; 2]>),
-    /// The first result whose condition is true, or the last one.
+    /// Searched CASE: the result of the first condition that is true, or else the last
+    /// expression.
     Case(Vec<(Expression, Expression)>, Box<Expression>),
-    /// The first that is not null.
+    /// COALESCE: the first operand that is not null.
     Coalesce(Vec<Expression>),
-    /// The greatest (or least) that is not null.
+    /// GREATEST or LEAST: the greatest or least operand that is not null.
     Extreme {
-        /// Whether the greatest.
+        /// True for GREATEST, false for LEAST.
         greatest: bool,
-        /// Of these.
+        /// The compared expressions.
         operands: Vec<Expression>,
     },
-    /// Null when both are equal, else the first: its condition and the first.
+    /// NULLIF: null if the condition (both are equal) is true, else the second element
+    /// here, which is the first argument.
     NullIf(Box<[Expression; 2]>),
-    /// IN a list of values.
+    /// IN with a list of values.
     InList(Box<Expression>, Vec<Expression>),
-    /// A comparison with ANY (or ALL) elements of an array.
+    /// A comparison with ANY or ALL elements of an array.
     Quantified {
-        /// How each is compared.
+        /// The comparison applied to each element.
         comparison: Comparison,
-        /// Whether it must hold for all.
+        /// True for ALL, false for ANY.
         all: bool,
-        /// The value and the array.
+        /// The compared value and the array.
         operands: Box<[Expression; 2]>,
     },
-    /// LIKE and ILIKE: the string, and the pattern.
+    /// LIKE and ILIKE: the string and the pattern.
     Like(Box<[Expression; 2]>, Arc<LikePattern>),
-    /// `~` and its like: the string, and the pattern.
+    /// The regular expression matches `~`, `~*` and their negations: the string and the
+    /// pattern.
     Regex(Box<[Expression; 2]>, Arc<RegexPattern>),
-    /// A cast.
+    /// A cast to another type.
     Cast(Box<Cast>),
-    /// A function's result.
+    /// A function call.
     Call(Box<Call>),
-    /// An array of these.
+    /// An array constructor with these elements.
     Array(Vec<Expression>),
-    /// An element of an array: the array, and the subscript from 1.
+    /// An element of an array: the array and the subscript.
     Subscript(Box<[Expression; 2]>),
-    /// A query inside the expression.
+    /// A subquery inside the expression.
     Subquery(Box<Subquery>),
 }
 
-/// A cast.
+/// A bound cast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cast {
-    /// Of what.
+    /// The expression being cast.
     pub input: Expression,
-    /// From which type.
+    /// Source type.
     pub from: ColumnType,
-    /// To which.
+    /// Target type.
     pub to: ColumnType,
-    /// Whether it was asked for, so that strings may be cut.
+    /// Whether the statement writes the cast, so that strings may be cut to length.
     pub explicit: bool,
 }
 
-/// A call of a function.
+/// A bound function call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which.
+    /// The function chosen by overload resolution.
     pub function: &'static Function,
-    /// Of what.
+    /// The arguments, cast to the function's parameter types.
     pub arguments: Vec<Expression>,
-    /// The arguments' types.
+    /// Types of the arguments.
     pub types: Vec<ColumnType>,
 }
 
@@ -167,23 +171,23 @@ impl PartialEq for Call {
     }
 }
 
-/// An expression and its type.
+/// The binder's result for one expression: the bound expression and its type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The expression.
+    /// The bound expression.
     pub expression: Expression,
-    /// Its type.
+    /// Type of the expression's value.
     pub column_type: ColumnType,
-    /// Where it stands in the statement.
+    /// Character offset of the expression in the statement, for errors.
     pub position: Option<u32>,
 }
 
 impl Expression {
-    /// The constant null.
+    /// The constant NULL.
     pub const NULL: Self = Self::Constant(Value::Null);
 
-    /// Calls `visit` for every expression right below this one, those that a
-    /// subquery takes from this query's rows included.
+    /// Calls `visit` for every direct operand, including the correlations of a
+    /// subquery.
     pub fn children<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Constant(_)
@@ -231,7 +235,7 @@ impl Expression {
         }
     }
 
-    /// [`Expression::children`], to change them.
+    /// Like [`Expression::children`], with mutable references.
     pub fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Expression)) {
         match self {
             Self::Constant(_)
@@ -279,7 +283,7 @@ impl Expression {
         }
     }
 
-    /// Whether `test` holds for this expression or any below it.
+    /// Whether `test` holds for this expression or any of its descendants.
     #[must_use]
     pub fn any(&self, test: &dyn Fn(&Expression) -> bool) -> bool {
         if test(self) {
@@ -290,7 +294,7 @@ impl Expression {
         found
     }
 
-    /// Whether it depends on the row it is evaluated over.
+    /// Whether the value depends on the input row.
     #[must_use]
     pub fn uses_row(&self) -> bool {
         self.any(&|each| {
@@ -301,13 +305,14 @@ impl Expression {
         })
     }
 
-    /// Whether two evaluations may differ though nothing they read does.
+    /// Whether two evaluations over equal inputs may give different values.
     #[must_use]
     pub fn is_volatile(&self) -> bool {
         self.any(&|each| matches!(each, Self::Call(call) if call.function.volatile))
     }
 
-    /// Whether evaluation needs nothing but the expression.
+    /// Whether the value depends on the expression alone, so that the binder can fold
+    /// it.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         !self.any(&|each| match each {
@@ -323,8 +328,8 @@ impl Expression {
         })
     }
 
-    /// Whether its value may depend on more than the row, the parameters and the types:
-    /// on what is in the database above all.
+    /// Whether the value may depend on more than the row, the parameters and the types:
+    /// above all, on the contents of the database.
     #[must_use]
     pub fn looks(&self) -> bool {
         self.any(&|each| match each {
@@ -335,7 +340,7 @@ impl Expression {
         })
     }
 
-    /// The conditions that must all be true for this one to be.
+    /// Splits the expression at AND into its conjuncts.
     #[must_use]
     pub fn conjuncts(self) -> Vec<Expression> {
         match self {
@@ -344,7 +349,7 @@ impl Expression {
         }
     }
 
-    /// True when all of these are.
+    /// The conjunction of all conditions.
     #[must_use]
     pub fn all_of(mut conditions: Vec<Expression>) -> Expression {
         match conditions.len() {
@@ -356,8 +361,9 @@ impl Expression {
 }
 
 impl Cast {
-    /// Whether the result depends on the two types alone: reading and printing
-    /// moments takes the session's time zone, names the catalog.
+    /// Whether the cast's result depends on the value and the two types alone: parsing
+    /// and printing timestamps reads the session's time zone, parsing object names
+    /// reads the catalog.
     fn is_immutable(&self) -> bool {
         use crate::value::DataType as T;
         let fixed = |data_type| {
@@ -379,7 +385,7 @@ impl Cast {
 }
 
 impl Bound {
-    /// An expression of a type.
+    /// An expression with its type.
     pub fn new(expression: Expression, column_type: impl Into<ColumnType>) -> Self {
         Self {
             expression,
@@ -388,7 +394,7 @@ impl Bound {
         }
     }
 
-    /// Says where it stands.
+    /// Sets the character offset of the expression in the statement.
     #[must_use]
     pub fn at(mut self, position: Option<u32>) -> Self {
         self.position = position;

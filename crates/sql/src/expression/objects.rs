@@ -1,20 +1,22 @@
-//! The built-in objects that expressions take from the system tables above them.
+//! Interface through which expressions use the system tables, a layer above them:
+//! lookup of functions and of objects such as `regclass`.
 //!
 //! `'orders'::regclass` looks a name up among the relations that `pg_class` lists, and
 //! `pg_get_indexdef()` is a function over them. Both need the system tables, which are
-//! made of expressions' values themselves; so they come in from above, with the session.
+//! themselves built on expressions; so the session passes this interface down.
 
 use super::{EvaluationContext, Function};
 use crate::value::DataType;
 use crate::{Result, Value};
 
-/// The functions over the system tables, and objects by name and number.
+/// The functions over the system tables, and lookup of objects by name and OID.
 #[derive(Debug)]
 pub struct SystemObjects {
-    /// The functions, in groups.
+    /// The functions, as a list of function tables.
     pub functions: &'static [&'static [Function]],
-    /// The object of a kind (`regclass` and its like) that a string names.
+    /// Looks up the object of an object type (`regclass` and its like) by a name.
     pub by_name: fn(DataType, &str, &EvaluationContext<'_>) -> Result<Value>,
-    /// The object of a kind with this number, printed as its number if there is none.
+    /// Looks up the object of an object type by its OID; a value that prints as the OID
+    /// if it does not exist.
     pub by_oid: fn(DataType, u32, &EvaluationContext<'_>) -> Value,
 }

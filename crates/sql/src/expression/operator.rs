@@ -1,14 +1,14 @@
-//! Arithmetic and comparison of values.
+//! Execution of arithmetic and comparison operators on values.
 //!
-//! Binding has brought both operands to types that fit, so a pair that does not is
-//! this program's mistake and reported as such.
+//! The binder has cast both operands to compatible types, so incompatible operands are
+//! a bug and reported as an internal error.
 
 use std::cmp::Ordering;
 
 use crate::value::{Numeric, calendar};
 use crate::{Error, Result, SqlState, Value};
 
-/// How two values compare.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -26,7 +26,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// As it is written.
+    /// The operator's symbol in SQL.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Comparison {
         }
     }
 
-    /// What holds with the operands swapped exactly when this holds.
+    /// The comparison that gives the same result with its operands swapped.
     #[must_use]
     pub const fn swapped(self) -> Self {
         match self {
@@ -51,7 +51,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it holds for values in this order.
+    /// Whether the comparison is true for values that compare as `order`.
     #[must_use]
     pub fn accepts(self, order: Ordering) -> bool {
         match self {
@@ -64,7 +64,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it holds; `None` when one of the values is null.
+    /// Whether the comparison is true; `None` if one of the values is null.
     #[must_use]
     pub fn holds(self, left: &Value, right: &Value) -> Option<bool> {
         if left.is_null() || right.is_null() {
@@ -74,7 +74,7 @@ impl Comparison {
     }
 }
 
-/// An operator on two values that makes a third.
+/// A binary operator that computes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArithmeticOperator {
     /// `+`
@@ -99,14 +99,14 @@ pub enum ArithmeticOperator {
     ShiftLeft,
     /// `>>`
     ShiftRight,
-    /// `||`, of strings
+    /// `||` of strings
     Concatenate,
-    /// `||`, of arrays and elements
+    /// `||` of arrays and elements
     Append,
 }
 
 impl ArithmeticOperator {
-    /// As it is written.
+    /// The operator's symbol in SQL.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ macro_rules! integer_arithmetic {
                 ArithmeticOperator::Divide if right == 0 => Err(division_by_zero()),
                 ArithmeticOperator::Divide => left.checked_div(right).ok_or_else(overflow),
                 ArithmeticOperator::Modulo if right == 0 => Err(division_by_zero()),
-                // The one quotient that overflows leaves no remainder.
+                // The minimum integer divided by -1 overflows; its remainder is 0.
                 ArithmeticOperator::Modulo => Ok(left.checked_rem(right).unwrap_or(0)),
                 ArithmeticOperator::BitAnd => Ok(left & right),
                 ArithmeticOperator::BitOr => Ok(left | right),
@@ -198,7 +198,7 @@ fn float8(operator: ArithmeticOperator, left: f64, right: f64) -> Result<f64> {
     Ok(result)
 }
 
-/// A power of doubles, with SQL's errors.
+/// Power of doubles, with the errors that SQL defines.
 pub(super) fn power(base: f64, exponent: f64) -> Result<f64> {
     if base == 0.0 && exponent < 0.0 {
         return Err(Error::new(
@@ -227,7 +227,7 @@ fn numeric(operator: ArithmeticOperator, left: &Numeric, right: &Numeric) -> Res
 }
 
 fn shift(operator: ArithmeticOperator, value: i64, by: i32, bits: u32) -> i64 {
-    // The processor takes the count modulo the width; so does C there.
+    // The shift count is taken modulo the width, as x86 processors and PostgreSQL do.
     let by = by as u32 % bits;
     if operator == ArithmeticOperator::ShiftLeft {
         value << by
@@ -314,7 +314,7 @@ pub(super) fn arithmetic(
     })
 }
 
-/// Joins arrays, or an array and an element at its end or start.
+/// Concatenates arrays, or an array and an element at its end or start.
 fn append(left: &Value, right: &Value) -> Value {
     let elements = |value: &Value| match value {
         Value::Array(elements) => elements.to_vec(),
@@ -325,7 +325,7 @@ fn append(left: &Value, right: &Value) -> Value {
     Value::Array(joined.into())
 }
 
-/// The negative of a number that is not null.
+/// Negates a number that is not null.
 pub(super) fn negate(value: &Value) -> Result<Value> {
     Ok(match value {
         Value::Int2(number) => Value::Int2(

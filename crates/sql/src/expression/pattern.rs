@@ -1,7 +1,7 @@
-//! LIKE and regular expressions.
+//! Pattern matching: LIKE and regular expressions.
 //!
-//! A constant pattern is compiled when it is bound; others when they are met, the
-//! last one being kept.
+//! The binder compiles a constant pattern; the evaluator compiles any other pattern and
+//! caches the last one.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,13 +10,13 @@ use smol_str::SmolStr;
 
 use crate::{Error, Result, SqlState, Value};
 
-/// How LIKE matches.
+/// Options of a LIKE match.
 #[derive(Debug)]
 pub struct LikePattern {
-    /// Whether case matters not.
+    /// Whether the match ignores case (ILIKE).
     pub ignore_case: bool,
-    /// The character that takes the meaning from `%`, `_` and itself; `None` for
-    /// no such character.
+    /// Escape character that makes `%`, `_` and itself literal; `None` if the pattern
+    /// has no escape character.
     pub escape: Option<char>,
 }
 
@@ -27,7 +27,8 @@ impl PartialEq for LikePattern {
 }
 
 impl LikePattern {
-    /// `look` is asked now and then whether to go on.
+    /// Matches the text; calls `look` regularly so that the caller can cancel the
+    /// match.
     pub(super) fn evaluate(
         &self,
         subject: &Value,
@@ -54,21 +55,22 @@ impl LikePattern {
     }
 }
 
-/// Matching longer texts, in bytes, may take so long that others shall not wait for it.
+/// Size in bytes of text and pattern above which a match may take long, so that the
+/// thread hands its other tasks over first.
 const MATCHED_IN_A_STEP: usize = 16 << 10;
 
-/// How many characters are compared between two looks.
+/// Number of characters compared between two calls of `look`.
 const LOOK_AFTER: u32 = 1 << 16;
 
-/// The characters at the beginning of a pattern that stand for themselves.
+/// Literal prefix of a pattern: its characters before the first wildcard.
 fn literal_start(pattern: &str, escape: Option<char>) -> &str {
     let special = |character| matches!(character, '%' | '_') || Some(character) == escape;
     &pattern[..pattern.find(special).unwrap_or(pattern.len())]
 }
 
-/// Whether `subject` matches. Goes back to the last `%` only, and from there on to
-/// where the characters that follow it are, so that the work grows with the sum of
-/// both lengths, unless there are `_` behind a `%`: then with their product.
+/// Whether `subject` matches. The matcher backtracks to the last `%` only, and resumes
+/// where the literal after it next occurs, so that its time is linear in the sum of
+/// both lengths; with `_` after a `%`, in their product.
 fn matches_like(
     subject: &str,
     pattern: &str,
@@ -77,7 +79,8 @@ fn matches_like(
 ) -> Result<bool> {
     let (mut rest, mut wanted) = (subject, pattern);
     let mut compared = 0_u32;
-    // Where to go on when what follows the last `%` does not match.
+    // Position at which the matcher resumes if the pattern after the last `%` does not
+    // match.
     let mut retry: Option<(&str, &str)> = None;
     loop {
         compared = compared.wrapping_add(1);
@@ -150,12 +153,12 @@ fn matches_like(
     }
 }
 
-/// How `~`, `~*`, `!~` and `!~*` match.
+/// Options of a regular expression match: `~`, `~*`, `!~`, `!~*`.
 #[derive(Debug)]
 pub struct RegexPattern {
-    /// Whether case matters not.
+    /// Whether the match ignores case.
     pub ignore_case: bool,
-    /// The pattern met last.
+    /// Cache of the last compiled pattern.
     pub(super) compiled: Mutex<Option<(SmolStr, Arc<Regex>)>>,
 }
 
@@ -194,11 +197,11 @@ impl RegexPattern {
     }
 }
 
-/// Most bytes a compiled pattern may take.
+/// Maximum memory of a compiled pattern, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
 
-/// Compiles a regular expression. The syntax is PostgreSQL's but for back
-/// references and looking ahead, which would make the time it takes unbounded.
+/// Compiles a regular expression. The syntax is PostgreSQL's without back references
+/// and lookahead, which would make matching time unbounded.
 pub(super) fn compile_regex(pattern: &str, ignore_case: bool) -> Result<Regex> {
     regex::RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
@@ -240,7 +243,7 @@ mod tests {
         assert!(matches_like("a\\", "a\\", None, &go_on).unwrap());
         let many = "a".repeat(2_000);
         assert!(!matches(&many, &format!("{}b", "%a".repeat(500))));
-        // Some ten thousand million comparisons.
+        // About ten billion comparisons.
         let (subject, pattern) = ("a".repeat(200_000), format!("%_{}b", "a".repeat(100_000)));
         let stop = || Err(Error::canceled());
         assert!(matches_like(&subject, &pattern, None, &stop).is_err());

@@ -1,9 +1,10 @@
-//! Which names stand for which columns.
+//! Name resolution: scopes that map column names to columns, and frames that collect a
+//! subquery's correlations.
 //!
-//! A [`Scope`] is what one SELECT's clauses can name: the columns of its FROM
-//! list. A [`Frame`] is what a subquery takes from the query around it. A name the
-//! scope does not have is looked up in the scope around the frame; what is found
-//! there becomes a value handed in, [`Expression::Outer`]:
+//! A [`Scope`] holds the names that the clauses of one SELECT can use: the columns of
+//! its FROM list. A [`Frame`] collects the values that a subquery takes from the
+//! enclosing query. The binder looks a name that the scope does not have up in the
+//! scope outside the frame; a match there becomes a correlation, [`Expression::Outer`]:
 //!
 //! ```text
 //!   select … from a where exists (select 1 from b where b.x = a.x)
@@ -19,36 +20,37 @@ use super::Expression;
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};
 
-/// A column that can be named.
+/// A column that expressions can name.
 #[derive(Clone, Debug)]
 pub struct ScopeColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: SmolStr,
-    /// What it stands for, over the rows of the FROM list.
+    /// Expression that computes the column from the rows of the FROM list.
     pub expression: Expression,
-    /// Its type.
+    /// Type of the column.
     pub column_type: ColumnType,
-    /// The table and attribute it is taken from as it is, if so.
+    /// OID of the table and number of the attribute that the column shows unchanged, if
+    /// any.
     pub origin: Option<(u32, i16)>,
 }
 
 /// One item of a FROM list.
 #[derive(Clone, Debug)]
 pub struct ScopeRelation {
-    /// Its alias, or its table's name. Empty for what cannot be qualified, as the
+    /// Alias or table name. Empty for an item that cannot qualify a name, such as the
     /// merged columns of JOIN … USING.
     pub name: SmolStr,
-    /// Its table's schema, if it can be qualified by it.
+    /// Schema of the table, if names can be qualified with it.
     pub schema: Option<SmolStr>,
-    /// Its columns.
+    /// Columns of the item.
     pub columns: Vec<ScopeColumn>,
-    /// Columns that a join with USING has merged: to be had by qualified name
-    /// only, and left out of `*`.
+    /// Columns that a join with USING has merged: reachable by qualified name only, and
+    /// left out of `*`.
     pub merged: Vec<bool>,
 }
 
 impl ScopeRelation {
-    /// A relation with none of its columns merged.
+    /// A relation without merged columns.
     #[must_use]
     pub fn new(name: SmolStr, schema: Option<SmolStr>, columns: Vec<ScopeColumn>) -> Self {
         let merged = vec![false; columns.len()];
@@ -61,7 +63,8 @@ impl ScopeRelation {
     }
 }
 
-/// What a subquery takes from the query around it.
+/// The boundary between a subquery and its enclosing query; collects the subquery's
+/// correlations.
 #[derive(Debug)]
 pub struct Frame<'a> {
     outside: Option<&'a Scope<'a>>,
@@ -69,7 +72,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame of a statement: there is nothing around it.
+    /// The frame of a whole statement, without an enclosing query.
     #[must_use]
     pub fn outermost() -> Self {
         Self {
@@ -78,7 +81,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The frame of a subquery in `outside`.
+    /// The frame of a subquery inside the scope `outside`.
     #[must_use]
     pub fn inside(outside: &'a Scope<'a>) -> Self {
         Self {
@@ -87,8 +90,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// What the subquery takes, in the order of [`Expression::Outer`], as
-    /// expressions of the query around it.
+    /// The subquery's correlations, in the order of [`Expression::Outer`], as
+    /// expressions of the enclosing query.
     #[must_use]
     pub fn into_taken(self) -> Vec<Expression> {
         self.taken.into_inner()
@@ -107,17 +110,17 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What the clauses of a SELECT can name.
+/// The names that the clauses of a SELECT can use.
 #[derive(Debug)]
 pub struct Scope<'a> {
-    /// The items of the FROM list.
+    /// Items of the FROM list.
     pub relations: Vec<ScopeRelation>,
-    /// What is around it.
+    /// Boundary to the enclosing query.
     pub frame: &'a Frame<'a>,
 }
 
 impl<'a> Scope<'a> {
-    /// A scope with nothing in it.
+    /// A scope without relations.
     #[must_use]
     pub fn empty(frame: &'a Frame<'a>) -> Self {
         Self {
@@ -126,7 +129,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The column of this name; errors 42703, 42702.
+    /// Resolves an unqualified column name; errors 42703, 42702.
     pub fn column(&self, name: &str) -> Result<ScopeColumn> {
         match self.find(name)? {
             Some(column) => Ok(column),
@@ -143,7 +146,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The column of this name, here or around.
+    /// Looks an unqualified column name up in this scope, then in the enclosing ones.
     pub fn find(&self, name: &str) -> Result<Option<ScopeColumn>> {
         let mut found: Option<&ScopeColumn> = None;
         for relation in &self.relations {
@@ -179,7 +182,7 @@ impl<'a> Scope<'a> {
         }))
     }
 
-    /// The relation of this name here, not around.
+    /// Looks a relation up in this scope only.
     pub fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
         let mut matching = self.relations.iter().filter(|relation| {
             relation.name == name
@@ -196,7 +199,7 @@ impl<'a> Scope<'a> {
         Ok(found)
     }
 
-    /// The column of this relation; errors 42703, 42P01.
+    /// Resolves a qualified column name; errors 42703, 42P01.
     pub fn qualified_column(
         &self,
         schema: Option<&str>,
@@ -247,7 +250,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether one edit turns one name into the other.
+/// Whether the edit distance of the two names is at most one.
 fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len().abs_diff(other.len()) > 1 || one.len().min(other.len()) < 3 {

@@ -1,8 +1,8 @@
-//! Queries inside expressions.
+//! Execution of subqueries inside expressions.
 //!
-//! A subquery that takes nothing from the rows around it has one result for the
-//! whole statement: it runs once and is remembered, as a set if it stands behind
-//! IN. One that does runs for every row.
+//! An uncorrelated subquery has one result for the whole statement: the evaluator runs
+//! it once and caches the result, as a set for IN. A correlated subquery runs for every
+//! row.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -14,18 +14,18 @@ use crate::select::{Cursor, QueryPlan};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
 
-/// A query inside an expression.
+/// A bound subquery inside an expression.
 #[derive(Clone, Debug)]
 pub struct Subquery {
-    /// What is asked of it.
+    /// How the expression uses the subquery's rows.
     pub kind: SubqueryKind,
-    /// What is compared with its rows, for IN, ANY and ALL.
+    /// Value that IN, ANY and ALL compare with the subquery's rows.
     pub operand: Option<Expression>,
-    /// The query.
+    /// Plan of the subquery.
     pub plan: Arc<QueryPlan>,
-    /// What it takes from the row around it.
+    /// Expressions over the enclosing query's row that the subquery is correlated with.
     pub correlations: Vec<Expression>,
-    /// Its number in the statement.
+    /// Number of the subquery within the statement; the key of its cached result.
     pub number: usize,
 }
 
@@ -35,29 +35,29 @@ impl PartialEq for Subquery {
     }
 }
 
-/// What is asked of a subquery.
+/// How an expression uses a subquery's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubqueryKind {
-    /// Its one value; null when it has no row.
+    /// Scalar subquery: the value of its only row; null if it returns none.
     Scalar,
-    /// Whether it has a row.
+    /// EXISTS: whether it returns a row.
     Exists,
-    /// Whether a comparison holds for any row. IN is ANY with `=`.
+    /// Whether a comparison is true for any row. IN is ANY with `=`.
     Any(Comparison),
-    /// Whether a comparison holds for all rows.
+    /// ALL: whether a comparison is true for all rows.
     All(Comparison),
-    /// All its values as an array.
+    /// ARRAY: the values of all rows as an array.
     Array,
 }
 
-/// A result that holds for the whole statement.
+/// Cached result of an uncorrelated subquery.
 #[derive(Clone, Debug)]
 pub(super) enum Remembered {
     Value(Value),
     Set(Arc<Set>),
 }
 
-/// The values behind an uncorrelated IN.
+/// The values of an uncorrelated IN subquery.
 #[derive(Debug)]
 pub(super) struct Set {
     keys: BTreeSet<Vec<u8>>,
@@ -97,7 +97,7 @@ impl Subquery {
         let budget = std::mem::replace(&mut context.budget, BUDGET);
         let result = self.run(context, &operand, constant);
         context.outer = outer;
-        // Its rows count as if those around had been looked at.
+        // Charges the subquery's rows to the enclosing query's row budget.
         let spent = BUDGET.saturating_sub(context.budget);
         context.budget = budget.saturating_sub(spent);
         let value = result?;
@@ -163,12 +163,12 @@ impl Subquery {
     }
 }
 
-/// The one value of a row.
+/// The only column of a scalar subquery's row.
 fn first(row: Vec<Value>) -> Value {
     row.into_iter().next().unwrap_or_default()
 }
 
-/// The values of all rows.
+/// Collects the values of all rows into a set.
 fn collect(cursor: &mut Cursor, context: &mut EvaluationContext<'_>) -> Result<Set> {
     let mut set = Set {
         keys: BTreeSet::new(),
@@ -192,7 +192,7 @@ fn collect(cursor: &mut Cursor, context: &mut EvaluationContext<'_>) -> Result<S
 }
 
 /// ANY is `decisive` as soon as the comparison is true, ALL as soon as it is false. If
-/// no row decides, one that is null leaves it unknown.
+/// no row decides, a row that compares as null makes the result null.
 fn compare_all(
     cursor: &mut Cursor,
     context: &mut EvaluationContext<'_>,

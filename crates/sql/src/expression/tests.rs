@@ -1,4 +1,5 @@
-//! What transcripts do not show: parameters, depth, and that nothing panics.
+//! Tests of parameters, recursion depth and robustness, which transcript tests do not
+//! cover.
 
 use std::sync::atomic::Ordering;
 
@@ -107,7 +108,8 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn depth_is_no_danger() {
-    // As deep as the statement parser admits, on a thread like those that serve.
+    // As deep as the statement parser admits, on a thread with the stack size of the
+    // server's threads.
     let thread = std::thread::Builder::new().stack_size(2 << 20);
     #[expect(clippy::disallowed_methods, reason = "a small stack is the point")]
     let handle = thread.spawn(|| {
@@ -127,7 +129,7 @@ fn depth_is_no_danger() {
     handle.unwrap().join().unwrap();
 }
 
-/// Binds a list of so many numbers; `foreseen` is for how many bytes there is memory.
+/// Binds a list of `items` numbers, with memory reserved for `foreseen` bytes of plan.
 fn bind_list(bench: &Bench, items: u64, foreseen: u64) -> Result<(), Error> {
     let catalog = bench.catalog();
     let locate = |_| None;
@@ -153,7 +155,7 @@ fn planning_ends_when_somebody_asks_for_it() {
     bench.session.cancel.store(true, Ordering::Relaxed);
     let error = bind_list(&bench, 10_000, u64::MAX).unwrap_err();
     assert_eq!(error.state(), SqlState::QUERY_CANCELED);
-    // What is short does not look.
+    // The binder does not check memory for a short list.
     bind_list(&bench, 100, u64::MAX).unwrap();
 }
 
@@ -199,7 +201,7 @@ fn values_are_as_long_as_there_is_memory_for_them() {
         let error = bench.run(too_much, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{too_much}");
     }
-    // What one value has taken the next one has again.
+    // The budget gets the memory of one value back before the next one is made.
     for each in [
         "select max(length(repeat('x', 2000000 + g))) from generate_series(1, 9) g;",
         "select length(repeat('x', 2000000 + g)) from generate_series(1, 9) g order by g desc limit 1;",

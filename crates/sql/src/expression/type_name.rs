@@ -1,4 +1,4 @@
-//! The types that SQL names.
+//! Resolution of SQL type names to column types.
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, TimezoneInfo,
@@ -15,7 +15,7 @@ fn undefined(name: &str) -> Error {
     )
 }
 
-/// The type this name stands for.
+/// Resolves a parsed type name.
 pub fn resolve_type(ast: &Ast) -> Result<ColumnType> {
     let simple = |data_type: DataType| Ok(ColumnType::from(data_type));
     match ast {
@@ -60,7 +60,7 @@ pub fn resolve_type(ast: &Ast) -> Result<ColumnType> {
             };
             Ok(ColumnType {
                 data_type,
-                // More digits than there are means all of them.
+                // A precision above the maximum means full precision.
                 modifier: precision.map_or(-1, |digits| digits.min(6) as i32),
             })
         }
@@ -94,7 +94,7 @@ pub fn resolve_type(ast: &Ast) -> Result<ColumnType> {
             }
             named(last, modifiers)
         }
-        // Types the parser knows by themselves, and that are here by the same name.
+        // Types that the parser knows, and that have the same name here.
         other => {
             let name = other.to_string().to_lowercase();
             match by_name(&name) {
@@ -105,13 +105,13 @@ pub fn resolve_type(ast: &Ast) -> Result<ColumnType> {
     }
 }
 
-/// The type of this name in `pg_type`.
+/// Looks a type up by its name in `pg_type`.
 fn by_name(name: &str) -> Option<DataType> {
     let mut named = DataType::ALL.iter().filter(|known| known.name() == name);
     named.find(|known| **known != DataType::Void).copied()
 }
 
-/// `char` alone is `char(1)`.
+/// `char` without a length is `char(1)`.
 const ONE: CharacterLength = CharacterLength::IntegerLength {
     length: 1,
     unit: None,
@@ -127,7 +127,7 @@ fn string(data_type: DataType, length: Option<&CharacterLength>) -> Result<Colum
     }
 }
 
-/// Types by their names in `pg_type`, which the parser does not know.
+/// Resolves a type that the parser does not know, by its name in `pg_type`.
 fn named(name: &str, modifiers: &[String]) -> Result<ColumnType> {
     let number = |text: &String| -> Result<u64> {
         text.trim()
@@ -161,7 +161,7 @@ fn named(name: &str, modifiers: &[String]) -> Result<ColumnType> {
     }
 }
 
-/// PostgreSQL's types that are not here, so that the error says so.
+/// Types of PostgreSQL that Coeval does not implement; the error says so.
 const UNSUPPORTED: &[&str] = &[
     "serial",
     "serial2",

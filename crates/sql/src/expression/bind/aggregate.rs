@@ -1,4 +1,5 @@
-//! Binding of aggregates.
+//! The binder for aggregate functions: resolves calls such as `sum(x) FILTER (…)` to an
+//! [`AggregateCall`].
 
 use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
 
@@ -7,50 +8,51 @@ use crate::expression::{Bound, Expression, Scope};
 use crate::value::{ColumnType, DataType, Extremes, NumberType};
 use crate::{Error, Result, SqlState};
 
-/// What an aggregate computes.
+/// An aggregate function that the executor can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateFunction {
-    /// How many rows: `count(*)`.
+    /// `count(*)`: the number of rows.
     CountRows,
-    /// How many values that are not null.
+    /// `count(x)`: the number of values that are not null.
     Count,
-    /// Their sum.
+    /// `sum(x)`: the sum of the values.
     Sum,
-    /// Their mean.
+    /// `avg(x)`: the mean of the values.
     Average,
-    /// The least.
+    /// `min(x)`: the smallest value.
     Minimum,
-    /// The greatest.
+    /// `max(x)`: the largest value.
     Maximum,
-    /// All of them.
+    /// `array_agg(x)`: all values as one array.
     Array,
-    /// All of them in one string, with a separator.
+    /// `string_agg(x, separator)`: all values concatenated, with a separator between
+    /// them.
     String,
-    /// Whether all are true.
+    /// `bool_and(x)` and `every(x)`: whether all values are true.
     Every,
-    /// Whether any is true.
+    /// `bool_or(x)`: whether any value is true.
     Any,
 }
 
-/// A call of an aggregate.
+/// A bound call of an aggregate function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateCall {
-    /// What it computes.
+    /// The aggregate function.
     pub function: AggregateFunction,
-    /// Of what; `None` for `count(*)`.
+    /// The aggregated expression; `None` for `count(*)`.
     pub argument: Option<Expression>,
     /// The argument's type.
     pub argument_type: ColumnType,
-    /// What goes between strings.
+    /// Separator that `string_agg` puts between two strings.
     pub separator: Option<Expression>,
-    /// Whether of different values only.
+    /// Whether the call says DISTINCT: the executor aggregates each value once.
     pub distinct: bool,
-    /// Which rows count.
+    /// The FILTER condition: the executor aggregates only rows for which it is true.
     pub filter: Option<Expression>,
-    /// In which order rows are taken, for those that care: expression,
-    /// descending, nulls first.
+    /// The ORDER BY of the call, for aggregates whose result depends on the order of
+    /// the rows: sort expression, descending, nulls first.
     pub order: Vec<(Expression, bool, bool)>,
-    /// What it returns.
+    /// Type of the aggregate's result.
     pub result: ColumnType,
 }
 
@@ -70,7 +72,7 @@ fn by_name(name: &str) -> Option<AggregateFunction> {
 }
 
 impl Binder<'_> {
-    /// Binds the call if its name is an aggregate's.
+    /// Binds the call if its name is the name of an aggregate.
     pub(super) fn aggregate(
         &mut self,
         name: &str,
@@ -230,7 +232,8 @@ impl Binder<'_> {
     }
 }
 
-/// The type its argument is brought to, and its result's.
+/// For an argument of type `given`: the type to which the binder casts the argument,
+/// and the type of the result.
 fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnType, ColumnType)> {
     use DataType as T;
     use NumberType as N;
@@ -257,7 +260,8 @@ fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnTy
         AggregateFunction::Minimum | AggregateFunction::Maximum => {
             match data_type.facts().extremes {
                 Extremes::None => None,
-                // With its length, or else it would be cut to one character.
+                // Keeps the length modifier; a bare `char` would cut the value to one
+                // character.
                 Extremes::Same if data_type == T::Char => Some((given, T::Char.into())),
                 Extremes::Same => same(data_type),
                 Extremes::Of(other) => same(other),

@@ -1,4 +1,5 @@
-//! Binding of function calls, and of the syntax that stands for some.
+//! The binder for function calls, and for SQL syntax that is shorthand for a function
+//! call.
 
 use sqlparser::ast::{
     self, CeilFloorKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
@@ -12,7 +13,8 @@ use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
 
 impl Binder<'_> {
-    /// Expressions whose syntax stands for a function.
+    /// Binds an expression whose syntax is shorthand for a function call, such as
+    /// EXTRACT.
     pub(super) fn call_syntax(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<Bound> {
         match expression {
             Expr::Function(call) => self.function(call, scope),
@@ -119,7 +121,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Names of functions that are written without parentheses.
+    /// Binds a function that SQL calls without parentheses, such as `current_user`.
     pub(super) fn bare_function(&mut self, name: &str) -> Option<Bound> {
         const BARE: [&str; 10] = [
             "current_date",
@@ -153,7 +155,8 @@ impl Binder<'_> {
             [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {
                 name.clone()
             }
-            // Functions that PostgreSQL does not have go by their schema.
+            // Functions that PostgreSQL does not have are called by a name that
+            // includes their schema.
             [schema, _] if schema == "coeval" => parts.join("."),
             _ => {
                 return Err(Error::new(
@@ -215,7 +218,7 @@ impl Binder<'_> {
         self.call_with(&name, arguments, position)
     }
 
-    /// Calls a function of this name with expressions.
+    /// Binds argument expressions and calls the function `name` with them.
     pub(super) fn call_by_name(
         &mut self,
         name: &str,
@@ -229,7 +232,8 @@ impl Binder<'_> {
         self.call_with(name, bounds, None)
     }
 
-    /// Calls the function of this name that fits the arguments best.
+    /// Overload resolution: calls the function `name` whose parameters fit the bound
+    /// arguments best.
     pub(crate) fn call_with(
         &mut self,
         name: &str,
@@ -293,7 +297,7 @@ impl Binder<'_> {
         Ok(Bound::new(call, result).at(position))
     }
 
-    /// A set-returning function outside FROM.
+    /// Binds a set-returning function outside FROM.
     fn set_result(
         &mut self,
         name: &str,
@@ -335,7 +339,7 @@ impl Binder<'_> {
         let [left, right]: [Bound; 2] = arguments
             .try_into()
             .map_err(|_| Error::syntax("NULLIF takes two arguments").at(position))?;
-        // A literal has the type it is compared in.
+        // A literal takes the type in which the two operands are compared.
         let left = match (left.column_type.data_type, right.column_type.data_type) {
             (DataType::Unknown, DataType::Unknown) => self.settle(left)?,
             (DataType::Unknown, other) => self.implicit(left, other)?,
@@ -350,7 +354,8 @@ impl Binder<'_> {
         .at(position))
     }
 
-    /// `int4('7')`: a type's name called like a function, if no function has it.
+    /// Whether the call is a cast such as `int4('7')`: the name is the name of a type,
+    /// and no function has that name.
     fn is_cast_by_call(&self, name: &str, arguments: &[Bound]) -> bool {
         arguments.len() == 1
             && !function::exists(name, self.session.system)

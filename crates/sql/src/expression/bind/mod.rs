@@ -1,9 +1,9 @@
-//! Binding: a syntax tree's names and types resolved.
+//! The binder: resolves the names and types of a parsed statement's expressions.
 //!
-//! The parser's tree is walked once. Each node becomes a [`Bound`]: an expression
-//! and its type. What PostgreSQL rewrites while it analyses is rewritten here, too:
-//! BETWEEN to comparisons, simple CASE to a searched one, a row comparison to
-//! comparisons of its columns.
+//! The binder walks the parser's tree once and turns each node into a [`Bound`]: an
+//! expression and its type. It also does the rewrites that PostgreSQL does during
+//! analysis: BETWEEN becomes comparisons, simple CASE becomes searched CASE, a row
+//! comparison becomes comparisons of its columns.
 
 mod aggregate;
 mod call;
@@ -28,22 +28,25 @@ use crate::statement::PLANNED;
 use crate::value::{ColumnType, DataType, Numeric, Value};
 use crate::{Error, Result, SqlState};
 
-/// Turns a place in the statement's lines into a count of characters.
+/// Converts a line and column of the statement's text to a character offset.
 pub type Locate<'a> = &'a dyn Fn(Location) -> Option<u32>;
 
-/// After how many expressions to look whether planning may go on.
+/// The binder checks for cancellation and memory each time it has bound this many
+/// expressions.
 const LOOK_AFTER: usize = 256;
 
-/// Stack to have left before going deeper, and how much more to take then.
+/// Bytes of stack that must be left before the binder recurses; with fewer it allocates
+/// a new segment of the size below.
 const RED_ZONE: usize = 128 * 1024;
 const MORE_STACK: usize = 1024 * 1024;
 
-/// Runs `deeper` on a stack that has room for it.
+/// Runs `deeper`, on a new stack segment if the current one is nearly full.
 pub(crate) fn with_stack<T>(deeper: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(RED_ZONE, MORE_STACK, deeper)
 }
 
-/// An identifier as it is looked up: lower case unless quoted, at most 63 bytes.
+/// Normalises an identifier for lookup: lower case unless quoted, cut to at most 63
+/// bytes.
 #[must_use]
 pub fn fold_name(identifier: &Ident) -> String {
     let name = if identifier.quote_style.is_some() {
@@ -54,20 +57,22 @@ pub fn fold_name(identifier: &Ident) -> String {
     crate::value::truncate_name(&name).to_owned()
 }
 
-/// The types of a statement's parameters, as far as they are known.
+/// The types of a statement's parameters, as far as the binder has inferred them.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     types: Vec<Option<DataType>>,
-    /// Whether the statement has a literal that means something else each time it is
-    /// read, such as `'now'`.
+    /// Whether the statement contains a literal whose meaning depends on the time it is
+    /// parsed, such as `'now'`.
     pub(super) momentary: bool,
 }
 
 impl Parameters {
-    /// Most parameters of a statement: the protocol counts them in 16 bits.
+    /// Maximum number of parameters of a statement: the protocol counts them in 16
+    /// bits.
     const MOST: usize = 65_535;
 
-    /// Parameters of which the client has named the types; 0 says nothing.
+    /// Parameters with the type OIDs that the client has declared; OID 0 leaves a type
+    /// undeclared.
     pub fn new(oids: &[u32]) -> Result<Self> {
         let types: Result<Vec<Option<DataType>>> = oids
             .iter()
@@ -88,14 +93,14 @@ impl Parameters {
         })
     }
 
-    /// Whether the statement has a literal that means something else each time it is
-    /// read, so that only one execution may rely on what it meant.
+    /// Whether the statement contains a literal whose meaning depends on the time it is
+    /// parsed, so that its plan is valid for one execution only.
     #[must_use]
     pub fn is_momentary(&self) -> bool {
         self.momentary
     }
 
-    /// What is known of a parameter's type, from 0.
+    /// Type of a parameter (counted from 0), if it is declared or inferred.
     fn known(&mut self, number: usize) -> Option<DataType> {
         if number >= self.types.len() {
             self.types.resize(number + 1, None);
@@ -103,7 +108,8 @@ impl Parameters {
         self.types[number]
     }
 
-    /// The type of a parameter that stands where `wanted` is wanted.
+    /// Type of a parameter used where the context wants `wanted`; infers it if it is
+    /// unknown.
     pub(super) fn infer(&mut self, number: usize, wanted: DataType) -> DataType {
         match self.known(number) {
             Some(known) => known,
@@ -114,7 +120,8 @@ impl Parameters {
         }
     }
 
-    /// The types of all; 42P18 for one that nothing says the type of.
+    /// The types of all parameters; error 42P18 for a parameter whose type the binder
+    /// could not infer.
     pub fn finish(&self) -> Result<Vec<DataType>> {
         self.types
             .iter()
@@ -134,43 +141,44 @@ impl Parameters {
     }
 }
 
-/// What becomes of aggregates where binding is now.
+/// How the binder treats an aggregate in the clause it is binding.
 #[derive(Clone, Debug)]
 pub(crate) enum Aggregates {
-    /// They may not stand here: in this clause.
+    /// The named clause must not contain aggregates; the binder reports an error.
     Forbidden(&'static str),
-    /// They are collected.
+    /// The binder collects the aggregates of the clause here.
     Collected(Vec<AggregateCall>),
 }
 
-/// Binds the expressions of one statement.
+/// The binder for the expressions of one statement.
 pub struct Binder<'a> {
-    /// The schema.
+    /// The catalog as the statement's snapshot shows it.
     pub catalog: &'a Arc<Catalog>,
-    /// The session.
+    /// The session that runs the statement.
     pub session: &'a SessionInfo,
-    /// Where things stand.
+    /// Converts a source location to a character offset, for error positions.
     pub locate: Locate<'a>,
-    /// The statement's parameters.
+    /// The statement's parameters and their inferred types.
     pub parameters: Parameters,
     pub(crate) aggregates: Aggregates,
-    /// Set-returning functions of the list being bound, where they may stand.
+    /// Set-returning functions of the select list being bound; `None` in clauses that
+    /// must not contain any.
     pub(crate) sets: Option<Vec<SetFunction>>,
     pub(crate) with: Vec<crate::select::CommonTable>,
-    /// How often a table of WITH has been planned.
+    /// Number of times the binder has planned a WITH query.
     pub(crate) tables_planned: usize,
     subqueries: usize,
-    /// How many expressions have been bound.
+    /// Number of expressions bound.
     bound: usize,
-    /// Up to how many somebody has seen to the memory for.
+    /// Number of expressions for which the caller has reserved memory.
     foreseen: usize,
     memory: Memory<'a>,
-    /// What whoever runs the statement has to be allowed.
+    /// Privileges that the role running the statement needs.
     pub(crate) needs: Needs,
 }
 
 impl<'a> Binder<'a> {
-    /// A binder for a statement with these parameters.
+    /// A binder for a statement with `parameters`.
     pub fn new(
         catalog: &'a Arc<Catalog>,
         session: &'a SessionInfo,
@@ -194,13 +202,14 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Says that there is memory for so many bytes of plan. What is planned again and
-    /// again, as tables of WITH are, has to ask for more.
+    /// Records that the caller has reserved `bytes` of memory for the plan. For more
+    /// than that, as when a WITH query is planned repeatedly, the binder takes memory
+    /// from the budget itself.
     pub(crate) fn foresee(&mut self, bytes: u64) {
         self.foreseen = usize::try_from(bytes / PLANNED).unwrap_or(usize::MAX);
     }
 
-    /// Where a span begins.
+    /// Character offset at which a span begins.
     pub(crate) fn position(&self, span: Span) -> Option<u32> {
         if span.start.line == 0 {
             return None;
@@ -213,22 +222,23 @@ impl<'a> Binder<'a> {
         self.subqueries
     }
 
-    /// Casts, with this statement's parameters and session.
+    /// Casts a bound expression, with this statement's parameters and session.
     pub fn cast(&mut self, bound: Bound, to: ColumnType, context: CastContext) -> Result<Bound> {
         bound.cast(to, context, &mut self.parameters, &self.session.style)
     }
 
-    /// Casts to the type of a column it is stored in; error 42804.
+    /// Applies an assignment cast to the type of the column that stores the value;
+    /// error 42804.
     pub fn assign(&mut self, bound: Bound, column: &str, to: ColumnType) -> Result<Bound> {
         bound.assign(column, to, &mut self.parameters, &self.session.style)
     }
 
-    /// Casts without being asked to.
+    /// Applies an implicit cast.
     pub(crate) fn implicit(&mut self, bound: Bound, to: DataType) -> Result<Bound> {
         self.cast(bound, to.into(), CastContext::Implicit)
     }
 
-    /// A literal or parameter that nothing gave a type is a string.
+    /// Resolves a literal or parameter whose type is still unknown to text.
     pub fn settle(&mut self, bound: Bound) -> Result<Bound> {
         if bound.column_type.data_type == DataType::Unknown {
             return self.implicit(bound, DataType::Text);
@@ -236,7 +246,7 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    /// Binds an expression that must be a truth value; `clause` is for the error.
+    /// Binds an expression that must be boolean; the error names `clause`.
     pub fn bind_condition(
         &mut self,
         expr: &Expr,
@@ -259,7 +269,7 @@ impl<'a> Binder<'a> {
         Ok(self.implicit(bound, DataType::Bool)?.expression)
     }
 
-    /// Binds an expression.
+    /// Binds an expression and, recursively, its operands.
     pub fn bind(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
         self.bound += 1;
         if self.bound.is_multiple_of(LOOK_AFTER) {
@@ -268,8 +278,8 @@ impl<'a> Binder<'a> {
         with_stack(|| self.bind_here(expr, scope))
     }
 
-    /// Fails when somebody wants planning to end, when its time is over, or when its
-    /// memory is.
+    /// Fails when the statement is canceled, its deadline has passed, or the memory
+    /// budget is exhausted.
     fn look_around(&mut self) -> Result<()> {
         self.session.check_canceled()?;
         if self.bound > self.foreseen {
@@ -371,7 +381,7 @@ impl<'a> Binder<'a> {
                 scope,
             ),
             Expr::Collate { expr, collation } => {
-                // Strings compare by their bytes, whatever the collation is called.
+                // Every collation compares strings by their bytes, whatever its name.
                 let name = collation.to_string().to_lowercase();
                 let known = ["c", "posix", "default", "ucs_basic"];
                 if !known.contains(&name.rsplit('.').next().unwrap_or("").trim_matches('"')) {
@@ -478,7 +488,7 @@ impl<'a> Binder<'a> {
         self.cast(bound, to, CastContext::Explicit)
     }
 
-    /// Brings expressions to their common type; `construct` is for the error.
+    /// Casts expressions to their common type; the error names `construct`.
     pub(crate) fn unify(
         &mut self,
         bounds: Vec<Bound>,
@@ -506,7 +516,7 @@ impl<'a> Binder<'a> {
             )
             .at(position));
         };
-        // All of one type, modifier included, keep it.
+        // Expressions of one type, modifier included, keep that type.
         let first = bounds.first().map(|bound| bound.column_type);
         let shared = first.filter(|first| {
             first.data_type == common && bounds.iter().all(|bound| bound.column_type == *first)
@@ -582,7 +592,7 @@ impl<'a> Binder<'a> {
         chain: &[ast::AccessExpr],
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        // A column's qualified name begins the chain.
+        // The chain of field accesses begins with the qualified name of a column.
         let mut names: Vec<Ident> = match root {
             Expr::Identifier(name) => vec![name.clone()],
             _ => Vec::new(),
@@ -616,7 +626,7 @@ impl<'a> Binder<'a> {
             };
             let subscript = self.bind(index, scope)?;
             let mut subscript = self.implicit(subscript, DataType::Int4)?.expression;
-            // The catalogs' vectors count from 0.
+            // Vectors of the system catalogs have subscripts from 0.
             if data_type.is_vector() {
                 subscript = Expression::Arithmetic(
                     super::ArithmeticOperator::Add,
@@ -633,7 +643,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// A number as it is written: the smallest type that holds it.
+/// Binds a numeric literal with the smallest type that holds it.
 fn number(digits: &str) -> Result<Bound> {
     if let Ok(number) = digits.parse::<i32>() {
         return Ok(Bound::new(
@@ -658,7 +668,7 @@ fn number(digits: &str) -> Result<Bound> {
     }
 }
 
-/// Where an expression begins.
+/// Source span of an expression.
 pub(crate) fn span_of(expr: &Expr) -> Span {
     match expr {
         Expr::Identifier(name) => name.span,

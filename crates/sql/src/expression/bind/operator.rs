@@ -1,4 +1,5 @@
-//! Binding of operators and predicates.
+//! The binder for operators: resolves arithmetic, comparison, logical and pattern
+//! operators by the types of their operands.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::expression::{
 use crate::value::{DataType, NumberType, Value};
 use crate::{Error, Result, SqlState};
 
-/// What an operator does.
+/// The operation that a binary operator of SQL performs.
 enum Operator {
     Compare(Comparison),
     Arithmetic(ArithmeticOperator),
@@ -66,7 +67,7 @@ fn operator(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-/// Operators written `OPERATOR(schema.symbol)`.
+/// Resolves an operator written `OPERATOR(schema.symbol)`.
 fn by_symbol(symbol: &str) -> Option<Operator> {
     operator(&match symbol {
         "=" => BinaryOperator::Eq,
@@ -133,7 +134,8 @@ impl Binder<'_> {
                 Ok(Bound::new(not(truth), DataType::Bool).at(position))
             }
             UnaryOperator::Minus => {
-                // So that the smallest integer can be written.
+                // Binds the sign with the digits, so that a statement can contain the
+                // smallest integer.
                 if let Expr::Value(value) = expr
                     && let Literal::Number(digits, _) = &value.value
                 {
@@ -244,7 +246,7 @@ impl Binder<'_> {
         }
     }
 
-    /// AND and OR: chains become lists, walked in a loop.
+    /// Binds a chain of AND or OR to one list, with a loop instead of recursion.
     fn chain(
         &mut self,
         left: &Expr,
@@ -282,7 +284,7 @@ impl Binder<'_> {
         Ok(Bound::new(expression, DataType::Bool))
     }
 
-    /// Compares two values, brought to a common type.
+    /// Binds a comparison, after casting both operands to a common type.
     pub(crate) fn compare(
         &mut self,
         comparison: Comparison,
@@ -298,7 +300,7 @@ impl Binder<'_> {
         .at(position))
     }
 
-    /// Brings two values to a type in which they compare.
+    /// Casts two operands to the type in which they are compared.
     pub(crate) fn comparable(
         &mut self,
         comparison: Comparison,
@@ -378,8 +380,8 @@ impl Binder<'_> {
         let position = left.position.or(right.position);
         let (mut from_left, mut from_right) =
             (left.column_type.data_type, right.column_type.data_type);
-        // A literal takes the type of the other side, but beside a date it counts
-        // days.
+        // A literal takes the type of the other operand, except next to a date, where
+        // it is a number of days.
         if from_left == T::Unknown && from_right == T::Unknown {
             return Err(Error::new(
                 SqlState::AMBIGUOUS_FUNCTION,
@@ -439,7 +441,8 @@ impl Binder<'_> {
             }
             _ => return Err(missing()),
         };
-        // Only a day count may be longer than what counts days.
+        // An assignment cast, because a day count may be a bigint, which is wider than
+        // the operator's integer.
         let context = CastContext::Assignment;
         let left = self.cast(left, to_left.into(), context)?.expression;
         let right = self.cast(right, to_right.into(), context)?.expression;
@@ -482,7 +485,7 @@ impl Binder<'_> {
         if !a_string(from_left) && !a_string(from_right) {
             return Err(no_operator(from_left, "||", from_right).at(position));
         }
-        // The other side may be anything that prints.
+        // The other operand may have any type that can be printed as text.
         let left = self.cast(left, DataType::Text.into(), CastContext::Assignment)?;
         let right = self.cast(right, DataType::Text.into(), CastContext::Assignment)?;
         Ok(Bound::new(
@@ -514,8 +517,8 @@ impl Binder<'_> {
         ]))
     }
 
-    /// A `char(n)` as text with its blanks, which patterns and `octet_length` see and
-    /// nothing else does. Other values as they are.
+    /// Converts a `char(n)` to text with its trailing blanks, which only patterns and
+    /// `octet_length` see. Other values stay unchanged.
     pub(super) fn padded(&mut self, bound: Bound) -> Result<Bound> {
         let column_type = bound.column_type;
         let length = match column_type.data_type {
@@ -530,7 +533,8 @@ impl Binder<'_> {
         self.call_with("rpad", vec![bound, length], position)
     }
 
-    /// The comparison that an operator stands for, or an error that names it.
+    /// The comparison of a comparison operator; an error that names the operator for
+    /// any other.
     pub(super) fn comparison(op: &BinaryOperator) -> Result<Comparison> {
         match operator(op) {
             Some(Operator::Compare(comparison)) => Ok(comparison),
@@ -541,13 +545,13 @@ impl Binder<'_> {
     }
 }
 
-/// The wider of two number types.
+/// The wider of two numeric types.
 fn widest(left: DataType, right: DataType) -> DataType {
     if left == right {
         return left;
     }
     match left.number().max(right.number()) {
-        // Single precision is not enough for any other number.
+        // A `real` combined with any other numeric type widens to double precision.
         Some(NumberType::Float4 | NumberType::Float8) => DataType::Float8,
         Some(NumberType::Numeric) => DataType::Numeric,
         Some(NumberType::Int8) => DataType::Int8,
@@ -556,7 +560,7 @@ fn widest(left: DataType, right: DataType) -> DataType {
     }
 }
 
-/// The type in which values of two types compare.
+/// The type in which values of the two types are compared.
 pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
     use DataType as T;
     if left == right && left != T::Unknown {
@@ -569,10 +573,10 @@ pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataTyp
         (T::Unknown, T::Unknown) => Some(T::Text),
         (T::Unknown, other) | (other, T::Unknown) => Some(match other {
             T::VarChar => T::Text,
-            // So that a literal's padding counts for nothing.
+            // The comparison ignores the padding of a literal.
             other => other,
         }),
-        // Blanks at the end of either count for nothing.
+        // The comparison ignores trailing blanks of both operands.
         (T::VarChar, T::Char) | (T::Char, T::VarChar) => Some(T::Char),
         _ if left.is_number() && right.is_number() => Some(widest(left, right)),
         _ => common_type(&[left, right]),

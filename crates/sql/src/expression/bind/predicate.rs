@@ -1,4 +1,4 @@
-//! Binding of predicates: LIKE, IS, BETWEEN, IN.
+//! The binder for predicates with a syntax of their own: LIKE, IS, BETWEEN, IN.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Binding of queries inside expressions.
+//! The binder for subqueries inside expressions: scalar, EXISTS, IN, ANY, ALL and ARRAY
+//! subqueries.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::value::DataType;
 use crate::{Error, Result};
 
 impl Binder<'_> {
-    /// Plans a query inside an expression: the plan, and what it takes from
-    /// `scope`.
+    /// Plans a subquery; returns its plan and the expressions of `scope` that it is
+    /// correlated with.
     fn subquery(
         &mut self,
         query: &Query,
@@ -136,7 +137,7 @@ impl Binder<'_> {
         Ok(Bound::new(test, DataType::Bool).at(position))
     }
 
-    /// `expr op ANY (…)`: of a subquery or an array.
+    /// Binds `expr op ANY (…)` or ALL, over a subquery or an array.
     pub(super) fn quantified(
         &mut self,
         left: &Expr,

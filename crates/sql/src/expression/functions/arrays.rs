@@ -1,4 +1,4 @@
-//! Functions of arrays.
+//! Built-in SQL functions on arrays.
 
 use super::kinds::{ARRAY, ELEMENT, INT4, TEXT, TEXTS};
 use crate::Result;
@@ -50,7 +50,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             vec![Value::text(a.text(0))]
         } else {
             let parts = a.text(0).matches(a.text(1)).count() + 1;
-            // Twice: the list is copied into its array.
+            // Claims the memory twice, because the list is copied into the array.
             context.claim(parts.saturating_mul(2 * size_of::<Value>()))?;
             a.text(0).split(a.text(1)).map(Value::text).collect()
         };
@@ -84,7 +84,7 @@ fn elements<'a>(a: Arguments<'a>, position: usize) -> &'a [Value] {
     }
 }
 
-/// The catalogs' vectors count from 0.
+/// Vectors of the system catalogs have subscripts from 0.
 fn first_subscript(a: Arguments<'_>) -> i32 {
     let vector = a
         .types
@@ -103,7 +103,7 @@ fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Va
     let mut bytes = a.text(1).len().saturating_mul(elements(a, 0).len());
     let mut asked = 0;
     for element in elements(a, 0) {
-        // The parts, and all of them together.
+        // Bytes of the parts plus bytes of the joined string.
         if 2 * bytes > asked {
             asked = 2 * bytes + (1 << 20);
             context.claim(asked / 2)?;

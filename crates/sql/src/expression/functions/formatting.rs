@@ -1,4 +1,4 @@
-//! `to_char` and `format`.
+//! The SQL formatting functions `to_char` and `format`.
 
 use super::kinds::{ANY, INT8, MOMENT, NUMERIC, TEXT, TIMESTAMP};
 use crate::catalog::quote_identifier;
@@ -63,7 +63,8 @@ const DAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// Longer words first, so that none is taken for the beginning of another.
+/// Template patterns of `to_char`, longer ones first, so that the parser does not match
+/// a prefix of another.
 const WORDS: [&str; 26] = [
     "HH24", "HH12", "YYYY", "Month", "MONTH", "month", "Day", "DAY", "day", "DDD", "Mon", "MON",
     "mon", "Dy", "DY", "dy", "HH", "MI", "SS", "MS", "US", "YY", "MM", "DD", "AM", "PM",
@@ -167,7 +168,7 @@ fn to_char(local: i64, offset: Option<i32>, pattern: &str) -> Result<Value> {
     Ok(Value::text(out))
 }
 
-/// `%s`, `%I`, `%L`, `%%` and, with a position, `%1$s`.
+/// SQL `format()`: `%s`, `%I`, `%L`, `%%` and, with a position, `%1$s`.
 fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     if a.values.first().is_none_or(Value::is_null) {
         return Ok(Value::Null);

@@ -1,4 +1,4 @@
-//! Functions of numbers.
+//! Built-in SQL functions on numbers.
 
 use super::kinds::{FLOAT4, FLOAT8, INT2, INT4, INT8, NUMERIC};
 use crate::expression::EvaluationContext;
@@ -136,7 +136,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Float8(std::f64::consts::PI))
     }),
     Function::new("random", &[], FLOAT8, |_, _| {
-        // 53 random bits over 2^53: every double in [0, 1) of that grain alike.
+        // 53 random bits over 2^53: uniform over the multiples of 2^-53 in [0, 1).
         let bits = coeval_env::random_u64() >> 11;
         Ok(Value::Float8(bits as f64 / (1_u64 << 53) as f64))
     })
@@ -194,8 +194,8 @@ fn float_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value>
     finite(base, result)
 }
 
-/// By squaring, for whole exponents; the result has at least 16 significant
-/// digits.
+/// Power by repeated squaring, for integer exponents; the result has at least 16
+/// significant digits.
 fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     let (Some(Value::Numeric(base)), Some(Value::Numeric(exponent))) =
         (a.values.first(), a.values.get(1))
@@ -236,8 +236,8 @@ fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Valu
     if count < 0 {
         result = Numeric::from(1).divide(&result)?;
     }
-    // As many digits as PostgreSQL shows: 16 significant ones by an estimate of
-    // the result's size, and no fewer than the base has.
+    // As many digits as PostgreSQL shows: 16 significant ones by an estimate of the
+    // result's magnitude, and no fewer than the base has.
     let size = base.abs().to_f64().log10() * count as f64;
     let scale = if size.is_finite() {
         16 - size as i64

@@ -1,7 +1,7 @@
-//! The functions there are.
+//! The built-in SQL functions, in one table per subject.
 //!
-//! What PostgreSQL writes with a syntax of its own (COALESCE, EXTRACT) is bound to
-//! these, too, or is an expression of its own.
+//! The binder maps constructs with a syntax of their own either to one of these
+//! functions (EXTRACT) or to a separate expression node (COALESCE).
 
 mod arrays;
 mod formatting;
@@ -15,7 +15,7 @@ use super::SystemObjects;
 use super::function::{Function, Kind};
 use crate::value::DataType;
 
-/// Types as they stand in the lists.
+/// Abbreviations of types for the function tables.
 mod kinds {
     use super::{DataType, Kind};
 
@@ -36,7 +36,7 @@ mod kinds {
     pub(super) const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
 }
 
-/// Every function, those over the system tables included.
+/// All functions, including those over the system tables.
 pub(super) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Function> {
     math::FUNCTIONS
         .iter()

@@ -1,4 +1,4 @@
-//! Odd ones.
+//! Built-in SQL functions that fit no other group, such as `num_nulls` and `pg_sleep`.
 
 use super::kinds::{ANY, INT4, TEXT};
 use crate::Error;

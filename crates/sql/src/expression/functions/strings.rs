@@ -1,4 +1,4 @@
-//! Functions of strings.
+//! Built-in SQL functions on strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,7 +200,8 @@ fn length(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     count(a.text(0).chars().count())
 }
 
-/// Characters that `left` and `right` keep: all but so many, if negative.
+/// Number of characters that `left` and `right` keep; a negative `wanted` drops that
+/// many characters instead.
 fn kept(text: &str, wanted: i64) -> usize {
     let length = text.chars().count();
     match usize::try_from(wanted) {
@@ -256,7 +257,7 @@ fn substring_by_regex(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result
     })
 }
 
-/// Whether a character is among these.
+/// Predicate that tests whether a character is one of `characters`.
 fn one_of(characters: &str) -> impl Fn(char) -> bool {
     let characters: BTreeSet<char> = characters.chars().collect();
     move |character| characters.contains(&character)
@@ -267,7 +268,7 @@ fn translate(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     let mut map = BTreeMap::new();
     for from in a.text(1).chars() {
         let to = to.next();
-        // Of a character that is there twice the first counts.
+        // For a character listed twice, the first mapping wins.
         map.entry(from).or_insert(to);
     }
     let characters = a.text(0).chars();
@@ -362,7 +363,7 @@ fn concat(
     Ok(Value::text(parts.join(separator)))
 }
 
-/// Quoted as a string literal.
+/// Quotes text as a string literal.
 pub(super) fn quote_literal(text: &str) -> String {
     let doubled = text.replace('\'', "''");
     if doubled.contains('\\') {
@@ -372,7 +373,8 @@ pub(super) fn quote_literal(text: &str) -> String {
     }
 }
 
-/// `\1` in a replacement is the first group, `\&` the whole match.
+/// SQL `regexp_replace()`: in the replacement, `\1` is the first group and `\&` the
+/// whole match.
 fn regexp_replace(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let flags = a.text(3);
     let regex = compile_regex(a.text(1), flags.contains('i'))?;
@@ -397,7 +399,8 @@ fn regexp_replace(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Resu
         0 => regex.find_iter(a.text(0)).count(),
         most => most,
     };
-    // What a group stands for lies in the match, so all groups of a kind in the text.
+    // All texts substituted for one group are disjoint parts of the subject, so
+    // together they are at most as long as it.
     let groups = replacement.matches("${").count();
     let own = hits.saturating_mul(replacement.len());
     let taken = groups.saturating_mul(a.text(0).len());

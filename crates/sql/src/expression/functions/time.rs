@@ -1,4 +1,4 @@
-//! Functions of dates and timestamps.
+//! Built-in SQL functions on dates, times and timestamps.
 
 use super::kinds::{DATE, FLOAT8, INT4, MOMENT, NUMERIC, TEXT, TIMESTAMP};
 use crate::expression::EvaluationContext;
@@ -191,7 +191,7 @@ fn extract(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Valu
             _ => Value::Null,
         });
     }
-    // A date may be further away than a timestamp can be.
+    // Handles dates separately: their range exceeds the range of timestamps.
     let days = match value {
         Some(Value::Date(days)) => i64::from(*days),
         _ => local.div_euclid(DAY),
@@ -209,7 +209,7 @@ fn extract(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Valu
             number
         }
     };
-    // No year 0: years before Christ are -1, -2, …
+    // There is no year 0: years before Christ are -1, -2, …
     let shown_year = if year > 0 { year } else { year - 1 };
     let ceiling = |size: i64| {
         if year > 0 {

@@ -1,5 +1,6 @@
-//! The transaction's number, and what became of others. PostgreSQL's newer names give
-//! its type xid8, which is a bigint here.
+//! SQL functions for transaction ids and outcomes: the session's own transaction id,
+//! and whether another transaction committed. PostgreSQL's newer functions return type
+//! xid8, which is a bigint here.
 
 use super::kinds::{INT8, TEXT};
 use crate::expression::EvaluationContext;
