@@ -1,4 +1,4 @@
-//! One-dimensional arrays as text: `{1,2,NULL,"a b"}`.
+//! Text format of one-dimensional arrays: `{1,2,NULL,"a b"}`.
 
 use super::{ColumnType, DataType, Style, Value};
 use crate::{Error, Result, SqlState};
@@ -11,7 +11,7 @@ fn malformed(text: &str, detail: &str) -> Error {
     .with_detail(detail.to_owned())
 }
 
-/// Reads an array literal, or the blank-separated list of a vector.
+/// Parses an array literal, or the blank-separated list of a vector.
 pub(super) fn parse(
     text: &str,
     data_type: DataType,
@@ -42,7 +42,7 @@ pub(super) fn parse(
     loop {
         while characters.next_if(|c| c.is_whitespace()).is_some() {}
         let mut word = String::new();
-        // Behind it, blanks are not part of the element.
+        // After the closing quote, blanks are not part of the element.
         let mut quoted_end = 0;
         let mut quoted = false;
         loop {
@@ -90,7 +90,8 @@ pub(super) fn parse(
     }
 }
 
-/// `quoted` says where quotes ended, if there were any.
+/// Converts one element; `quoted` is the position at which its quotes ended, if it had
+/// any.
 fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style) -> Result<Value> {
     let trimmed = match quoted {
         Some(end) => {

@@ -1,4 +1,4 @@
-//! Values in PostgreSQL's binary formats, in and out.
+//! Encoder and decoder of PostgreSQL's binary value format.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::{ColumnType, DataType, Fit, Style, Value, for_value, text};
 use crate::{Error, Result, SqlState};
 
 impl Value {
-    /// Appends the value in its type's binary form. Returns false, having
-    /// appended nothing, for a null.
+    /// Appends the value in its type's binary format. Returns false and appends nothing
+    /// for a null.
     pub fn write_binary(&self, column_type: ColumnType, style: &Style, out: &mut Vec<u8>) -> bool {
         for_value!(self, null => return false, (V, content) => {
             V::write_binary(content, column_type, style, out);
@@ -17,7 +17,7 @@ impl Value {
         true
     }
 
-    /// Reads a value in its type's binary form.
+    /// Decodes a value from its type's binary format.
     pub fn parse_binary(bytes: &[u8], column_type: ColumnType) -> Result<Self> {
         for_type!(column_type.data_type, T => {
             T::fit(T::parse_binary(bytes)?, column_type, Fit::Assign)
@@ -36,7 +36,7 @@ pub(super) fn exact<const N: usize>(bytes: &[u8], data_type: DataType) -> Result
     bytes.try_into().map_err(|_| malformed(data_type))
 }
 
-/// Takes bytes that came from outside as text.
+/// Checks that bytes received from a client are UTF-8.
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
     let string = std::str::from_utf8(bytes).map_err(|error| {
         let bad = &bytes[error.valid_up_to()..];

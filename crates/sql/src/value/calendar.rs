@@ -1,8 +1,9 @@
-//! Days, months and microseconds: the proleptic Gregorian calendar.
+//! Calendar arithmetic: converts between days since 2000 and year, month and day of the
+//! proleptic Gregorian calendar.
 //!
-//! A year is divided as if it began in March, so that the leap day is its last
-//! and the lengths of the months before it repeat: 31 30 31 30 31, twice and a
-//! bit. 400 years have 146,097 days, always.
+//! The calculation lets a year begin in March, so that the leap day is its last day and
+//! the lengths of the months before it repeat: 31 30 31 30 31, twice and a bit. 400
+//! years always have 146,097 days.
 
 /// Days from 0000-03-01 to 2000-01-01.
 const EPOCH_DAYS: i64 = 730_425;
@@ -19,14 +20,14 @@ pub const UNIX_EPOCH: i64 = UNIX_EPOCH_DAYS * DAY;
 
 /// Earliest date: 4713-01-01 BC, rounded as PostgreSQL does to Julian day 0.
 pub const MIN_DATE: i64 = -2_451_545;
-/// First day past the last: 5874898-01-01.
+/// First day after the last date: 5874898-01-01.
 pub const END_DATE: i64 = 2_145_031_949;
 /// Earliest timestamp: Julian day 0.
 pub const MIN_TIMESTAMP: i64 = -211_813_488_000_000_000;
-/// First moment past the last: 294277-01-01.
+/// First moment after the last timestamp: 294277-01-01.
 pub const END_TIMESTAMP: i64 = 9_223_371_331_200_000_000;
 
-/// A timestamp, if it is one that there can be.
+/// The timestamp, or `None` if it is out of range.
 #[must_use]
 pub fn in_range(timestamp: i64) -> Option<i64> {
     (MIN_TIMESTAMP..END_TIMESTAMP)
@@ -34,7 +35,7 @@ pub fn in_range(timestamp: i64) -> Option<i64> {
         .then_some(timestamp)
 }
 
-/// A day by year (0 is 1 BC), month and day of month.
+/// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
     /// Year; 0 is 1 BC.
@@ -45,7 +46,7 @@ pub struct Civil {
     pub day: u32,
 }
 
-/// The day that is `days` after 2000-01-01.
+/// Converts days since 2000-01-01 to a calendar day.
 #[must_use]
 pub fn civil(days: i64) -> Civil {
     let days = days + EPOCH_DAYS;
@@ -65,7 +66,7 @@ pub fn civil(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
-/// Days from 2000-01-01 to this day.
+/// Converts a calendar day to days since 2000-01-01.
 #[must_use]
 pub fn days(civil: Civil) -> i64 {
     let year = civil.year - i64::from(civil.month <= 2);
@@ -77,7 +78,7 @@ pub fn days(civil: Civil) -> i64 {
     era * ERA_DAYS + day_of_era - EPOCH_DAYS
 }
 
-/// Days of a month.
+/// Number of days of a month.
 #[must_use]
 pub fn month_days(year: i64, month: u32) -> u32 {
     match month {
@@ -92,15 +93,15 @@ pub fn month_days(year: i64, month: u32) -> u32 {
     }
 }
 
-/// 0 for Sunday.
+/// Day of the week; 0 is Sunday.
 #[must_use]
 pub fn day_of_week(days: i64) -> i64 {
     // 2000-01-01 was a Saturday.
     (days + 6).rem_euclid(7)
 }
 
-/// Year and number of the ISO week, which begins on Monday and belongs to the
-/// year of its Thursday.
+/// Year and number of the ISO week. A week begins on Monday and belongs to the year of
+/// its Thursday.
 #[must_use]
 pub fn iso_week(days_since: i64) -> (i64, i64) {
     let weekday = (day_of_week(days_since) + 6).rem_euclid(7);

@@ -1,5 +1,5 @@
-//! Values as cells of rows in storage and log: compact, and read without their
-//! neighbours.
+//! Cell encoding: the compact format of one value in stored rows and in the log,
+//! decodable without the row's other values.
 //!
 //! | type | bytes |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | strings | UTF-8; `char(n)` without its padding |
 //! | numeric | scale, 2 bytes (65,533 −∞, 65,534 ∞, 65,535 NaN), then the unscaled number, two's complement, little endian, as short as can be |
 //!
-//! A null has no bytes: the row says so.
+//! A null has no bytes; the row records it.
 
 use super::data_type::for_type;
 use super::operations::{Representation, TypeOperations};
@@ -16,7 +16,7 @@ use super::{DataType, Value, for_value};
 use crate::{Error, Result};
 
 impl Value {
-    /// Appends the cell of a value that is not null and is of a storable type.
+    /// Appends the cell of a value that is not null and has a storable type.
     pub fn write_cell(&self, out: &mut Vec<u8>) {
         for_value!(
             self,
@@ -25,8 +25,8 @@ impl Value {
         );
     }
 
-    /// Reads a cell. Fails only when the bytes are not what [`Value::write_cell`]
-    /// wrote for this type: damage, or a mistake of this program.
+    /// Decodes a cell. Fails only if the bytes are not what [`Value::write_cell`]
+    /// writes for this type, that is, on corruption or a bug.
     #[inline]
     pub fn from_cell(cell: Option<&[u8]>, data_type: DataType) -> Result<Self> {
         let Some(bytes) = cell else {

@@ -1,4 +1,4 @@
-//! The order of values.
+//! Sort order of values, for ORDER BY, comparison operators and indexes.
 
 use std::cmp::Ordering;
 
@@ -6,9 +6,9 @@ use super::operations::Representation;
 use super::{Value, for_value};
 
 impl Value {
-    /// Which of two values of one type comes first. Nulls come last and equal
-    /// each other; NaN equals itself and follows every number; strings compare by
-    /// their bytes (the C collation).
+    /// Compares two values of one type. Nulls sort last and equal each other; NaN
+    /// equals itself and sorts after every number; strings compare by their bytes (the
+    /// C collation).
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
         for_value!(self, null => self.order_apart(other), (V, left) => {
@@ -19,8 +19,8 @@ impl Value {
         })
     }
 
-    /// The order of two that are not held alike: one or both are null, or they are of
-    /// different types, which the binder does not let meet.
+    /// Compares two values of different representations: one or both are null, or their
+    /// types differ, which the binder rules out.
     #[cold]
     fn order_apart(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
@@ -47,7 +47,7 @@ impl Value {
     }
 }
 
-/// Not SQL's `=`: nulls equal each other here.
+/// Equality for sorting and grouping, not SQL's `=`: two nulls are equal.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         self.order(other) == Ordering::Equal

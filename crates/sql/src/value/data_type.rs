@@ -1,4 +1,4 @@
-//! The types there are. What each is called and can do is in [`super::types`].
+//! The SQL types. Their names and operations are in [`super::types`].
 
 use std::fmt;
 
@@ -7,23 +7,24 @@ use super::operations::{
 };
 use crate::{Error, Result, SqlState};
 
-/// Declares the types, and `for_type!`, which evaluates an expression with the
-/// [`TypeOperations`] of a type at hand. Each variant has a marker of its name in
+/// Declares [`DataType`], and the macro `for_type!`, which evaluates an expression with
+/// the [`TypeOperations`] of a type. Each variant has a marker type of the same name in
 /// [`super::types`].
 macro_rules! data_types {
     (($dollar:tt) $($(#[$doc:meta])* $variant:ident,)*) => {
-        /// A type, without its modifier.
+        /// A SQL type without its modifier.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DataType {
             $($(#[$doc])* $variant,)*
         }
 
         impl DataType {
-            /// Every type, in the order of declaration.
+            /// All types, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
         }
 
-        /// An expression over the operations `$operations` of a type.
+        /// Evaluates an expression with `$operations` bound to the operations of a
+        /// type.
         macro_rules! for_type {
             ($dollar data_type:expr, $dollar operations:ident => $dollar result:expr) => {
                 match $dollar data_type {
@@ -39,9 +40,9 @@ macro_rules! data_types {
 
 data_types! {
     ($)
-    /// True or false.
+    /// `boolean`.
     Bool,
-    /// One byte, in the system catalogs.
+    /// `"char"`: one byte, in the system catalogs.
     InternalChar,
     /// An identifier, at most 63 bytes.
     Name,
@@ -53,19 +54,19 @@ data_types! {
     Int2Vector,
     /// 32-bit integer.
     Int4,
-    /// A function's number, printed as its name.
+    /// OID of a function, printed as the function's name.
     Regproc,
     /// A string of any length.
     Text,
-    /// An object's number in the system catalogs.
+    /// OID of an object of the system catalogs.
     Oid,
-    /// A list of object numbers, in the system catalogs.
+    /// A list of OIDs, in the system catalogs.
     OidVector,
     /// Single-precision floating point.
     Float4,
     /// Double-precision floating point.
     Float8,
-    /// A literal whose type the context has yet to say.
+    /// Type of a literal before its context determines its type.
     Unknown,
     /// A string of fixed length, padded with blanks.
     Char,
@@ -73,21 +74,21 @@ data_types! {
     VarChar,
     /// A day.
     Date,
-    /// A date and time of day, in no particular time zone.
+    /// A date and time of day without a time zone.
     Timestamp,
-    /// A moment.
+    /// A point in time, printed in the session's time zone.
     TimestampTz,
-    /// A decimal number of any size.
+    /// A decimal number of arbitrary precision.
     Numeric,
-    /// A relation's number, printed as its name.
+    /// OID of a relation, printed as the relation's name.
     Regclass,
-    /// A type's number, printed as its name.
+    /// OID of a type, printed as the type's name.
     Regtype,
-    /// A schema's number, printed as its name.
+    /// OID of a schema, printed as the schema's name.
     Regnamespace,
-    /// A role's number, printed as its name.
+    /// OID of a role, printed as the role's name.
     Regrole,
-    /// What a function returns that returns nothing.
+    /// Result type of a function that returns nothing.
     Void,
     /// Array of `boolean`.
     BoolArray,
@@ -113,7 +114,7 @@ data_types! {
     Float8Array,
     /// Array of `oid`.
     OidArray,
-    /// Array of access privileges: always null here.
+    /// Array of access privileges.
     AclItemArray,
     /// Array of `timestamp`.
     TimestampArray,
@@ -130,44 +131,44 @@ data_types! {
 pub(super) use for_type;
 
 impl DataType {
-    /// What it is called, and what the system catalogs say of it.
+    /// The type's names and its properties in the system catalogs.
     #[must_use]
     pub(crate) const fn facts(self) -> &'static TypeFacts {
         for_type!(self, T => &<T as TypeOperations>::FACTS)
     }
 
-    /// Its number in `pg_type`.
+    /// OID of the type in `pg_type`.
     #[must_use]
     pub const fn oid(self) -> u32 {
         self.facts().oid
     }
 
-    /// Its name in `pg_type`.
+    /// Name of the type in `pg_type`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Its name in SQL, as `format_type` prints it.
+    /// Name of the type in SQL, as `format_type` prints it.
     #[must_use]
     pub const fn sql_name(self) -> &'static str {
         self.facts().sql_name
     }
 
-    /// Its length in bytes in the protocol's row description; -1 when
-    /// values differ in length.
+    /// Length in bytes of the type's values in the protocol's row description; -1 if
+    /// the length varies.
     #[must_use]
     pub const fn length(self) -> i16 {
         self.facts().length
     }
 
-    /// The type with this number in `pg_type`.
+    /// The type with this OID in `pg_type`.
     #[must_use]
     pub fn from_oid(oid: u32) -> Option<Self> {
         Self::ALL.iter().copied().find(|each| each.oid() == oid)
     }
 
-    /// The type of an array's elements; `None` when it is no array.
+    /// Element type of an array type; `None` for other types.
     #[must_use]
     pub const fn element(self) -> Option<Self> {
         match self.facts().structure {
@@ -177,31 +178,31 @@ impl DataType {
         }
     }
 
-    /// The array type with elements of this type, if there is one.
+    /// The array type whose elements have this type, if it exists.
     #[must_use]
     pub const fn array(self) -> Option<Self> {
         self.facts().array
     }
 
-    /// Whether it is a list of the system catalogs that counts from 0.
+    /// Whether the type is a vector of the system catalogs, with subscripts from 0.
     #[must_use]
     pub const fn is_vector(self) -> bool {
         matches!(self.facts().structure, Structure::Vector(_))
     }
 
-    /// How expressions treat it.
+    /// The group of types that expressions treat alike.
     #[must_use]
     pub(crate) const fn family(self) -> Family {
         self.facts().family
     }
 
-    /// Whether its values are points in time.
+    /// Whether the type is a date or timestamp type.
     #[must_use]
     pub const fn is_moment(self) -> bool {
         self.date_time().is_some()
     }
 
-    /// Which of the types of points in time it is.
+    /// Which date or timestamp type it is; `None` for other types.
     #[must_use]
     pub(crate) const fn date_time(self) -> Option<DateTimeType> {
         match self.facts().family {
@@ -210,19 +211,19 @@ impl DataType {
         }
     }
 
-    /// Whether it is one of the string types, `unknown` not included.
+    /// Whether the type is a string type; `unknown` is not one.
     #[must_use]
     pub const fn is_string(self) -> bool {
         matches!(self.facts().family, Family::String)
     }
 
-    /// Whether it is a number.
+    /// Whether the type is numeric.
     #[must_use]
     pub const fn is_number(self) -> bool {
         self.number().is_some()
     }
 
-    /// Which of the number types it is.
+    /// Which numeric type it is; `None` for other types.
     #[must_use]
     pub(crate) const fn number(self) -> Option<NumberType> {
         match self.facts().family {
@@ -231,7 +232,7 @@ impl DataType {
         }
     }
 
-    /// Which of the types of objects of the catalog it is: `regclass` and its like.
+    /// Which object type (`regclass` and its like) it is; `None` for other types.
     #[must_use]
     pub(crate) const fn object(self) -> Option<ObjectType> {
         match self.facts().family {
@@ -240,8 +241,8 @@ impl DataType {
         }
     }
 
-    /// Whether tables can have columns of it. The rest is for the system
-    /// catalogs only.
+    /// Whether a table can have a column of this type. All other types occur in the
+    /// system catalogs only.
     #[must_use]
     pub const fn is_storable(self) -> bool {
         for_type!(self, T => <T as TypeOperations>::STORABLE)
@@ -257,7 +258,7 @@ impl DataType {
 pub struct ColumnType {
     /// The type.
     pub data_type: DataType,
-    /// Its modifier.
+    /// Type modifier.
     pub modifier: i32,
 }
 
@@ -270,13 +271,13 @@ impl From<DataType> for ColumnType {
     }
 }
 
-/// Most characters that `char(n)` and `varchar(n)` can be declared with.
+/// Maximum declared length of `char(n)` and `varchar(n)`, in characters.
 const MAX_STRING_LENGTH: u64 = 10_485_760;
-/// Most digits that `numeric(p, s)` can be declared with.
+/// Maximum declared precision of `numeric(p, s)`, in digits.
 const MAX_NUMERIC_PRECISION: u64 = 1000;
 
 impl ColumnType {
-    /// `char(length)` or `varchar(length)`.
+    /// The type `char(length)` or `varchar(length)`.
     pub fn string(data_type: DataType, length: u64) -> Result<Self> {
         let name = if data_type == DataType::Char {
             "char"
@@ -301,7 +302,7 @@ impl ColumnType {
         })
     }
 
-    /// `numeric(precision, scale)`.
+    /// The type `numeric(precision, scale)`.
     pub fn numeric(precision: u64, scale: i64) -> Result<Self> {
         if !(1..=MAX_NUMERIC_PRECISION).contains(&precision) {
             return Err(Error::new(
@@ -322,14 +323,14 @@ impl ColumnType {
         })
     }
 
-    /// Declared characters of a string type.
+    /// Declared length of a string type, in characters.
     #[must_use]
     pub fn length(self) -> Option<usize> {
         let limited = self.data_type.facts().modifier == Modifier::Length && self.modifier >= 4;
         limited.then(|| (self.modifier - 4) as usize)
     }
 
-    /// Declared precision and scale of a numeric.
+    /// Declared precision and scale of a numeric type.
     #[must_use]
     pub fn precision_and_scale(self) -> Option<(u32, u32)> {
         let modifier = self.data_type.facts().modifier;
@@ -347,12 +348,13 @@ impl fmt::Display for DataType {
     }
 }
 
-/// As `format_type` prints it.
+/// Prints the type as `format_type` does.
 impl fmt::Display for ColumnType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.data_type.sql_name();
         match self.data_type.facts().modifier {
-            // Without one, `character` would be `character(1)`.
+            // Without a length, `character` means `character(1)`, so the name must be
+            // `bpchar`.
             Modifier::Length if self.modifier < 0 && self.data_type == DataType::Char => {
                 formatter.write_str(self.data_type.name())
             }

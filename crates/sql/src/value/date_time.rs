@@ -1,9 +1,9 @@
-//! Dates and timestamps as text.
+//! Text format of dates and timestamps: parser and printer.
 //!
-//! Output is ISO, PostgreSQL's default: `2026-11-21 21:06:00.5+01`. Input takes a
-//! string apart into fields and asks of each what it can be, so that order
-//! matters little: `21 Nov 2026`, `2026-11-21T21:06Z`, `11/21/2026 9:06 pm`
-//! (month first, unless DateStyle says otherwise).
+//! The printer writes ISO format, PostgreSQL's default: `2026-11-21 21:06:00.5+01`. The
+//! parser splits the string into fields and classifies each, so that order matters
+//! little: `21 Nov 2026`, `2026-11-21T21:06Z`, `11/21/2026 9:06 pm` (month first,
+//! unless DateStyle says otherwise).
 
 use std::io::Write;
 
@@ -11,17 +11,17 @@ use super::calendar::{self, Civil, DAY, SECOND};
 use super::{DateOrder, Style, TimeZone};
 use crate::{Error, Result, SqlState};
 
-/// What a string turned out to say.
+/// Meaning of a parsed string.
 #[derive(Clone, Copy, Debug)]
 enum Parsed {
     /// ±infinity.
     Infinity { negative: bool },
-    /// A moment by name: `now`, `epoch`.
+    /// A named moment: `now`, `epoch`.
     Moment(i64),
-    /// A local day and time, and the zone if one was named.
+    /// A local date and time, with the time zone if the string names one.
     Local {
         days: i64,
-        /// Microseconds of the day; may reach 24:00.
+        /// Microseconds since midnight; 24:00 is allowed.
         time: i64,
         zone: Option<TimeZone>,
     },
@@ -73,7 +73,7 @@ fn out_of_range(kind: &str, text: &str) -> Error {
     )
 }
 
-/// The month that a name of at least three letters begins.
+/// The month whose name begins with `word`, which has at least three letters.
 fn by_name(names: &[&str], word: &str) -> Option<usize> {
     if word.len() < 3 {
         return None;
@@ -81,7 +81,7 @@ fn by_name(names: &[&str], word: &str) -> Option<usize> {
     names.iter().position(|name| name.starts_with(word))
 }
 
-/// Reads `12:34`, `12:34:56.789`; microseconds of the day.
+/// Parses `12:34` or `12:34:56.789`; returns microseconds since midnight.
 fn parse_time(field: &str, whole: &str) -> Result<Option<i64>> {
     let mut parts = field.split(':');
     let (Some(hours), Some(minutes)) = (parts.next(), parts.next()) else {
@@ -112,7 +112,7 @@ fn parse_time(field: &str, whole: &str) -> Result<Option<i64>> {
     Ok(Some(time))
 }
 
-/// Microseconds of `123456789` as in `.123456789`, rounded.
+/// Microseconds of a second's fraction, such as `123456789` in `.123456789`, rounded.
 fn parse_fraction(digits: &str) -> Option<i64> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -131,7 +131,7 @@ fn parse_fraction(digits: &str) -> Option<i64> {
     Some(micros)
 }
 
-/// Reads `+01`, `-0330`, `+05:30`, `+01:02:03`.
+/// Parses a zone offset: `+01`, `-0330`, `+05:30`, `+01:02:03`.
 fn parse_offset(field: &str, whole: &str) -> Result<Option<TimeZone>> {
     let negative = field.starts_with('-');
     let digits = &field[1..];
@@ -174,7 +174,7 @@ fn zone_displacement(whole: &str) -> Error {
     )
 }
 
-/// A two-digit year is in 1970 to 2069.
+/// Parses a year; a two-digit year lies between 1970 and 2069.
 fn full_year(digits: &str) -> Option<i64> {
     let year: i64 = digits.parse().ok()?;
     if digits.len() > 2 {
@@ -227,8 +227,8 @@ fn parse(text: &str, kind: &str, style: &Style) -> Result<Parsed> {
     assemble(fields, text, kind)
 }
 
-/// Cuts at blanks and commas, at the `t` between date and time, and before the
-/// sign or zone that follows a time.
+/// Splits at blanks and commas, at the `t` between date and time, and before the sign
+/// or zone that follows a time.
 fn split(text: &str) -> Vec<&str> {
     let mut fields = Vec::new();
     for word in text.split(|c: char| c.is_whitespace() || c == ',') {
@@ -300,7 +300,7 @@ fn take_field(
         }
         fields.month = Some(month as u32 + 1);
     } else if by_name(&WEEKDAYS, field.trim_end_matches('.')).is_some() || field == "ad" {
-        // Says nothing the rest does not.
+        // A weekday and "AD" add nothing to the other fields.
     } else if field == "bc" {
         fields.before_christ = true;
     } else if field == "am" || field == "pm" {
@@ -322,7 +322,7 @@ fn take_field(
     Ok(())
 }
 
-/// Reads `2026-11-21`, `11/21/2026`, `21-nov-2026`; `None` when it is none.
+/// Parses `2026-11-21`, `11/21/2026`, `21-nov-2026`; `None` if the field is not a date.
 fn take_date(field: &str, separator: char, fields: &mut Fields, order: DateOrder) -> Option<()> {
     let parts: Vec<&str> = field.split(separator).collect();
     let [one, two, three] = parts[..] else {
@@ -417,7 +417,7 @@ fn assemble(mut fields: Fields, text: &str, kind: &str) -> Result<Parsed> {
     })
 }
 
-/// Reads a date; days since 2000.
+/// Parses a date; returns days since 2000-01-01.
 pub(super) fn parse_date(text: &str, style: &Style) -> Result<i32> {
     let days = match parse(text, "date", style)? {
         Parsed::Infinity { negative } => return Ok(if negative { i32::MIN } else { i32::MAX }),
@@ -445,7 +445,7 @@ fn joined(days: i64, time: i64) -> Option<i64> {
     days.checked_mul(DAY)?.checked_add(time)
 }
 
-/// Reads a timestamp without time zone: a zone in the string is ignored.
+/// Parses a timestamp without time zone; ignores a zone in the string.
 pub(super) fn parse_timestamp(text: &str, style: &Style) -> Result<i64> {
     match parse(text, "timestamp", style)? {
         Parsed::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
@@ -457,7 +457,7 @@ pub(super) fn parse_timestamp(text: &str, style: &Style) -> Result<i64> {
     }
 }
 
-/// Reads a timestamp with time zone: the session's, if the string names none.
+/// Parses a timestamp with time zone; uses the session's zone if the string has none.
 pub(super) fn parse_timestamp_tz(text: &str, style: &Style) -> Result<i64> {
     match parse(text, "timestamp with time zone", style)? {
         Parsed::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
@@ -473,14 +473,14 @@ fn write_infinity(negative: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if negative { b"-infinity" } else { b"infinity" });
 }
 
-/// Writing to a vector cannot fail.
+/// Appends formatted text; writing to a vector cannot fail.
 macro_rules! append {
     ($out:expr, $($format:tt)*) => {
         write!($out, $($format)*).expect("a vector takes every write")
     };
 }
 
-/// The day, and whether it is before Christ.
+/// Appends year, month and day; returns whether the day is before Christ.
 fn write_day(days: i64, out: &mut Vec<u8>) -> bool {
     let Civil { year, month, day } = calendar::civil(days);
     let shown = if year > 0 { year } else { 1 - year };

@@ -1,23 +1,23 @@
-//! Keys: bytes that compare as the values do.
+//! Key encoding of indexes: order-preserving bytes that compare as the values do.
 //!
-//! Each value begins with a marker, so that nulls have their place; then come
-//! bytes whose order is the values' order and of which none is a prefix of
-//! another's. So keys of several columns compare column by column, and the
-//! encoding of the first columns is a prefix of every key that agrees in them.
+//! Each value begins with a marker byte that sorts nulls; then come bytes whose order
+//! is the order of the values and of which none is a prefix of another. So composite
+//! keys compare column by column, and the encoding of the first columns is a prefix of
+//! every key with the same values in those columns.
 //!
 //! ```text
 //!   (7, 'ab')  ascending     01 80000007  01 6162 00
 //!   (7, null)                01 80000007  02            nulls come last
 //! ```
 //!
-//! | type | bytes behind the marker |
+//! | type | bytes after the marker |
 //! | --- | --- |
 //! | integers, dates, timestamps | big endian, sign bit flipped |
 //! | floats | big endian; negative ones inverted, others with the sign bit set; −0 as 0, NaN last |
 //! | strings | UTF-8 (the C collation), then 00; text holds no NUL |
-//! | numeric | class (−∞ < negative < 0 < positive < ∞ < NaN); exponent of the first digit, 4 bytes; digits in pairs plus one, then 00; all inverted for negative numbers. Zeros at the end are left off, so 1.0 is 1.00 |
+//! | numeric | class (−∞ < negative < 0 < positive < ∞ < NaN); exponent of the first digit, 4 bytes; digits in pairs plus one, then 00; all inverted for negative numbers. Trailing zeros are omitted, so 1.0 is 1.00 |
 //!
-//! A descending column has all bytes behind the marker inverted.
+//! A descending column has all bytes after the marker inverted.
 
 use super::data_type::for_type;
 use super::operations::{Representation, TypeOperations};
@@ -28,23 +28,23 @@ pub(super) const NULL_FIRST: u8 = 0;
 pub(super) const PRESENT: u8 = 1;
 pub(super) const NULL_LAST: u8 = 2;
 
-/// Which way a column of a key runs.
+/// Sort order of one key column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct KeyOrder {
-    /// From large to small.
+    /// Whether larger values sort first.
     pub descending: bool,
-    /// Nulls before all else. PostgreSQL's default is to have them first exactly
-    /// when descending.
+    /// Whether nulls sort first. PostgreSQL's default is first for descending columns
+    /// and last for ascending ones.
     pub nulls_first: bool,
 }
 
 impl KeyOrder {
-    /// Small to large, nulls last.
+    /// Ascending, nulls last.
     pub const ASCENDING: Self = Self {
         descending: false,
         nulls_first: false,
     };
-    /// Large to small, nulls first.
+    /// Descending, nulls first.
     pub const DESCENDING: Self = Self {
         descending: true,
         nulls_first: true,
@@ -52,7 +52,7 @@ impl KeyOrder {
 }
 
 impl Value {
-    /// Appends the value as a column of a key.
+    /// Appends the value as a key column.
     pub fn write_key(&self, order: KeyOrder, key: &mut Vec<u8>) {
         if self.is_null() {
             key.push(if order.nulls_first {
@@ -71,8 +71,8 @@ impl Value {
     }
 }
 
-/// Appends a cell as a column of a key, as [`Value::write_key`] does with its
-/// value.
+/// Appends a cell as a key column; gives the same bytes as [`Value::write_key`] on the
+/// cell's value.
 pub fn write_cell_key(
     cell: Option<&[u8]>,
     data_type: DataType,
@@ -98,7 +98,7 @@ pub(super) fn invert(bytes: &mut [u8]) {
     }
 }
 
-/// Appends an integer so that bytes compare as integers do.
+/// Appends an integer in an order-preserving encoding.
 #[inline]
 pub(super) fn push_i16(number: i16, key: &mut Vec<u8>) {
     key.extend_from_slice(&(number as u16 ^ (1 << 15)).to_be_bytes());
@@ -116,7 +116,7 @@ pub(super) fn push_i64(number: i64, key: &mut Vec<u8>) {
     key.extend_from_slice(&(number as u64 ^ (1 << 63)).to_be_bytes());
 }
 
-/// Appends a float so that bytes compare as floats do.
+/// Appends a float in an order-preserving encoding.
 pub(super) fn push_f64(number: f64, key: &mut Vec<u8>) {
     let number = if number == 0.0 { 0.0 } else { number };
     let bits = if number.is_nan() {

@@ -1,14 +1,15 @@
-//! Keys read back, for people: which values a key in an error was made of.
+//! Decoder of index keys, for error messages and views: recovers the values that a key
+//! consists of.
 //!
-//! The bounds of a scanned range are keys too, but may be cut short or one past a
-//! value; what cannot be read is left out.
+//! The bounds of a scanned range are keys, too, but may be truncated or one past a
+//! value; the decoder omits a column that it cannot decode.
 
 use super::data_type::for_type;
 use super::operations::TypeOperations;
 use super::{DataType, KeyOrder, Value};
 
-/// Takes one column off a key: its value, and what follows. `None` when the bytes are
-/// not the whole of such a column.
+/// Decodes the first column of a key; returns its value and the rest of the key. `None`
+/// if the bytes are not a whole column.
 pub(crate) fn read_key(key: &[u8], data_type: DataType, order: KeyOrder) -> Option<(Value, &[u8])> {
     let (&marker, bytes) = key.split_first()?;
     match (marker, order.nulls_first) {
@@ -24,27 +25,27 @@ pub(crate) fn read_key(key: &[u8], data_type: DataType, order: KeyOrder) -> Opti
     Some((value, reader.bytes))
 }
 
-/// The bytes behind a key's marker, and whether they are inverted.
+/// The bytes after a key column's marker, and whether they are inverted.
 pub(super) struct KeyReader<'key> {
     bytes: &'key [u8],
-    /// What each byte is xored with.
+    /// Mask that the reader XORs with each byte.
     invert: u8,
 }
 
 impl KeyReader<'_> {
-    /// From here on, bytes are inverted once more.
+    /// Inverts the bytes from here on, in addition to any inversion so far.
     pub(super) fn invert(&mut self) {
         self.invert = !self.invert;
     }
 
-    /// The next bytes.
+    /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.bytes.split_first_chunk::<N>()?;
         self.bytes = rest;
         Some(bytes.map(|byte| byte ^ self.invert))
     }
 
-    /// The bytes up to a zero, which is taken, too.
+    /// The bytes up to a zero byte, which the reader consumes, too.
     pub(super) fn until_zero(&mut self) -> Option<Vec<u8>> {
         let end = self.bytes.iter().position(|byte| *byte == self.invert)?;
         let bytes = self.bytes[..end].iter().map(|byte| byte ^ self.invert);
@@ -106,7 +107,7 @@ mod tests {
                 key.extend_from_slice(b"rest");
                 let (read, rest) = read_key(&key, data_type, order).expect("it was written");
                 assert_eq!(rest, b"rest");
-                // As text, where NaN is itself.
+                // Compares as text, because NaN does not equal itself as a float.
                 let text = |value: &Value| {
                     let text = value.to_text(data_type.into(), &super::super::Style::default());
                     text.map(|text| text.to_string())

@@ -1,10 +1,9 @@
-//! Types and values.
+//! SQL types and values, and the encodings of values.
 //!
-//! A [`Value`] is what an expression computes with: owned, 32 bytes, cheap to
-//! copy for everything but long strings (shared) and numerics (boxed). What a type
-//! can do is in one place, [`types`], behind the traits of [`operations`]; what its
-//! values' four encodings have in common has a file each:
-//!
+//! A [`Value`] is what an expression computes with: owned, 32 bytes, cheap to copy
+//! except for long strings (shared) and numerics (boxed). The operations of a type are
+//! in one place, [`types`], as implementations of the traits of [`operations`]; each of
+//! the four encodings has a file for the code that all types share:
 //! | encoding | for | file |
 //! | --- | --- | --- |
 //! | text | literals, simple queries, COPY | `text` |
@@ -12,17 +11,17 @@
 //! | cell | rows in storage and log: compact | `cell` |
 //! | key | indexes: bytes that compare as the values do | `key` |
 //!
-//! Text follows PostgreSQL 15 to the letter: programs parse it.
+//! Text follows PostgreSQL 15 exactly, because client programs parse it.
 //!
 //! Invariants:
-//! - A `char(n)` value never ends in a blank; output pads it, comparison need not
-//!   care.
-//! - Dates count days and timestamps microseconds from 2000-01-01, as in
-//!   PostgreSQL's binary format; the extremes mean ±infinity.
-//! - A value does not know its [`DataType`] exactly (`text`, `varchar` and `name`
-//!   are all [`Value::Text`]); whoever prints it does.
-//! - A match over types or values names all of them: a type that is added and does
-//!   not say what it does in each place does not compile.
+//! - A `char(n)` value never ends in a blank; output pads it, and comparisons need no
+//!   special case.
+//! - Dates count days and timestamps microseconds from 2000-01-01, as in PostgreSQL's
+//!   binary format; the extreme values mean ±infinity.
+//! - A value does not know its [`DataType`] exactly (`text`, `varchar` and `name` are
+//!   all [`Value::Text`]); the caller that prints it passes the type.
+//! - A match over types or values lists all of them: a new type does not compile until
+//!   each match handles it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -62,7 +61,7 @@ pub use time_zone::TimeZone;
 /// A value of one of the types of [`DataType`].
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// No value.
+    /// SQL NULL.
     #[default]
     Null,
     /// `boolean`.
@@ -83,13 +82,13 @@ pub enum Value {
     Text(SmolStr),
     /// `date`: days since 2000-01-01.
     Date(i32),
-    /// `timestamp`: microseconds since 2000-01-01, in no particular time zone.
+    /// `timestamp`: microseconds since 2000-01-01, without a time zone.
     Timestamp(i64),
     /// `timestamptz`: microseconds since 2000-01-01 UTC.
     TimestampTz(i64),
     /// `oid`.
     Oid(u32),
-    /// `regclass`, `regtype` and their like: a number and how it prints.
+    /// `regclass`, `regtype` and their like: an OID and the text that it prints as.
     Object(u32, SmolStr),
     /// `"char"`: one byte of the system catalogs.
     Char(u8),
@@ -97,8 +96,9 @@ pub enum Value {
     Array(Arc<[Value]>),
 }
 
-/// An expression over how a value is written: `$written` is its
-/// [`Representation`](operations::Representation), `$content` what it holds.
+/// Evaluates an expression over a value's representation: `$written` is its
+/// [`Representation`](operations::Representation), `$content` the content of the
+/// variant.
 macro_rules! for_value {
     ($value:expr, null => $null:expr, ($written:ident, $content:ident) => $result:expr) => {
         match $value {
@@ -166,13 +166,13 @@ macro_rules! written_as {
 use {for_value, written_as};
 
 impl Value {
-    /// A string.
+    /// A string value.
     #[must_use]
     pub fn text(text: impl Into<SmolStr>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Whether it is a null.
+    /// Whether the value is SQL NULL.
     #[inline]
     #[must_use]
     pub fn is_null(&self) -> bool {

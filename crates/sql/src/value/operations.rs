@@ -1,18 +1,19 @@
-//! What a column type must be able to do.
+//! The traits that every SQL type implements: its encodings, its order, and its entries
+//! in the system catalogs.
 //!
-//! Two traits with no method that can be left out:
+//! Two traits; a new type does not compile until it implements the required methods:
 //!
-//! | trait | implemented by | says |
+//! | trait | implemented by | defines |
 //! | --- | --- | --- |
-//! | [`TypeOperations`] | every variant of [`DataType`] | how text, binary, cells and keys are read as the type, and what the system catalogs say of it |
-//! | [`Representation`] | every variant of [`Value`] but the null | how what the variant holds is written as text, binary, cell and key, and how two compare |
+//! | [`TypeOperations`] | every variant of [`DataType`] | how text, binary, cells and keys are decoded as the type, and its properties in the system catalogs |
+//! | [`Representation`] | every variant of [`Value`] but the null | how the content of the variant is encoded as text, binary, cell and key, and how two compare |
 //!
-//! They are two because types share representations: `text`, `varchar` and `name`
-//! are read differently and written alike. A type whose values have a variant of
-//! their own (`date`) implements both on one marker in [`super::types`].
+//! The traits are separate because types share representations: `text`, `varchar` and
+//! `name` are decoded differently and encoded alike. A type whose values have a variant
+//! of their own (`date`) implements both on one marker in [`super::types`].
 //!
-//! Dispatch is by exhaustive `match` (`for_type!`, `for_value!`), never by a
-//! pointer: cells are decoded, compared and printed by the million.
+//! Dispatch is by exhaustive `match` (`for_type!`, `for_value!`), never through a
+//! function pointer, because queries decode, compare and print cells by the million.
 
 use std::cmp::Ordering;
 
@@ -20,29 +21,29 @@ use super::key_read::KeyReader;
 use super::{ColumnType, DataType, Fit, Style, Value};
 use crate::Result;
 
-/// One type of [`DataType`].
+/// Operations of one type of [`DataType`].
 pub(super) trait TypeOperations {
-    /// What its values are held as.
+    /// The representation of the type's values.
     type Representation: Representation;
 
-    /// What it is called, and what the system catalogs say of it.
+    /// Names of the type and its properties in the system catalogs.
     const FACTS: TypeFacts;
-    /// Whether tables can have columns of it. The rest is for the system catalogs
-    /// only, and may take its cells and keys from `catalog_only!`.
+    /// Whether a table can have a column of the type. All other types occur in the
+    /// system catalogs only, and may take their cells and keys from `catalog_only!`.
     const STORABLE: bool;
 
-    /// Reads text, the modifier aside.
+    /// Parses text; ignores the type modifier.
     fn parse_text(text: &str, style: &Style) -> Result<Value>;
-    /// Reads the binary form, the modifier aside.
+    /// Decodes the binary format; ignores the type modifier.
     fn parse_binary(bytes: &[u8]) -> Result<Value>;
-    /// Brings a value of the type into the form its modifier asks for.
+    /// Applies the type modifier to a value of the type.
     fn fit(value: Value, column_type: ColumnType, fit: Fit) -> Result<Value>;
-    /// Reads a cell.
+    /// Decodes a cell.
     fn from_cell(cell: &[u8]) -> Result<Value>;
-    /// Reads the bytes behind a key's marker.
+    /// Decodes the bytes after a key's marker.
     fn read_key(key: &mut KeyReader<'_>) -> Option<Value>;
 
-    /// Appends a cell as the bytes behind a key's marker.
+    /// Appends a cell as the bytes after a key's marker.
     #[inline]
     fn write_cell_key(cell: &[u8], key: &mut Vec<u8>) -> Result<()> {
         let value = Self::from_cell(cell)?;
@@ -53,57 +54,57 @@ pub(super) trait TypeOperations {
     }
 }
 
-/// What one variant of [`Value`] holds.
+/// Encodings and order of one variant of [`Value`].
 pub(super) trait Representation {
-    /// What the variant holds, borrowed.
+    /// Content of the variant, borrowed.
     type Content<'value>: Copy;
 
-    /// The content of a value that compares with this representation.
+    /// The content of a value that can be compared with this representation.
     fn content(value: &Value) -> Option<Self::Content<'_>>;
-    /// Appends it as text.
+    /// Appends the content as text.
     fn write_text(
         content: Self::Content<'_>,
         column_type: ColumnType,
         style: &Style,
         out: &mut Vec<u8>,
     );
-    /// Appends it in the binary form.
+    /// Appends the content in the binary format.
     fn write_binary(
         content: Self::Content<'_>,
         column_type: ColumnType,
         style: &Style,
         out: &mut Vec<u8>,
     );
-    /// Appends its cell.
+    /// Appends the content as a cell.
     fn write_cell(content: Self::Content<'_>, out: &mut Vec<u8>);
-    /// Appends the bytes behind a key's marker, ascending.
+    /// Appends the bytes after a key's marker, in ascending order.
     fn write_key(content: Self::Content<'_>, key: &mut Vec<u8>);
-    /// Which of two comes first.
+    /// Compares two contents.
     fn order(left: Self::Content<'_>, right: Self::Content<'_>) -> Ordering;
 }
 
-/// What a type is called, and what the system catalogs say of it.
+/// Names of a type and its properties in the system catalogs.
 #[derive(Debug)]
 pub(crate) struct TypeFacts {
     /// `pg_type.oid`.
     pub(crate) oid: u32,
     /// `pg_type.typname`.
     pub(crate) name: &'static str,
-    /// Its name in SQL, as `format_type` prints it.
+    /// Name in SQL, as `format_type` prints it.
     pub(crate) sql_name: &'static str,
-    /// `pg_type.typlen`: bytes, -1 when values differ in length, -2 for a C string.
+    /// `pg_type.typlen`: length in bytes, -1 if it varies, -2 for a C string.
     pub(crate) length: i16,
-    /// How expressions treat it.
+    /// The group of types that expressions treat alike.
     pub(crate) family: Family,
-    /// Whether its values are made of values of another type.
+    /// Whether values consist of values of another type.
     pub(crate) structure: Structure,
-    /// The array type with elements of it.
+    /// The array type whose elements have this type.
     pub(crate) array: Option<DataType>,
-    /// What may stand in parentheses behind its name.
+    /// Kind of modifier that the type's name takes in parentheses.
     pub(crate) modifier: Modifier,
     /// `pg_type.typcategory`.
     pub(crate) category: Category,
-    /// `pg_type.typispreferred`: the one of its category that a literal becomes.
+    /// `pg_type.typispreferred`: whether literals prefer this type of its category.
     pub(crate) preferred: bool,
     /// `pg_type.typbyval`.
     pub(crate) by_value: bool,
@@ -113,31 +114,32 @@ pub(crate) struct TypeFacts {
     pub(crate) storage: Storage,
     /// `pg_type.typcollation`.
     pub(crate) collation: Option<Collation>,
-    /// What `in`, `out`, `recv` and `send` are appended to for the names of its
-    /// conversion functions, which `pg_proc` has to list.
+    /// Prefix of the names of the type's conversion functions (`…in`, `…out`, `…recv`,
+    /// `…send`), which `pg_proc` lists.
     pub(crate) functions: &'static str,
-    /// What orders it in an index: `pg_opclass`, `pg_opfamily`.
+    /// Operator class that orders the type in an index: `pg_opclass`, `pg_opfamily`.
     pub(crate) operator_class: OperatorClass,
-    /// What `min` and `max` of it are.
+    /// The type of `min` and `max` over the type.
     pub(crate) extremes: Extremes,
 }
 
-/// How expressions treat a type.
+/// Groups of types that expressions treat alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// With arithmetic; numbers widen by themselves.
+    /// Numbers: they have arithmetic and widen implicitly.
     Number(NumberType),
-    /// Strings become each other by themselves.
+    /// Strings: they cast to each other implicitly.
     String,
-    /// Points in time; reading and printing them takes the session's time zone.
+    /// Dates and timestamps: parsing and printing them depends on the session's time
+    /// zone.
     DateTime(DateTimeType),
-    /// A number and a name, which the catalog finds.
+    /// Object types: an OID that the catalog prints as a name.
     Object(ObjectType),
-    /// Like no other type: it compares, prints and is read.
+    /// A type without a group: it can be compared, printed and parsed.
     Other,
 }
 
-/// The number types, each before those it becomes by itself.
+/// The numeric types, ordered so that each widens implicitly to the later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NumberType {
     Int2,
@@ -148,7 +150,7 @@ pub(crate) enum NumberType {
     Float8,
 }
 
-/// The types of points in time.
+/// The date and timestamp types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DateTimeType {
     Date,
@@ -156,7 +158,7 @@ pub(crate) enum DateTimeType {
     TimestampTz,
 }
 
-/// The types of what the catalog finds by name and by number.
+/// The object types: an OID that the catalog prints as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectType {
     Regproc,
@@ -166,31 +168,31 @@ pub(crate) enum ObjectType {
     Regrole,
 }
 
-/// Whether values are made of values of another type.
+/// Whether a type's values consist of values of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Structure {
-    /// They are not.
+    /// They do not.
     Scalar,
-    /// They are not, but `pg_type` has it that they consist of `"char"`: `name`.
+    /// They do not, but `pg_type` claims that they consist of `"char"`: `name`.
     Characters,
-    /// An array of these elements.
+    /// An array with elements of this type.
     Array(DataType),
-    /// A blank-separated list, counted from 0.
+    /// A blank-separated list with subscripts from 0.
     Vector(DataType),
-    /// An array of access privileges, which have no type here and are text.
+    /// An array of access privileges, whose elements have no type here and are text.
     AclItems,
 }
 
-/// What may stand in parentheses behind a type's name.
+/// Kinds of modifiers that a type's name takes in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modifier {
-    /// Nothing.
+    /// No modifier.
     None,
-    /// Characters.
+    /// Length in characters.
     Length,
-    /// Digits, and those behind the point.
+    /// Total number of digits, and number of digits after the decimal point.
     PrecisionAndScale,
-    /// Digits of a second's fraction.
+    /// Number of digits of a second's fraction.
     Fraction,
 }
 
@@ -236,36 +238,36 @@ pub(crate) enum Collation {
     C,
 }
 
-/// What orders a type in an index.
+/// The operator class that orders a type in an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorClass {
-    /// Nothing: it has no default operator class.
+    /// The type has no default operator class.
     None,
-    /// The operator class of another type, whose values it is made of.
+    /// The operator class of another type, which has the same values.
     Of(DataType),
-    /// Its own.
+    /// An operator class of the type's own.
     Own {
         /// `pg_opclass.oid`.
         oid: u32,
         /// `pg_opclass.opcname`.
         name: &'static str,
-        /// `pg_opclass.opcfamily`: number and name.
+        /// `pg_opclass.opcfamily`: OID and name.
         family: (u32, &'static str),
     },
 }
 
-/// What `min` and `max` of a type are.
+/// The result type of `min` and `max` over a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extremes {
-    /// There are none.
+    /// The type has neither.
     None,
-    /// Of the type.
+    /// The type itself.
     Same,
-    /// Those of another type, which it becomes.
+    /// Another type, to which the value is cast.
     Of(DataType),
 }
 
-// Facts that contradict each other do not compile.
+// Fails to compile if facts of a type contradict each other.
 const _: () = {
     let mut at = 0;
     while at < DataType::ALL.len() {

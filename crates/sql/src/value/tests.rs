@@ -1,4 +1,5 @@
-//! Encodings come back, and keys compare as their values do.
+//! Property tests of the encodings: each decodes to the same value, and keys compare as
+//! their values do.
 
 use proptest::prelude::*;
 
@@ -187,7 +188,8 @@ fn a_time_zone_moves_the_wall_clock_only() {
             .unwrap(),
         "2026-07-01 10:00:00+00"
     );
-    // Skipped in spring, shown twice in autumn; as PostgreSQL 15 reads them.
+    // Local times skipped in spring and repeated in autumn, as PostgreSQL 15 reads
+    // them.
     for (local, shown) in [
         ("2026-03-29 02:30", "2026-03-29 03:30:00+02"),
         ("2026-10-25 02:30", "2026-10-25 02:30:00+01"),
@@ -254,7 +256,8 @@ fn numerics() -> impl Strategy<Value = Numeric> {
     ]
 }
 
-/// Values of a type; `None` for those that only the system catalogs have.
+/// Strategy for the values of a type; `None` for types that only the system catalogs
+/// have.
 fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
     Some(match data_type {
         DataType::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
@@ -313,7 +316,7 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
     })
 }
 
-/// A type of which tables can have columns, and a value of it.
+/// Strategy for a storable type and a value of it.
 fn typed() -> impl Strategy<Value = (DataType, Value)> {
     proptest::strategy::Union::new(DataType::ALL.iter().filter_map(|&data_type| {
         let values = values(data_type);
@@ -322,7 +325,7 @@ fn typed() -> impl Strategy<Value = (DataType, Value)> {
     }))
 }
 
-/// Two of one type; either may be null.
+/// Strategy for a type and two values of it; either may be null.
 fn pairs() -> impl Strategy<Value = (DataType, Value, Value)> {
     (proptest::collection::vec(typed(), 24), 0..20_u8).prop_filter_map(
         "no two of one type",
@@ -383,7 +386,7 @@ proptest! {
         prop_assert_eq!(key(&[&one], ascending).cmp(&key(&[&other], ascending)), order);
         let descending = KeyOrder::DESCENDING;
         prop_assert_eq!(key(&[&one], descending).cmp(&key(&[&other], descending)), order.reverse());
-        // What follows a column has no say while the column differs.
+        // Later columns do not matter while this column differs.
         if order.is_ne() {
             prop_assert_eq!(key(&[&one, &tail], ascending).cmp(&key(&[&other], ascending)), order);
         }

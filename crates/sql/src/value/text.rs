@@ -1,4 +1,4 @@
-//! Values as text, in and out, as PostgreSQL 15 reads and prints them.
+//! Text format of values: parser and printer, as in PostgreSQL 15.
 
 use smol_str::SmolStr;
 
@@ -7,7 +7,7 @@ use super::operations::{Representation, TypeOperations};
 use super::{ColumnType, DataType, TimeZone, Value, for_value};
 use crate::{Error, Result, SqlState};
 
-/// Which part of `01/02/2026` is which.
+/// Order of day, month and year in a date such as `01/02/2026`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateOrder {
     /// Month, day, year.
@@ -19,20 +19,20 @@ pub enum DateOrder {
     YearFirst,
 }
 
-/// What reading and printing depend on besides the type.
+/// Session state that parsing and printing depend on, besides the type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// The session's time zone.
     pub time_zone: TimeZone,
-    /// How dates are read whose parts could be each other's.
+    /// Order in which the parser reads the parts of an ambiguous date.
     pub date_order: DateOrder,
-    /// When the transaction began, in microseconds since 2000 UTC: what `now`
-    /// and `today` mean.
+    /// Start time of the transaction, in microseconds since 2000 UTC: the value of
+    /// `now`, and the day of `today`.
     pub now: i64,
 }
 
 impl Style {
-    /// What the clock on the session's wall shows at a moment.
+    /// Local time in the session's time zone at a moment, in microseconds since 2000.
     #[must_use]
     pub fn local(&self, moment: i64) -> i64 {
         if moment == i64::MIN || moment == i64::MAX {
@@ -57,10 +57,10 @@ pub(super) fn out_of_range(data_type: DataType, text: &str) -> Error {
     )
 }
 
-/// What C calls white space.
+/// White space as C's `isspace` defines it.
 pub(super) const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\u{b}', '\u{c}'];
 
-/// Checks a string for the one character that text cannot hold.
+/// Checks that a string does not contain NUL, which text cannot store.
 pub fn check_text(text: &str) -> Result<()> {
     if text.as_bytes().contains(&0) {
         return Err(Error::new(
@@ -72,17 +72,16 @@ pub fn check_text(text: &str) -> Result<()> {
 }
 
 impl Value {
-    /// Reads a string as a value of a type, as a cast from a literal does.
+    /// Parses a string as a value of a type, as a cast from a literal does.
     ///
-    /// `regclass` and its like need the catalog and are not read here.
+    /// The types `regclass` and its like need the catalog and are not parsed here.
     pub fn parse(text: &str, column_type: ColumnType, style: &Style) -> Result<Self> {
         for_type!(column_type.data_type, T => {
             T::fit(T::parse_text(text, style)?, column_type, Fit::Assign)
         })
     }
 
-    /// Appends the value as text. Returns false, having appended nothing, for a
-    /// null.
+    /// Appends the value as text. Returns false and appends nothing for a null.
     pub fn write_text(&self, column_type: ColumnType, style: &Style, out: &mut Vec<u8>) -> bool {
         for_value!(self, null => return false, (V, content) => {
             V::write_text(content, column_type, style, out);
@@ -104,7 +103,7 @@ impl Value {
     }
 }
 
-/// The first 63 bytes, whole characters only.
+/// The first 63 bytes, cut at a character boundary.
 #[must_use]
 pub fn truncate_name(name: &str) -> &str {
     let mut end = name.len().min(63);
@@ -114,18 +113,19 @@ pub fn truncate_name(name: &str) -> &str {
     &name[..end]
 }
 
-/// How a value meets its column's modifier.
+/// How a value is adapted to its column's type modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// What does not fit is an error, unless only blanks are lost.
+    /// Assignment: a value that does not fit is an error, unless the cut removes only
+    /// blanks.
     Assign,
-    /// Strings are cut to length.
+    /// Explicit cast: strings are cut to length.
     Cast,
 }
 
 impl Value {
-    /// Brings a value of the type into the form its modifier asks for: rounds
-    /// numerics, checks or cuts strings, takes the padding off `char(n)`.
+    /// Adapts a value to the type's modifier: rounds numerics, checks or cuts strings,
+    /// removes the padding of `char(n)`.
     pub fn fit(self, column_type: ColumnType, fit: Fit) -> Result<Self> {
         for_type!(column_type.data_type, T => T::fit(self, column_type, fit))
     }

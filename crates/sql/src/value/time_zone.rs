@@ -1,4 +1,4 @@
-//! Time zones: how a moment reads on a wall.
+//! Time zones: converts between moments and local time.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use super::calendar::{SECOND, UNIX_EPOCH};
 /// A session's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeZone {
-    /// A place with its rules.
+    /// A zone of the time zone database, with its daylight saving rules.
     Place(chrono_tz::Tz),
-    /// So many seconds east of Greenwich, always.
+    /// A fixed offset, in seconds east of Greenwich.
     Fixed(i32),
 }
 
@@ -21,17 +21,17 @@ impl Default for TimeZone {
     }
 }
 
-/// Most hours an offset can have.
+/// Maximum offset, in seconds.
 const MAX_OFFSET: i32 = 168 * 3600;
 
-/// Seconds since 1970 beyond which the library's years end.
+/// Seconds since 1970 beyond which the `chrono` library has no years.
 const FAR: i64 = 8_000_000_000_000;
 
 /// Seconds in 40,000 years.
 const ROUND: i64 = 100 * 146_097 * 86_400;
 
 impl TimeZone {
-    /// The zone with this name, as `SET time zone` takes it: a place, an
+    /// The zone with this name, as `SET time zone` takes it: a zone of the database, an
     /// abbreviation, or hours east of Greenwich.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -49,43 +49,43 @@ impl TimeZone {
         (seconds.abs() <= f64::from(MAX_OFFSET)).then_some(Self::Fixed(seconds as i32))
     }
 
-    /// Seconds east of Greenwich at a moment (microseconds since 2000 UTC).
+    /// Offset in seconds east of Greenwich at a moment (microseconds since 2000 UTC).
     #[must_use]
     pub fn offset_at(self, moment: i64) -> i32 {
         match self {
             Self::Fixed(seconds) => seconds,
             Self::Place(zone) => {
                 let unix = moment.saturating_add(UNIX_EPOCH).div_euclid(SECOND);
-                // Years beyond those that the library counts go as they did 40,000
-                // years before: the calendar comes round in 400.
+                // Years beyond the library's range use the rules of 40,000 years
+                // earlier, because the calendar repeats every 400 years.
                 let unix = if unix > FAR { unix - ROUND } else { unix };
                 match chrono::DateTime::from_timestamp(unix, 0) {
                     Some(utc) => zone
                         .offset_from_utc_datetime(&utc.naive_utc())
                         .fix()
                         .local_minus_utc(),
-                    // Further than the rules reach.
+                    // Beyond the range of the zone's rules.
                     None => 0,
                 }
             }
         }
     }
 
-    /// The moment when the clock there shows `local`. A time that a clock skips
-    /// or shows twice is read with the offset in force before the change, as
-    /// PostgreSQL does.
+    /// The moment at which local time in the zone is `local`. A local time that a
+    /// change of the clock skips or repeats is read with the offset in force before the
+    /// change, as PostgreSQL does.
     #[must_use]
     pub fn moment_of(self, local: i64) -> i64 {
         let east = |moment| i64::from(self.offset_at(moment)) * SECOND;
-        // A day earlier no change of the clock lies between.
+        // One day before `local`, the offset is the one before any change nearby.
         let before = local.saturating_sub(east(local.saturating_sub(super::calendar::DAY)));
         let after = local.saturating_sub(east(local.saturating_add(super::calendar::DAY)));
         if before == after {
             return before;
         }
-        // One of the two readings is consistent with itself, unless the time is
-        // skipped; a repeated time is consistent with both and means the later
-        // one (standard time), as a skipped one is read in standard time.
+        // One of the two readings is consistent with itself, unless the local time is
+        // skipped; a repeated time is consistent with both and means the later one
+        // (standard time), as a skipped one is read in standard time.
         let after_holds = after.saturating_add(east(after)) == local;
         let before_holds = before.saturating_add(east(before)) == local;
         match (before_holds, after_holds) {
@@ -101,7 +101,7 @@ impl fmt::Display for TimeZone {
         match self {
             Self::Place(zone) => formatter.write_str(zone.name()),
             Self::Fixed(seconds) => {
-                // POSIX counts west of Greenwich.
+                // POSIX offsets count west of Greenwich.
                 let (sign, west) = if *seconds < 0 { ('-', '+') } else { ('+', '-') };
                 let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
                 if minutes == 0 {

@@ -1,4 +1,4 @@
-//! Arithmetic, rounding, and what fits a declared precision.
+//! Arithmetic on decimals, rounding, and checks against a declared precision.
 
 use num_bigint::{BigInt, Sign};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::{Error, Result, SqlState};
 
 impl Numeric {
-    /// Its negative.
+    /// The negation.
     #[must_use]
     pub fn negate(&self) -> Self {
         match self {
@@ -20,7 +20,7 @@ impl Numeric {
         }
     }
 
-    /// Without its sign.
+    /// The absolute value.
     #[must_use]
     pub fn abs(&self) -> Self {
         if self.signum() < 0 {
@@ -71,9 +71,9 @@ impl Numeric {
         Error::new(SqlState::DIVISION_BY_ZERO, "division by zero")
     }
 
-    /// The quotient. Its scale is the larger one of both, or as many digits as it
-    /// takes to show [`MIN_SIGNIFICANT_DIGITS`], estimated from the first groups
-    /// of four digits of both numbers.
+    /// The quotient. Its scale is the larger scale of both operands, or as many digits
+    /// as [`MIN_SIGNIFICANT_DIGITS`] requires, estimated from the first groups of four
+    /// digits of both numbers.
     pub fn divide(&self, other: &Self) -> Result<Self> {
         let (left, right) = match (self, other) {
             (Self::Finite(left), Self::Finite(right)) => (left, right),
@@ -104,7 +104,7 @@ impl Numeric {
             .max(i64::from(left.scale))
             .max(i64::from(right.scale))
             .clamp(0, MAX_RESULT_SCALE);
-        // left/10^ls / (right/10^rs) × 10^scale, kept in integers.
+        // left/10^ls / (right/10^rs) × 10^scale, in integers.
         let shift = scale + i64::from(right.scale) - i64::from(left.scale);
         let sign = right.unscaled.sign();
         let mut numerator = left.unscaled.clone();
@@ -120,7 +120,7 @@ impl Numeric {
         Decimal::checked(divide_rounded(&numerator, &denominator), scale as u32).map(Self::Finite)
     }
 
-    /// What is left of a division truncated to an integer; has the sign of `self`.
+    /// The remainder of a division truncated to an integer; it has the sign of `self`.
     pub fn remainder(&self, other: &Self) -> Result<Self> {
         match (self, other) {
             (Self::Finite(left), Self::Finite(right)) => {
@@ -145,20 +145,20 @@ impl Numeric {
         }
     }
 
-    /// Rounded half away from zero to `scale` digits behind the point (before it,
-    /// when negative).
+    /// Rounds half away from zero to `scale` digits after the decimal point (before it,
+    /// if negative).
     #[must_use]
     pub fn round(&self, scale: i64) -> Self {
         self.map(|decimal| decimal.round(scale))
     }
 
-    /// Cut to `scale` digits behind the point.
+    /// Truncates to `scale` digits after the decimal point.
     #[must_use]
     pub fn truncate(&self, scale: i64) -> Self {
         self.map(|decimal| decimal.truncate(scale))
     }
 
-    /// The largest integer that is not larger.
+    /// The largest integer that is at most this number.
     #[must_use]
     pub fn floor(&self) -> Self {
         self.map(|decimal| {
@@ -173,13 +173,13 @@ impl Numeric {
         })
     }
 
-    /// The smallest integer that is not smaller.
+    /// The smallest integer that is at least this number.
     #[must_use]
     pub fn ceil(&self) -> Self {
         self.negate().floor().negate()
     }
 
-    /// The square root, `None` of a negative number.
+    /// The square root; `None` for a negative number.
     #[must_use]
     pub fn square_root(&self) -> Option<Self> {
         match self {
@@ -193,7 +193,7 @@ impl Numeric {
                 let scale = (MIN_SIGNIFICANT_DIGITS - digits_before)
                     .max(i64::from(decimal.scale))
                     .clamp(0, MAX_RESULT_SCALE) as u32;
-                // One digit more than shown, then rounded.
+                // Computes one digit more than the result shows, then rounds.
                 let shift = 2 * (scale + 1);
                 let radicand = if shift >= decimal.scale {
                     &decimal.unscaled * power_of_ten(shift - decimal.scale)
@@ -207,8 +207,7 @@ impl Numeric {
         }
     }
 
-    /// Rounded to `scale`, and refused when it then needs more than `precision`
-    /// digits.
+    /// Rounds to `scale`; fails if the result has more than `precision` digits.
     pub fn fit(&self, precision: u32, scale: u32) -> Result<Self> {
         let rounded = match self {
             Self::Finite(decimal) => decimal.round(i64::from(scale)),

@@ -1,12 +1,13 @@
-//! Decimal numbers of any size, with a display scale.
+//! Arbitrary-precision decimal numbers with a display scale: SQL's `numeric`.
 //!
-//! A number is `unscaled × 10^-scale`: `1.50` is 150 with scale 2 and prints with
-//! both digits, though it equals `1.5`. The scale of a result follows PostgreSQL:
-//! the larger one for sums, the sum of both for products, and for quotients as
-//! many digits as give at least 16 significant ones, counted in PostgreSQL's
-//! groups of four digits (see [`Numeric::divide`]).
+//! A number is `unscaled × 10^-scale`: `1.50` is 150 with scale 2 and prints with both
+//! digits, although it equals `1.5`. The scale of a result follows PostgreSQL: the
+//! larger scale for sums, the sum of both for products, and for quotients as many
+//! digits as give at least 16 significant ones, counted in PostgreSQL's groups of four
+//! digits (see [`Numeric::divide`]).
 //!
-//! Limits, as in PostgreSQL: 131,072 digits before the point and 16,383 behind.
+//! Limits, as in PostgreSQL: 131,072 digits before the decimal point and 16,383 after
+//! it.
 
 mod arithmetic;
 #[cfg(test)]
@@ -19,32 +20,32 @@ use num_bigint::{BigInt, BigUint, Sign};
 
 use crate::{Error, Result, SqlState};
 
-/// Most digits behind the point.
+/// Maximum number of digits after the decimal point.
 const MAX_SCALE: u32 = 16_383;
-/// Most digits before the point.
+/// Maximum number of digits before the decimal point.
 const MAX_INTEGER_DIGITS: i64 = 131_072;
-/// Fewest significant digits of a quotient or a root.
+/// Minimum number of significant digits of a quotient or a root.
 const MIN_SIGNIFICANT_DIGITS: i64 = 16;
-/// Most digits behind the point of a quotient or a root.
+/// Maximum number of digits after the decimal point of a quotient or a root.
 const MAX_RESULT_SCALE: i64 = 1000;
-/// Digits in one of PostgreSQL's digit groups.
+/// Number of decimal digits in one of PostgreSQL's digit groups.
 const GROUP_DIGITS: i64 = 4;
 
-/// A decimal number, an infinity, or NaN (which equals itself and exceeds all
-/// else).
+/// A decimal number, an infinity, or NaN (which equals itself and sorts after all other
+/// values).
 #[derive(Clone, Debug)]
 pub enum Numeric {
-    /// Below every number.
+    /// Less than every number.
     NegativeInfinity,
-    /// A number.
+    /// A finite number.
     Finite(Decimal),
-    /// Above every number.
+    /// Greater than every finite number.
     Infinity,
-    /// Above everything.
+    /// Not a number; sorts after infinity.
     NaN,
 }
 
-/// `unscaled × 10^-scale`.
+/// A finite decimal, `unscaled × 10^-scale`.
 #[derive(Clone, Debug)]
 pub struct Decimal {
     unscaled: BigInt,
@@ -85,7 +86,7 @@ fn decimal_digits(magnitude: &BigUint) -> i64 {
         return i64::from(small.ilog10()) + 1;
     }
     // 0.30103 > log10(2), so the estimate is at most one too large per 3.3 million
-    // bits; correct it from below.
+    // bits; the next lines correct it.
     let estimate = ((magnitude.bits() - 1) as f64 * std::f64::consts::LOG10_2) as u32;
     let mut digits = estimate.max(1);
     while *magnitude >= BigUint::from(10_u32).pow(digits) {
@@ -102,7 +103,7 @@ fn overflow() -> Error {
 }
 
 impl Decimal {
-    /// `unscaled × 10^-scale`.
+    /// The decimal `unscaled × 10^-scale`, without a range check.
     fn new(unscaled: BigInt, scale: u32) -> Self {
         Self { unscaled, scale }
     }
@@ -112,7 +113,7 @@ impl Decimal {
             let excess = power_of_ten(scale - MAX_SCALE);
             return Self::checked(divide_rounded(&unscaled, &excess), MAX_SCALE);
         }
-        // Bits first: counting digits costs more.
+        // Checks the bits first, because counting decimal digits costs more.
         if unscaled.bits() > 1_000 {
             let digits = decimal_digits(unscaled.magnitude()) - i64::from(scale);
             if digits > MAX_INTEGER_DIGITS {
@@ -122,7 +123,7 @@ impl Decimal {
         Ok(Self { unscaled, scale })
     }
 
-    /// Digits behind the point that are shown.
+    /// Display scale: number of digits shown after the decimal point.
     #[must_use]
     pub fn scale(&self) -> u32 {
         self.scale
@@ -145,7 +146,7 @@ impl Decimal {
         decimal_digits(self.unscaled.magnitude()) - i64::from(self.scale) - 1
     }
 
-    /// Weight and value of the first group of four digits.
+    /// Weight and value of the most significant group of four digits.
     fn first_group(&self) -> (i64, u32) {
         if is_zero(&self.unscaled) {
             return (0, 0);
@@ -167,7 +168,7 @@ impl Decimal {
         if scale >= i64::from(self.scale) {
             return Self::new(self.at_scale(shown), shown);
         }
-        // More digits away than there are leaves nothing but zero.
+        // Dropping more digits than the number has leaves zero.
         let away = i64::from(self.scale) - scale;
         if away > decimal_digits(self.unscaled.magnitude()) + 1 {
             return Self::new(BigInt::ZERO, shown);
@@ -217,12 +218,12 @@ impl From<i128> for Numeric {
 }
 
 impl Numeric {
-    /// `unscaled × 10^-scale`.
+    /// The number `unscaled × 10^-scale`; fails if it is out of range.
     pub fn from_parts(unscaled: BigInt, scale: u32) -> Result<Self> {
         Decimal::checked(unscaled, scale).map(Self::Finite)
     }
 
-    /// The unscaled number and the scale; `None` for infinities and NaN.
+    /// Unscaled number and scale; `None` for infinities and NaN.
     #[must_use]
     pub fn parts(&self) -> Option<(&BigInt, u32)> {
         match self {
@@ -231,7 +232,7 @@ impl Numeric {
         }
     }
 
-    /// Whether it is zero.
+    /// Whether the number is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         matches!(self, Self::Finite(decimal) if is_zero(&decimal.unscaled))
@@ -251,7 +252,8 @@ impl Numeric {
         }
     }
 
-    /// Reads a literal; `None` when it is not one. Surrounding blanks are allowed.
+    /// Parses a numeric literal; `None` if the text is not one. Surrounding blanks are
+    /// allowed.
     pub fn parse(text: &str) -> Result<Option<Self>> {
         let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
         let (negative, rest) = match text.as_bytes().first() {
@@ -277,7 +279,7 @@ impl Numeric {
                 if unsigned.is_empty() || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
                     return Ok(None);
                 }
-                // Anything longer is out of every range.
+                // A longer exponent is out of every range.
                 let exponent: i64 = digits.parse().unwrap_or(i64::from(i32::MAX));
                 if exponent.abs() >= i64::from(i32::MAX) / 2 {
                     return Err(overflow());
@@ -314,7 +316,7 @@ impl Numeric {
         Decimal::checked(unscaled, scale.max(0) as u32).map(|decimal| Some(Self::Finite(decimal)))
     }
 
-    /// The nearest number with 15 significant digits, as PostgreSQL casts doubles.
+    /// The nearest decimal with `significant` digits; PostgreSQL casts doubles with 15.
     pub fn from_f64(number: f64, significant: usize) -> Result<Self> {
         if number.is_nan() {
             return Ok(Self::NaN);
@@ -351,7 +353,7 @@ impl Numeric {
         }
     }
 
-    /// Rounded to the nearest integer; `None` when it does not fit.
+    /// Rounds to the nearest integer; `None` if it does not fit.
     #[must_use]
     pub fn to_i64(&self) -> Option<i64> {
         match self {
@@ -360,8 +362,8 @@ impl Numeric {
         }
     }
 
-    /// Its digits without zeros at the end, and the exponent of the first one
-    /// (`1234.500` is 12345 and 3). `None` for zero, infinities and NaN.
+    /// The decimal digits without trailing zeros, and the exponent of the first digit
+    /// (12345 and 3 for `1234.500`). `None` for zero, infinities and NaN.
     #[must_use]
     pub fn significant_digits(&self) -> Option<(Vec<u8>, i32)> {
         let Self::Finite(decimal) = self else {

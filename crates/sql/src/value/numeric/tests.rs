@@ -1,4 +1,4 @@
-//! Numbers as PostgreSQL 15 reads, prints and computes them.
+//! Tests that numerics are parsed, printed and computed as in PostgreSQL 15.
 
 use super::*;
 

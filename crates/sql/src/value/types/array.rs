@@ -1,4 +1,5 @@
-//! Arrays, and the vectors of the system catalogs. No table can have a column of one.
+//! Array types, and the vector types of the system catalogs. Neither is storable in a
+//! table.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use super::super::KeyOrder;
 use super::super::array as literal;
 use super::*;
 
-/// How [`Value::Array`] is written.
+/// Representation of [`Value::Array`].
 pub(in crate::value) struct Array;
 
 impl Representation for Array {
@@ -51,7 +52,7 @@ impl Representation for Array {
     }
 }
 
-/// What arrays of an element type have in common.
+/// Properties that all array types have, for an element type.
 const fn array(
     oid: u32,
     name: &'static str,
@@ -83,7 +84,7 @@ const fn array(
     }
 }
 
-/// What vectors have in common.
+/// Properties that all vector types have.
 const fn vector(
     oid: u32,
     name: &'static str,

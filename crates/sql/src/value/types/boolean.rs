@@ -1,4 +1,4 @@
-//! `boolean`.
+//! The type `boolean`: its encodings and catalog entry.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! `date`, `timestamp`, `timestamptz`. Text is read and printed by
-//! [`crate::value::date_time`].
+//! The types `date`, `timestamp` and `timestamptz`: their encodings and catalog
+//! entries. Their text format is in [`crate::value::date_time`].
 
 use std::cmp::Ordering;
 
@@ -239,7 +239,7 @@ fn parse_binary(bytes: [u8; 8]) -> Result<i64> {
     Err(overflow("timestamp"))
 }
 
-/// Rounds a timestamp to so many digits of a second's fraction.
+/// Rounds a timestamp to `digits` digits of a second's fraction.
 fn round(time: i64, digits: i32) -> i64 {
     if !(0..6).contains(&digits) || time == i64::MIN || time == i64::MAX {
         return time;

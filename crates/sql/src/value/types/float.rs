@@ -1,4 +1,4 @@
-//! `real`, `double precision`.
+//! The types `real` and `double precision`: their encodings and catalog entries.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -153,8 +153,8 @@ fn parse(text: &str, data_type: DataType) -> Result<f64> {
     Ok(number)
 }
 
-/// The shortest digits that read back as the same number, in fixed notation when
-/// the exponent is from -4 to below `fixed`.
+/// Appends the shortest digits that parse as the same number, in fixed notation if the
+/// exponent is at least -4 and below `fixed`.
 fn write(number: f64, shortest: &str, fixed: i32, out: &mut Vec<u8>) {
     if number.is_nan() {
         return out.extend_from_slice(b"NaN");

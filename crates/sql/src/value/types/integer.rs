@@ -1,4 +1,4 @@
-//! `smallint`, `integer`, `bigint`.
+//! The types `smallint`, `integer` and `bigint`: their encodings and catalog entries.
 
 use std::cmp::Ordering;
 

@@ -1,7 +1,8 @@
-//! The column types, each in one place: a marker for every variant of [`DataType`]
-//! and its [`TypeOperations`], and how each variant of [`Value`] is written.
+//! Implementations of the SQL types, one place per type: a marker for every variant of
+//! [`DataType`] with its [`TypeOperations`], and the [`Representation`] of each variant
+//! of [`Value`].
 //!
-//! docs/internals/howto.md says how to add one.
+//! docs/internals/howto.md describes how to add a type.
 
 mod array;
 mod boolean;
@@ -32,7 +33,7 @@ use super::text::{BLANKS, Fit, Style, check_text, invalid, out_of_range};
 use super::{ColumnType, DataType, Value, binary, calendar, key};
 use crate::{Error, Result, SqlState};
 
-/// The cells and keys of a type that no table can have a column of: none.
+/// Cells and keys of a type that is not storable: it has none.
 macro_rules! catalog_only {
     () => {
         const STORABLE: bool = false;

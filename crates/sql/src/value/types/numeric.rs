@@ -1,4 +1,4 @@
-//! `numeric`.
+//! The type `numeric`: its encodings and catalog entry.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -129,9 +129,9 @@ const BINARY_NEGATIVE: u16 = 0x4000;
 const BINARY_NAN: u16 = 0xC000;
 const BINARY_INFINITY: u16 = 0xD000;
 const BINARY_NEGATIVE_INFINITY: u16 = 0xF000;
-/// Base of the digits of the binary form.
+/// Base of the digits in the binary format.
 const BASE: u32 = 10_000;
-/// Decimal digits in each.
+/// Number of decimal digits in each digit of the binary format.
 const GROUP: u32 = 4;
 
 fn write_binary(number: &Number, out: &mut Vec<u8>) {
@@ -153,7 +153,7 @@ fn write_binary(number: &Number, out: &mut Vec<u8>) {
             0,
         );
     };
-    // Line the point up with a group's edge.
+    // Pads the fraction so that the decimal point lies at the edge of a digit group.
     let padding = (GROUP - scale % GROUP) % GROUP;
     let aligned = unscaled.magnitude() * BigUint::from(10_u32).pow(padding);
     let groups_behind = ((scale + padding) / GROUP) as usize;
@@ -205,7 +205,7 @@ fn parse_binary(bytes: &[u8]) -> Result<Number> {
         }
         magnitude = magnitude * BASE + group;
     }
-    // magnitude × 10000^(weight - count + 1), brought to the scale.
+    // magnitude × 10000^(weight - count + 1), converted to the scale.
     let exponent = (i64::from(weight) - i64::from(count) + 1) * i64::from(GROUP) + i64::from(scale);
     if exponent >= 0 {
         magnitude *= BigUint::from(10_u32).pow(exponent as u32);

@@ -1,4 +1,5 @@
-//! `oid`; `regclass` and its like, which are an oid and how it prints.
+//! The type `oid`, and the object types `regclass` and its like, which are an OID with
+//! the text that it prints as.
 
 use std::cmp::Ordering;
 
@@ -35,7 +36,7 @@ impl TypeOperations for Oid {
 
     fn parse_text(text: &str, _style: &Style) -> Result<Value> {
         let number: i64 = integer::parse(text, DataType::Oid)?;
-        // Negative numbers mean what they mean in C.
+        // A negative integer is reinterpreted as unsigned, as a C cast does.
         match u32::try_from(number).or_else(|_| i32::try_from(number).map(|n| n as u32)) {
             Ok(oid) => Ok(Value::Oid(oid)),
             Err(_) => Err(out_of_range(DataType::Oid, text)),
@@ -63,7 +64,7 @@ impl TypeOperations for Oid {
 impl Representation for Oid {
     type Content<'value> = u32;
 
-    /// An object compares with a number as its number does.
+    /// An object compares with an OID by its own OID.
     #[inline]
     fn content(value: &Value) -> Option<u32> {
         let (Value::Oid(number) | Value::Object(number, _)) = value else {
@@ -97,7 +98,7 @@ impl Representation for Oid {
     }
 }
 
-/// How [`Value::Object`] is written: as its number, but for text.
+/// Representation of [`Value::Object`]: encoded as its OID, except in text.
 pub(in crate::value) struct Object;
 
 impl Representation for Object {
@@ -170,7 +171,8 @@ macro_rules! objects {
                 extremes: Extremes::Of(DataType::Oid),
             };
 
-            /// The catalog finds objects by their names: [`crate::system`].
+            /// Not supported here: parsing an object's name needs the catalog; see
+            /// [`crate::system`].
             fn parse_text(_text: &str, _style: &Style) -> Result<Value> {
                 Err(Error::unsupported(concat!("reading a value of type ", $type_name)))
             }

@@ -1,5 +1,6 @@
-//! `text`, `varchar`, `char(n)`, `name`; `unknown` and `void`, which are held as
-//! they are; and the `"char"` of the system catalogs, which is one byte.
+//! The string types `text`, `varchar`, `char(n)` and `name`; `unknown` and `void`,
+//! whose values are strings, too; and the `"char"` of the system catalogs, which is one
+//! byte.
 
 use std::cmp::Ordering;
 
@@ -14,7 +15,7 @@ pub(in crate::value) struct Unknown;
 pub(in crate::value) struct Void;
 pub(in crate::value) struct InternalChar;
 
-/// What `text`, `varchar` and `char(n)` have in common.
+/// Properties that `text`, `varchar` and `char(n)` share.
 const fn string(
     oid: u32,
     name: &'static str,
@@ -63,7 +64,7 @@ fn from_cell(cell: &[u8]) -> Result<Value> {
     ))
 }
 
-/// Strings need no check and no copy: their cell is their key.
+/// Strings need no check and no copy, because a string's cell is also its key.
 #[inline]
 fn write_cell_key(cell: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(cell);
@@ -75,8 +76,8 @@ fn read_key(key: &mut KeyReader<'_>) -> Option<Value> {
     Some(Value::text(text))
 }
 
-/// What follows the declared characters is an error, unless it is blanks or the
-/// cast was written.
+/// Cuts a string to its declared length. Removing characters other than blanks is an
+/// error, unless the statement writes the cast.
 fn cut(text: &str, column_type: ColumnType, fit: Fit) -> Result<&str> {
     if let Some(length) = column_type.length()
         && text.len() > length
@@ -94,7 +95,7 @@ fn cut(text: &str, column_type: ColumnType, fit: Fit) -> Result<&str> {
     Ok(text)
 }
 
-/// A string cut by `kept`; itself when nothing is lost.
+/// Cuts a string with `kept`; returns the value itself if nothing is removed.
 fn fit_text(value: Value, kept: impl FnOnce(&str) -> Result<&str>) -> Result<Value> {
     if let Value::Text(text) = &value {
         let kept = kept(text)?;
@@ -105,7 +106,7 @@ fn fit_text(value: Value, kept: impl FnOnce(&str) -> Result<&str>) -> Result<Val
     Ok(value)
 }
 
-/// The cells and keys of a type whose values are stored as they are.
+/// Cells and keys of a type whose values are stored as plain text.
 macro_rules! stored_as_text {
     () => {
         #[inline]
