@@ -1,4 +1,4 @@
-//! Queries: SELECT, VALUES, and what they are made of.
+//! Queries: the planner and executor for SELECT, VALUES and set operations.
 //!
 //! ```text
 //!   select b.name, count(*) from a join b on b.id = a.b where a.x > 5 group by b.name
@@ -10,24 +10,23 @@
 //!          └ Scan b        key (a.b)           looked up for every row of a
 //! ```
 //!
-//! Planning ([`plan`]) makes a [`QueryPlan`], which depends on the statement and
-//! the schema only and is shared by all executions. Executing it is a [`Cursor`]:
-//! the plan's nodes, each with its state, from which rows are pulled one at a
-//! time. Nothing is collected but by sorting, grouping and the inner side of a
-//! join without an index, all within the statement's memory.
+//! The planner ([`plan`]) makes a [`QueryPlan`], which depends on the statement and the
+//! schema only and is shared by all executions. An execution is a [`Cursor`]: it pulls
+//! rows through the plan's nodes one at a time. Only sorting, grouping and the inner
+//! side of a join without an index collect rows, all within the statement's memory.
 //!
-//! **Rows grow from the left.** The FROM list gives every column a fixed position
-//! in one row, in the order of the list. A node is opened over a *driving row*, the
-//! columns known before it, and produces that row with its own columns appended.
-//! So a join is a loop: for every row of the left side the right side is opened
-//! over that row, and what the right side produces is the joined row. An index
-//! lookup, a LATERAL subquery and an ON condition find the left side's columns
-//! where they always are.
+//! **Rows grow from the left.** The FROM list gives every column a fixed position in
+//! one row, in the order of the list. A node is opened over a *driving row*, the
+//! columns of the relations before it, and returns that row with its own columns
+//! appended. So a join is a loop: for every row of the left side it opens the right
+//! side over that row, and the right side returns the joined row. An index lookup, a
+//! LATERAL subquery and an ON condition find the left side's columns at their fixed
+//! positions.
 //!
-//! **Nodes stop between rows.** Reads are synchronous, but a long execution lets
-//! others run: when the context's budget is spent a node returns
-//! [`Step::Pause`](execute::Step) with its state kept, and goes on when called
-//! again. The same way it waits for row locks.
+//! **Nodes stop between rows.** Reads are synchronous, but a long execution lets other
+//! tasks run: when the context's row budget is used up, a node returns
+//! [`Step::Pause`](execute::Step) with its state kept, and continues at the next call.
+//! A node waits for row locks in the same way.
 
 mod execute;
 mod plan;
@@ -47,14 +46,14 @@ use crate::value::ColumnType;
 
 pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function};
 
-/// A planned query. Immutable, shared by executions.
+/// A planned query. Immutable, and shared by all executions.
 #[derive(Debug)]
 pub struct QueryPlan {
     pub(crate) root: Node,
     columns: Vec<Column>,
     volatile: bool,
     looks: bool,
-    /// The tables of which rows are locked.
+    /// Tables whose rows the query locks.
     locked: Vec<Arc<Table>>,
 }
 
@@ -73,7 +72,7 @@ impl QueryPlan {
         }
     }
 
-    /// A plan that computes one expression over the rows of another.
+    /// A plan that computes one expression over the rows of another plan.
     #[must_use]
     pub fn project(plan: Arc<Self>, expression: Expression) -> Self {
         Self::new(
@@ -90,37 +89,37 @@ impl QueryPlan {
         )
     }
 
-    /// The columns it returns.
+    /// The columns of the result.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Whether two executions may differ though nothing they read does.
+    /// Whether two executions over equal inputs may return different rows.
     #[must_use]
     pub fn is_volatile(&self) -> bool {
         self.volatile
     }
 
-    /// Whether what it returns may depend on anything in the database, its catalog
-    /// included.
+    /// Whether the result may depend on anything in the database, including its
+    /// catalog.
     #[must_use]
     pub fn looks(&self) -> bool {
         self.looks
     }
 
-    /// Whether it locks rows: FOR UPDATE and its like.
+    /// Whether the query locks rows: FOR UPDATE and its like.
     #[must_use]
     pub fn locks_rows(&self) -> bool {
         !self.locked.is_empty()
     }
 
-    /// The tables of which it locks rows.
+    /// Tables whose rows the query locks.
     pub(crate) fn locked_tables(&self) -> &[Arc<Table>] {
         &self.locked
     }
 
-    /// What it will do, a line a node, as EXPLAIN shows it.
+    /// The plan as EXPLAIN prints it, one line per node.
     #[must_use]
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();

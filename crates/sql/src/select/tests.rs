@@ -1,4 +1,4 @@
-//! Which way rows are found, and what limits hold.
+//! Tests of access paths and of limits on memory and planning.
 
 use crate::SqlState;
 use crate::golden::Bench;

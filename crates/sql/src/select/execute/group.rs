@@ -1,4 +1,5 @@
-//! Grouping: for each key the state of its aggregates.
+//! The aggregation operator (GROUP BY): keeps the state of the aggregates for each
+//! group key in a hash table.
 
 use super::sort::compare;
 use super::{FixedMap, Row, State, Step, row_bytes};
@@ -7,16 +8,16 @@ use crate::select::plan::Aggregate;
 use crate::value::{DataType, KeyOrder, Numeric};
 use crate::{Error, Result, SqlState, Value};
 
-/// What a group takes besides its key and values.
+/// Memory of a group in bytes, besides its key and values.
 const GROUP_BYTES: usize = 96;
 
-/// Groups and their aggregates.
+/// State of the aggregation operator: the groups and their aggregates.
 #[derive(Debug)]
 pub(in crate::select) struct AggregateState {
     input: State,
     groups: Vec<Group>,
     by_key: FixedMap<usize>,
-    /// Which group comes next, once all rows are in.
+    /// Next group to return, once the operator has read all rows.
     next: Option<usize>,
     row: Row,
     key: Vec<u8>,
@@ -29,11 +30,11 @@ struct Group {
     accumulators: Vec<Accumulator>,
 }
 
-/// The state of one aggregate of one group.
+/// State of one aggregate of one group.
 #[derive(Debug)]
 struct Accumulator {
     total: Total,
-    /// Values taken before, for DISTINCT.
+    /// Values aggregated so far, for DISTINCT.
     seen: Option<FixedMap<()>>,
 }
 
@@ -44,9 +45,9 @@ enum Total {
     Integer(i128, i64),
     Numeric(Numeric, i64),
     Float(f64, i64),
-    /// The value so far, and whether the greatest is wanted.
+    /// Extreme value so far, and whether the aggregate is `max`.
     Extreme(Value, bool),
-    /// Rows: sort keys, the value, the separator.
+    /// Rows of `array_agg` and `string_agg`: sort keys, value, separator.
     Rows(Vec<(Row, Value, Value)>),
     Truth(Option<bool>),
 }
@@ -72,7 +73,8 @@ impl Accumulator {
         }
     }
 
-    /// Takes a row. Returns the bytes it keeps.
+    /// Adds a row to the aggregate. Returns the number of bytes that the aggregate
+    /// keeps.
     fn take(
         &mut self,
         call: &AggregateCall,
@@ -115,7 +117,7 @@ impl Accumulator {
                     Value::Int8(number) => i128::from(number),
                     _ => return Err(not_its_type()),
                 };
-                // 2^63 rows of 2^63 each still fit.
+                // The sum cannot overflow: 2^63 rows of 2^63 each still fit.
                 *sum += number;
                 *count += 1;
             }
@@ -220,7 +222,7 @@ fn not_its_type() -> Error {
     Error::internal("an aggregate's argument is not of its type")
 }
 
-/// `array_agg` and `string_agg`.
+/// The result of `array_agg` and `string_agg`.
 fn collected(
     mut rows: Vec<(Row, Value, Value)>,
     call: &AggregateCall,
@@ -230,7 +232,8 @@ fn collected(
         return Ok(Value::Null);
     }
     if call.distinct && call.order.is_empty() {
-        // Told apart by sorting in PostgreSQL, which shows.
+        // PostgreSQL sorts to find distinct values, which shows in the order of the
+        // result.
         rows.sort_by(|left, right| left.1.order(&right.1));
     }
     rows.sort_by(|left, right| {
@@ -308,7 +311,7 @@ impl AggregateState {
         self.input.open(&aggregate.input, context, driving)
     }
 
-    /// The group of the row at hand.
+    /// Looks up or creates the group of the current row.
     fn group(
         &mut self,
         aggregate: &Aggregate,

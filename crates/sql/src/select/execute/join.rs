@@ -1,4 +1,5 @@
-//! Joins: loops over rows of the left, and what makes them cheap.
+//! The join operators: nested loops over the rows of the left side, a cache that turns
+//! a loop into a hash join, and RIGHT and FULL joins.
 
 use super::{FixedMap, Row, State, Step, row_bytes, row_or_return, spend};
 use crate::expression::{EvaluationContext, Expression, is_true};
@@ -6,13 +7,14 @@ use crate::select::plan::{Cache, FullJoin, Join};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
 
-/// For every row of the left the rows of the right.
+/// State of a nested-loop join: for each left row, it reads the matching right rows.
 #[derive(Debug)]
 pub(in crate::select) struct JoinState {
     left: State,
     right: State,
     left_row: Row,
-    /// Whether the right side is open over `left_row`, and has had a row.
+    /// `None` before the right side is opened over `left_row`; then whether the right
+    /// side has returned a row.
     inside: Option<bool>,
 }
 
@@ -69,28 +71,30 @@ impl JoinState {
     }
 }
 
-/// The rows of a node that does not depend on the driving row.
+/// State of a cache node: it collects the rows of an input that does not depend on the
+/// driving row, and serves them for each driving row.
 #[derive(Debug)]
 pub(in crate::select) struct CacheState {
     driving: Row,
     mode: Mode,
-    /// The input, while it is collected or when it is read anew each time.
+    /// The input, while the node collects it or rereads it for each driving row.
     input: State,
-    /// Rows at hand that match the driving row, and which comes next.
+    /// Position among the collected rows that match the driving row.
     matches: Matches,
     bytes: usize,
 }
 
 #[derive(Debug)]
 enum Mode {
-    /// Rows are collected.
+    /// The node is collecting the input's rows.
     Collecting { rows: Vec<Row>, opened: bool },
-    /// They are here, found by their keys if there are some.
+    /// The node holds all rows, with a hash index if the join has equality keys.
     Collected {
         rows: Vec<Row>,
         by_key: FixedMap<Vec<u32>>,
     },
-    /// They are too many to keep: the input is read for every driving row.
+    /// The rows exceed the statement's memory: the node reads the input anew for every
+    /// driving row.
     Rereading,
 }
 
@@ -126,7 +130,7 @@ impl CacheState {
         self.driving.extend_from_slice(driving);
         match &mut self.mode {
             Mode::Collecting { rows, opened } => {
-                // Left halfway, it begins again.
+                // The collection was interrupted, so it starts again.
                 rows.clear();
                 *opened = false;
                 context.memory.give_back(self.bytes);
@@ -138,7 +142,7 @@ impl CacheState {
         }
     }
 
-    /// Looks up the rows for the driving row.
+    /// Looks up the rows that match the driving row.
     fn find(&mut self, cache: &Cache, context: &mut EvaluationContext<'_>) -> Result<()> {
         if cache.keys.is_empty() {
             self.matches = Matches::All(0);
@@ -193,7 +197,7 @@ impl CacheState {
         }
     }
 
-    /// Collects the input's rows; [`Step::Row`] once that is done.
+    /// Collects the input's rows; returns [`Step::Row`] once it has all of them.
     fn collect(
         &mut self,
         cache: &Cache,
@@ -250,8 +254,8 @@ impl CacheState {
     }
 }
 
-/// The values of expressions as one key; `None` when one is null, which equals
-/// nothing.
+/// Encodes values of expressions as one hash key; `None` if a value is null, because
+/// null equals nothing.
 fn key<'a>(
     expressions: impl Iterator<Item = &'a Expression>,
     context: &mut EvaluationContext<'_>,
@@ -268,13 +272,13 @@ fn key<'a>(
     Ok(Some(key))
 }
 
-/// RIGHT JOIN and FULL JOIN: both sides collected.
+/// State of RIGHT JOIN and FULL JOIN: it collects both sides.
 #[derive(Debug)]
 pub(in crate::select) struct FullJoinState {
     driving: Row,
     left: State,
     right: State,
-    /// What is done next.
+    /// Next step of the join.
     phase: Phase,
     left_rows: Vec<Row>,
     right_rows: Vec<Row>,
@@ -287,9 +291,10 @@ enum Phase {
     CollectLeft,
     OpenRight,
     CollectRight,
-    /// Pairs from here on: left row, right row, whether the left row has matched.
+    /// Compares pairs of rows from this position on: left row, right row, whether the
+    /// left row has matched.
     Pairs(usize, usize, bool),
-    /// Right rows that have not matched, from here on.
+    /// Returns unmatched right rows from this position on.
     Rest(usize),
 }
 

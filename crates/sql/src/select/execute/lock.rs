@@ -1,7 +1,8 @@
-//! FOR UPDATE: rows locked before they are shown.
+//! The row-locking operator (FOR UPDATE and FOR SHARE): locks rows before it returns
+//! them.
 //!
-//! A row that somebody changed meanwhile is shown as it is now, if it still
-//! fulfils the conditions; one that is gone is left out.
+//! If another transaction has changed a row meanwhile, the operator returns the newest
+//! version, provided it still satisfies the conditions; it leaves out a deleted row.
 
 use std::task::{Context, Poll};
 
@@ -13,22 +14,23 @@ use crate::expression::{EvaluationContext, is_true};
 use crate::select::plan::{Lock, LockTarget};
 use crate::{Result, Value};
 
-/// Times rows are looked for again because one was gone.
+/// Maximum number of times that the operator restarts the scan because a row was
+/// deleted meanwhile.
 const MOST_LOOKS: u32 = 100;
 
-/// Rows locked before they are shown.
+/// State of the row-locking operator.
 #[derive(Debug)]
 pub(in crate::select) struct LockState {
     input: State,
     tables_locked: usize,
-    /// The row at hand, and how many of its targets are locked.
+    /// Current row, and the number of its targets already locked.
     row: Row,
     locked: Option<usize>,
-    /// Whether a target turned out to have changed.
+    /// Whether another transaction has changed a target of the current row.
     changed: bool,
     driving: Row,
     opened: bool,
-    /// Whether a row has been shown, so that nothing can begin anew.
+    /// Whether the operator has returned a row, so that it cannot restart.
     shown: bool,
     looks: u32,
 }
@@ -54,7 +56,7 @@ impl LockState {
         _context: &mut EvaluationContext<'_>,
         driving: &[Value],
     ) -> Result<()> {
-        // The input is opened behind the tables' locks.
+        // The operator opens the input after it has locked the tables.
         self.driving = driving.to_vec();
         self.opened = false;
         self.locked = None;
@@ -123,9 +125,9 @@ impl LockState {
         }
     }
 
-    /// A row that was found is gone. With another primary key it would be another
-    /// record; so as long as nothing has been shown, everything is looked for once
-    /// more, with a new snapshot.
+    /// Handles a row deleted after the scan found it. An update of its primary key
+    /// would look the same, because it makes a new record; so as long as the operator
+    /// has returned no row, it restarts the scan with a new snapshot.
     fn look_again(&mut self, context: &mut EvaluationContext<'_>) -> Result<()> {
         let reads = context.reads()?;
         if self.shown || self.looks == MOST_LOOKS || reads.isolation() != Isolation::ReadCommitted {
@@ -137,7 +139,7 @@ impl LockState {
         Ok(())
     }
 
-    /// Locks one target of the row at hand, and takes its newest version over.
+    /// Locks one target of the current row, and adopts the target's newest version.
     fn lock(
         &mut self,
         target: &LockTarget,
@@ -145,7 +147,7 @@ impl LockState {
         task: &mut Context<'_>,
     ) -> Result<Option<LockedRow>> {
         let Some(Value::Int8(record)) = self.row.get(target.record) else {
-            // The null side of an outer join has nothing to lock.
+            // The null-extended side of an outer join has no row to lock.
             return Ok(Some(LockedRow::Unchanged));
         };
         let rid = Rid(*record as u64);

@@ -1,8 +1,9 @@
-//! Execution: the nodes of a plan, each with its state, pulled a row at a time.
+//! The executor: pull-based (Volcano-style) operators, each with its state, that return
+//! one row per call.
 //!
-//! A [`State`] mirrors the plan's tree. `open` starts a node (again) over a driving
-//! row; `next` puts the next row into a buffer that the caller reuses. A state that
-//! was paused goes on where it was.
+//! A [`State`] mirrors the plan's tree. `open` (re)starts a node over a driving row;
+//! `next` puts the node's next row into a buffer that the caller reuses. After a pause,
+//! `next` continues from the kept state.
 
 mod group;
 mod join;
@@ -22,30 +23,30 @@ use super::{Node, QueryPlan};
 use crate::expression::{BUDGET, EvaluationContext, Expression, heap_bytes, is_true};
 use crate::{Error, Result, SqlState, Value};
 
-/// A plan whose rows take longer than this, in milliseconds, goes on in place of the
-/// executor's thread.
+/// Time in milliseconds: a plan that takes longer for one row runs further steps as
+/// blocking work, so that the executor's thread can hand its other tasks over.
 const LONG_SLICE: u64 = 40;
 
 /// A row under construction.
 pub(super) type Row = Vec<Value>;
 
-/// A map in the same order in every run.
+/// A hash map with the same iteration order in every run, for deterministic simulation.
 pub(super) type FixedMap<V> = HashMap<Vec<u8>, V, BuildHasherDefault<DefaultHasher>>;
 
-/// What pulling at a node brought.
+/// Result of pulling at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A row.
+    /// The node has returned a row.
     Row,
-    /// There are no more.
+    /// The node has no more rows.
     Done,
-    /// The budget is spent: call again.
+    /// The row budget or time slice is used up: the caller yields and calls again.
     Pause,
-    /// A lock is waited for: call again when woken.
+    /// The node waits for a lock: the caller calls again when woken.
     Pending,
 }
 
-/// Takes a row out of a step, or returns what else it is.
+/// Continues after a row, and returns from the caller with any other step.
 macro_rules! row_or_return {
     ($step:expr) => {
         match $step {
@@ -56,14 +57,14 @@ macro_rules! row_or_return {
 }
 pub(super) use row_or_return;
 
-/// A node's state.
+/// Execution state of a plan node.
 #[derive(Debug)]
 pub(super) enum State {
-    /// One row, given or not.
+    /// The single row of [`Node::One`]; `None` once returned.
     One {
         row: Option<Row>,
     },
-    /// Which row of a list comes next.
+    /// Position in a list of rows.
     Values {
         driving: Row,
         next: usize,
@@ -91,12 +92,12 @@ pub(super) enum State {
     Lock(Box<lock::LockState>),
 }
 
-/// A subquery in FROM: its rows are appended to the driving row.
+/// State of a subquery in FROM: it appends the subquery's rows to the driving row.
 #[derive(Debug)]
 pub(super) struct DerivedState {
     driving: Row,
     input: State,
-    /// What the subquery takes from the driving row, if it is LATERAL.
+    /// Values of the driving row that a LATERAL subquery is correlated with.
     taken: Option<Vec<Value>>,
     row: Row,
 }
@@ -104,7 +105,7 @@ pub(super) struct DerivedState {
 #[derive(Debug)]
 pub(super) struct LimitState {
     input: State,
-    /// Known once opened.
+    /// Rows still to skip; known once the node is opened.
     skip: u64,
     left: u64,
 }
@@ -202,7 +203,8 @@ impl State {
                         for each in correlations {
                             taken.push(each.evaluate(context, driving)?);
                         }
-                        // What its nodes have collected was for other values.
+                        // Rows cached by the subquery's nodes belong to the previous
+                        // values.
                         state.input = Self::new(&derived.plan);
                         Some(taken)
                     }
@@ -347,7 +349,8 @@ impl State {
 }
 
 impl DerivedState {
-    /// Does something to the input with the values it takes in their place.
+    /// Runs `work` on the input, with the correlated values as the context's outer
+    /// values.
     fn in_frame<T>(
         &mut self,
         context: &mut EvaluationContext<'_>,
@@ -369,7 +372,7 @@ fn mismatch() -> Error {
     Error::internal("a state that is not its node's")
 }
 
-/// The value of LIMIT or OFFSET; `None` for all.
+/// Evaluates LIMIT or OFFSET; `None` for no limit.
 pub(super) fn count(
     expression: Option<&Expression>,
     context: &mut EvaluationContext<'_>,
@@ -391,12 +394,12 @@ pub(super) fn count(
     }
 }
 
-/// About how many bytes a row takes.
+/// Approximate memory of a row in bytes.
 pub(crate) fn row_bytes(row: &[Value]) -> usize {
     std::mem::size_of::<Row>() + std::mem::size_of_val(row) + heap_bytes(row)
 }
 
-/// Counts one row against the budget. Returns whether the caller should pause.
+/// Charges one row to the row budget. Returns whether the caller should pause.
 pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
     if context.budget == 0 {
         return Ok(true);
@@ -412,24 +415,25 @@ pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// An execution of a plan: how far it has come.
+/// A cursor: one execution of a plan, and its position.
 ///
-/// It outlives the contexts it is given, so that a portal can be executed in
-/// parts; they must be of the same transaction, parameters and snapshot.
+/// The cursor outlives the contexts that its calls pass in, so that a portal can be
+/// executed in parts; the contexts must have the same transaction, parameters and
+/// snapshot.
 #[derive(Debug)]
 pub struct Cursor {
     plan: Arc<QueryPlan>,
     state: State,
     opened: bool,
     done: bool,
-    /// It let others run.
+    /// Whether the last call paused to let other tasks run.
     paused: bool,
-    /// A single row of it has kept others waiting.
+    /// Whether a single row has taken so long that other tasks had to wait.
     takes_long: bool,
 }
 
 impl Cursor {
-    /// An execution that has not begun.
+    /// A cursor before the first row.
     #[must_use]
     pub fn new(plan: &Arc<QueryPlan>) -> Self {
         Self {
@@ -442,7 +446,7 @@ impl Cursor {
         }
     }
 
-    /// The plan it executes.
+    /// The plan that the cursor executes.
     #[must_use]
     pub fn plan(&self) -> &Arc<QueryPlan> {
         &self.plan
@@ -461,8 +465,8 @@ impl Cursor {
         Ok(step)
     }
 
-    /// Puts the next row into `row` and is ready with true; with false when there
-    /// is none. Pending now and then to let others run, and for locks.
+    /// Puts the next row into `row` and returns true, or false after the last row.
+    /// Returns pending to let other tasks run, and while it waits for a lock.
     pub fn poll_next(
         &mut self,
         context: &mut EvaluationContext<'_>,
@@ -508,9 +512,9 @@ impl Cursor {
         std::future::poll_fn(|task| self.poll_next(context, task, row)).await
     }
 
-    /// Shows `visit` the rows until it breaks, without stopping on the way: for subqueries
-    /// in expressions. What takes longer than others should wait for goes on in place of
-    /// the executor's thread.
+    /// Passes the rows to `visit` until it breaks, without suspending: for subqueries
+    /// in expressions. When the time slice is used up, the executor's thread hands its
+    /// other tasks over and the query continues as blocking work.
     pub(crate) fn visit_now(
         &mut self,
         context: &mut EvaluationContext<'_>,
@@ -531,7 +535,7 @@ impl Cursor {
         })
     }
 
-    /// Returns false when the budget is spent before the rows are.
+    /// Returns false if the budget is used up before the last row.
     fn visit_until_pause(
         &mut self,
         context: &mut EvaluationContext<'_>,

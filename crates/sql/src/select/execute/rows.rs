@@ -1,4 +1,4 @@
-//! Rows of system tables and of functions.
+//! Operators that return the rows of system tables and of set-returning functions.
 
 use super::{Row, State, Step, row_or_return, spend};
 use crate::expression::EvaluationContext;
@@ -7,12 +7,12 @@ use crate::system::SystemTable;
 use crate::value::{DataType, Numeric};
 use crate::{Result, Value};
 
-/// Rows that were made all at once, or are counted up.
+/// State of a scan over rows that are materialised at once, or generated as a series.
 #[derive(Debug, Default)]
 pub(in crate::select) struct RowsState {
     driving: Row,
     source: Source,
-    /// Rows given so far, for WITH ORDINALITY; `None` without it.
+    /// Number of rows returned so far, for WITH ORDINALITY; `None` without it.
     ordinal: Option<i64>,
 }
 
@@ -21,7 +21,7 @@ enum Source {
     #[default]
     Empty,
     Rows(std::vec::IntoIter<Row>),
-    /// From here, by steps, up to a last one.
+    /// An integer series: from `next` to `last`, by `step`.
     Integers {
         data_type: DataType,
         next: Option<i64>,
@@ -189,15 +189,16 @@ fn series(data_type: DataType, arguments: &[Value]) -> Result<Source> {
     })
 }
 
-/// For every row of the input the rows of functions, side by side.
+/// State of set-returning functions in a select list: for each input row, it returns
+/// the functions' rows side by side.
 #[derive(Debug)]
 pub(in crate::select) struct ProjectSetState {
     input: State,
     row: Row,
-    /// The functions over `row`, and which of them have no more rows; none while
-    /// there is no row.
+    /// States of the functions over `row`, and whether each has returned its last row;
+    /// empty while the operator has no input row.
     functions: Vec<(RowsState, bool)>,
-    /// Their values for the next row, as far as they are there.
+    /// Values of the functions for the next output row, as far as they are computed.
     values: Row,
 }
 
@@ -235,7 +236,8 @@ impl ProjectSetState {
                 for function in &project.functions {
                     let mut state = RowsState::default();
                     state.open_function(function, context, &self.row)?;
-                    // Only its own column is wanted of each.
+                    // Each function state returns only its own column, without the
+                    // driving row.
                     state.driving.clear();
                     self.functions.push((state, false));
                 }

@@ -1,4 +1,4 @@
-//! Rows of tables.
+//! The table scan operator: reads rows by primary key, by an index, or in full.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,24 +11,24 @@ use crate::plan::{Keys, Path, RowReader};
 use crate::select::plan::Scan;
 use crate::{Result, Value};
 
-/// Rows of the first chunk of a scan. Later ones grow: few rows are often all
-/// that is wanted.
+/// Rows in the first chunk of a scan. Later chunks grow, because many queries read only
+/// a few rows.
 const FIRST_CHUNK: usize = 16;
-/// Most rows of a chunk.
+/// Maximum number of rows in a chunk.
 const MOST_CHUNK: usize = 256;
 
-/// A scan of a table.
+/// State of a table scan.
 #[derive(Debug)]
 pub(in crate::select) struct ScanState {
     driving: Row,
     keys: Keys,
-    /// Which key of a list comes next.
+    /// Position of the next key in a list of keys.
     next_key: usize,
-    /// Where the next chunk begins, once there was one.
+    /// Key at which the next chunk begins; `None` before the first chunk.
     position: Option<Vec<u8>>,
     complete: bool,
     chunk: usize,
-    /// Rows of the chunk at hand, one after the other, and how many are left.
+    /// Values of the current chunk's rows, row after row, and the number of rows left.
     values: Vec<Value>,
     next: usize,
     rows_left: usize,
@@ -50,7 +50,7 @@ impl Default for ScanState {
     }
 }
 
-/// Appends a row's values, and its record if that is wanted.
+/// Appends a row's values, and its record id if the plan needs it.
 fn read(
     reader: &RowReader,
     with_record: bool,
@@ -114,7 +114,7 @@ impl ScanState {
                 return Ok(Step::Done);
             }
             if let (Keys::One(key), Path::Key { index, .. }) = (&self.keys, &scan.path) {
-                // The one row goes straight to where it is wanted.
+                // A lookup of one key reads the row directly into the caller's buffer.
                 self.complete = true;
                 row.clear();
                 row.extend_from_slice(&self.driving);

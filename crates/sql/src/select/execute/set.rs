@@ -1,4 +1,5 @@
-//! DISTINCT, UNION, INTERSECT and EXCEPT: rows told apart by their keys.
+//! The operators for DISTINCT, UNION, INTERSECT and EXCEPT: they compare rows by their
+//! encoded keys.
 
 use super::{FixedMap, Row, State, Step, row_or_return};
 use crate::expression::{EvaluationContext, Expression};
@@ -7,10 +8,10 @@ use crate::select::plan::SetOperation;
 use crate::value::KeyOrder;
 use crate::{Result, Value};
 
-/// What a remembered key takes besides its bytes.
+/// Memory of a stored key in bytes, besides the key itself.
 const ENTRY_BYTES: usize = 64;
 
-/// A row as bytes that are the same exactly for equal rows.
+/// Encodes a row so that two encodings are equal exactly if the rows are.
 fn row_key(row: &[Value]) -> Vec<u8> {
     let mut key = Vec::new();
     for value in row {
@@ -19,7 +20,7 @@ fn row_key(row: &[Value]) -> Vec<u8> {
     key
 }
 
-/// Rows, each but once.
+/// State of DISTINCT: the rows returned so far.
 #[derive(Debug)]
 pub(in crate::select) struct DistinctState {
     input: State,
@@ -76,7 +77,7 @@ impl DistinctState {
     }
 }
 
-/// One input after the other.
+/// State of UNION ALL: reads one input after the other.
 #[derive(Debug)]
 pub(in crate::select) struct AppendState {
     driving: Row,
@@ -132,14 +133,15 @@ impl AppendState {
     }
 }
 
-/// INTERSECT and EXCEPT: the right side counted, then the left side read.
+/// State of INTERSECT and EXCEPT: it counts the rows of the right side, then reads the
+/// left side.
 #[derive(Debug)]
 pub(in crate::select) struct SetState {
     driving: Row,
     left: State,
     right: State,
-    /// How often the right side has each row; for rows shown once, whether they
-    /// were shown.
+    /// For each distinct row, the number of times that the right side returned it, and
+    /// whether the operator has returned it.
     counts: FixedMap<Count>,
     counted: bool,
     left_opened: bool,
@@ -211,7 +213,8 @@ impl SetState {
             row_or_return!(self.left.next(&operation.left, context, row)?);
             let count = self.entry(row, context)?;
             let wanted = match (operation.all, operation.except) {
-                // As often as both, or as often as it is there more often.
+                // INTERSECT ALL returns a left row for each right row paired with it,
+                // EXCEPT ALL each left row without a pair.
                 (true, except) => {
                     let paired = count.right > 0;
                     count.right = count.right.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Sorting: rows collected, then put in order.
+//! The sort operator: collects all rows, then returns them in order.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use crate::select::plan::Sort;
 use crate::value::KeyOrder;
 use crate::{Result, Value};
 
-/// Rows in order.
+/// State of the sort operator.
 #[derive(Debug)]
 pub(in crate::select) struct SortState {
     input: State,
-    /// Sort keys and rows; sorted once the input is done.
+    /// Sort keys and rows; sorted after the input's last row.
     rows: Vec<(Row, Row)>,
     sorted: Option<std::vec::IntoIter<(Row, Row)>>,
-    /// No more rows than this will be asked for.
+    /// Maximum number of rows that the operators above will read (top-N sort).
     wanted: Option<usize>,
     bytes: usize,
 }
 
-/// Which of two values comes first.
+/// Compares two values in the order of a key column.
 pub(super) fn compare(left: &Value, right: &Value, order: KeyOrder) -> Ordering {
     match (left.is_null(), right.is_null()) {
         (true, true) => Ordering::Equal,
@@ -42,7 +42,8 @@ fn compare_keys(left: &[Value], right: &[Value], keys: &[(Expression, KeyOrder)]
         .unwrap_or(Ordering::Equal)
 }
 
-/// More rows than that take so long to sort that others shall not wait for it.
+/// Number of rows above which sorting runs as blocking work, so that other tasks of the
+/// thread need not wait.
 const SORTED_IN_A_STEP: usize = 8192;
 
 impl SortState {
@@ -123,7 +124,8 @@ impl SortState {
         self.next(sort, context, row)
     }
 
-    /// Now and then throws away what is behind the rows that are wanted.
+    /// For a top-N sort, drops rows that can no longer be among the first `wanted`
+    /// ones. It does so only when the buffer has doubled.
     fn keep_wanted(&mut self, sort: &Sort, context: &mut EvaluationContext<'_>) {
         let Some(wanted) = self.wanted else {
             return;

@@ -1,4 +1,5 @@
-//! The tree of joins as nodes, its conditions spread over it.
+//! Access path selection: turns the join tree into plan nodes and pushes each condition
+//! down to the first node that can check it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::expression::{Comparison, Expression};
 use crate::plan::{Access, Path, RowReader};
 use crate::value::Value;
 
-/// Which columns an expression uses, by where they are.
+/// Collects the columns that an expression uses, by position in the row.
 fn columns_of(expression: &Expression, columns: &mut BTreeSet<usize>) {
     if let Expression::Column(position) = expression {
         columns.insert(*position);
@@ -18,7 +19,7 @@ fn columns_of(expression: &Expression, columns: &mut BTreeSet<usize>) {
     expression.children(&mut |child| columns_of(child, columns));
 }
 
-/// The columns that expressions use.
+/// The columns that any of the expressions uses.
 pub(super) fn used_columns<'a>(
     expressions: impl IntoIterator<Item = &'a Expression>,
 ) -> BTreeSet<usize> {
@@ -29,7 +30,7 @@ pub(super) fn used_columns<'a>(
     columns
 }
 
-/// Collects the columns that the tree's own expressions use.
+/// Collects the columns that expressions inside the join tree use.
 pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
     match &node.kind {
         FromKind::Table(..) | FromKind::System(_) => {}
@@ -54,17 +55,16 @@ pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
     }
 }
 
-/// How tables are to be read.
+/// Options for turning a join tree into nodes.
 pub(super) struct Spread<'a> {
-    /// The columns anybody wants.
+    /// Columns that any part of the query uses; scans read only these.
     pub used: &'a BTreeSet<usize>,
-    /// Whether tables have their records as a last column.
+    /// Whether scans append each row's record id as a last column.
     pub with_records: bool,
 }
 
 impl Spread<'_> {
-    /// Makes a node that produces the rows of `from` for which all conditions are
-    /// true.
+    /// Makes a node that returns the rows of `from` for which all conditions are true.
     pub(super) fn node(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
         let (start, end) = (from.start, from.end);
         match from.kind {
@@ -125,7 +125,8 @@ impl Spread<'_> {
                 if start == 0 || uses_row(&access.path) {
                     return scan(access);
                 }
-                // No index takes the driving row's columns: hash on equal ones.
+                // No index lookup uses the driving row, so the planner makes a hash
+                // join on the equality conditions.
                 let (own, mixed) = split(conditions, |columns| {
                     columns.iter().all(|column| *column >= start)
                 });
@@ -182,7 +183,8 @@ fn filtered(input: Node, conditions: Vec<Expression>) -> Node {
     }
 }
 
-/// A node that does not depend on the driving row, collected if there is one.
+/// Wraps an input that does not depend on the driving row in a cache, unless it is the
+/// first relation.
 fn cached(input: Node, start: usize, end: usize, conditions: Vec<Expression>) -> Node {
     if start == 0 {
         return filtered(input, conditions);
@@ -201,7 +203,8 @@ fn cached(input: Node, start: usize, end: usize, conditions: Vec<Expression>) ->
     )
 }
 
-/// Conditions of the form *known = own*.
+/// Equality conditions between an expression over earlier columns and one over own
+/// columns: the keys of a hash join.
 fn equal_keys(conditions: &[Expression], start: usize) -> Vec<(Expression, Expression)> {
     let mut keys = Vec::new();
     for condition in conditions {
@@ -227,7 +230,7 @@ fn equal_keys(conditions: &[Expression], start: usize) -> Vec<(Expression, Expre
     keys
 }
 
-/// Whether a path's keys depend on the driving row.
+/// Whether the keys of an access path depend on the driving row.
 fn uses_row(path: &Path) -> bool {
     match path {
         Path::Table => false,
@@ -251,7 +254,8 @@ fn uses_row(path: &Path) -> bool {
     }
 }
 
-/// A condition that is never true makes nothing else worth reading.
+/// Whether a condition is constant and not true, so that the planner can drop the whole
+/// input.
 pub(super) fn is_never_true(condition: &Expression) -> bool {
     matches!(
         condition,

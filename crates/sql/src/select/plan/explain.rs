@@ -1,8 +1,8 @@
-//! A plan as EXPLAIN shows it.
+//! EXPLAIN: prints a plan as indented lines.
 
 use super::node::{Node, SetKind};
 
-/// Appends a line for the node and each below it.
+/// Appends a line for the node and for each node below it.
 pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let indent = if depth == 0 {
         String::new()
@@ -10,7 +10,7 @@ pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
         format!("{}->  ", " ".repeat(depth * 6 - 4))
     };
     let line = match node {
-        // What only computes or renames is no step of its own.
+        // Nodes that only compute or rename columns get no line of their own.
         Node::Project { input, .. } => return explain(input, depth, lines),
         Node::Plan(plan) => return explain(&plan.root, depth, lines),
         Node::One => "Result".to_owned(),

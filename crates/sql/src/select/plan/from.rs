@@ -1,4 +1,5 @@
-//! The FROM list: a tree of joins, and the names it makes.
+//! The binder of the FROM list: builds the join tree, and the scope of names that the
+//! list defines.
 
 use std::sync::Arc;
 
@@ -20,28 +21,28 @@ use crate::system::{self, SystemTable};
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};
 
-/// A part of the FROM list, with its place in the rows.
+/// A relation or join of the FROM list, with its column range in the row.
 #[derive(Debug)]
 pub(super) struct FromNode {
-    /// What it is.
+    /// Kind of the relation or join.
     pub kind: FromKind,
-    /// Where its columns begin.
+    /// Position of its first column.
     pub start: usize,
-    /// Where they end.
+    /// Position after its last column.
     pub end: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum FromKind {
-    /// A table.
+    /// A table, with its alias.
     Table(Arc<Table>, SmolStr),
     /// A system table.
     System(&'static SystemTable),
-    /// A subquery; what it takes from the driving row, if it is LATERAL.
+    /// A subquery; with its correlations if it is LATERAL.
     Derived(Node, Option<Vec<Expression>>),
-    /// A function.
+    /// A set-returning function.
     Function(SetFunction),
-    /// A join, with the conditions after ON.
+    /// A join of two items, with its ON conditions.
     Join(JoinKind, Box<[FromNode; 2]>, Vec<Expression>),
 }
 
@@ -53,8 +54,7 @@ pub(super) enum JoinKind {
     Full,
 }
 
-/// Binds a FROM list: fills the scope and returns the tree; `None` when there is
-/// no list.
+/// Binds a FROM list: fills the scope and returns the join tree; `None` without a list.
 pub(super) fn bind_from<'a>(
     binder: &mut Binder<'_>,
     list: &[TableWithJoins],
@@ -90,7 +90,7 @@ pub(super) struct From<'a, 'b, 'c> {
     pub binder: &'b mut Binder<'c>,
     pub scope: Scope<'a>,
     pub width: usize,
-    /// Whether tables have their records as a last column.
+    /// Whether scans append each row's record id as a last column.
     with_records: bool,
 }
 
@@ -148,7 +148,8 @@ impl From<'_, '_, '_> {
         }
     }
 
-    /// Names of columns that relations show.
+    /// Names of the columns of some relations that `*` shows, without those already
+    /// merged.
     fn unmerged(&self, from: usize, to: usize) -> Vec<String> {
         self.scope.relations[from..to]
             .iter()
@@ -163,7 +164,7 @@ impl From<'_, '_, '_> {
             .collect()
     }
 
-    /// Merges columns of both sides that have these names.
+    /// Merges the columns with these names from both sides of a join, as USING does.
     fn using(
         &mut self,
         kind: JoinKind,
@@ -205,7 +206,8 @@ impl From<'_, '_, '_> {
             });
         }
         if !columns.is_empty() {
-            // In front of the joined tables, where `*` shows them.
+            // Inserts the merged columns before the joined relations, where `*` shows
+            // them.
             self.scope
                 .relations
                 .insert(first, ScopeRelation::new(SmolStr::default(), None, columns));
@@ -213,7 +215,7 @@ impl From<'_, '_, '_> {
         Ok(conditions)
     }
 
-    /// The one column of this name among relations, which is merged from now on.
+    /// The only column of this name among some relations; marks it as merged.
     fn take_column(
         &mut self,
         name: &str,
@@ -492,13 +494,13 @@ impl From<'_, '_, '_> {
     }
 }
 
-/// What a relation's name stands for.
+/// The table that a relation name resolves to.
 pub(super) enum Resolved {
     Table(Arc<Table>),
     System(&'static SystemTable),
 }
 
-/// Looks a relation up, along the search path if no schema is named.
+/// Resolves a relation name, along the search path if it has no schema.
 pub(super) fn resolve_relation(
     binder: &Binder<'_>,
     schema: Option<&str>,
@@ -518,7 +520,7 @@ pub(super) fn resolve_relation(
             .ok_or_else(|| undefined(&format!("{schema}.{name}"))),
         None => {
             let path = &binder.session.search_path;
-            // pg_catalog is searched first, unless the path names it elsewhere.
+            // PostgreSQL searches pg_catalog first, unless the path lists it elsewhere.
             if !path.iter().any(|schema| schema == "pg_catalog")
                 && let Some(table) = system::table("pg_catalog", name)
             {
@@ -535,8 +537,8 @@ pub(super) fn resolve_relation(
                     return Ok(Resolved::System(table));
                 }
             }
-            // A path of nothing hides nothing, where there is one schema to find it in:
-            // what pg_dump writes begins with it.
+            // With an empty search path, unqualified names still resolve in the only
+            // schema, because scripts of pg_dump begin by emptying the path.
             if path.is_empty() {
                 return match binder.catalog.table(name) {
                     Ok(table) => Ok(Resolved::Table(Arc::clone(table))),

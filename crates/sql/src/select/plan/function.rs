@@ -1,4 +1,4 @@
-//! Functions in the FROM list, and those that return sets.
+//! The binder of functions in the FROM list, and of set-returning functions.
 
 use smol_str::SmolStr;
 use sqlparser::ast::{FunctionArg, FunctionArgExpr, ObjectName, Spanned, TableAlias};
@@ -50,7 +50,7 @@ impl From<'_, '_, '_> {
         if ordinality {
             columns.push(("ordinality".into(), DataType::Int8));
         }
-        // The alias of a function with one column is its column's name, too.
+        // The alias of a function with one column also names the column.
         if let Some(alias) = alias
             && columns.len() == 1 + usize::from(ordinality)
         {
@@ -74,15 +74,15 @@ impl From<'_, '_, '_> {
     }
 }
 
-/// Whether a function of this name returns a set.
+/// Whether the function of this name returns a set.
 pub(crate) fn is_set_function(name: &str) -> bool {
     matches!(name, "generate_series" | "unnest" | "generate_subscripts")
 }
 
-/// A function that returns a set, and its columns.
+/// A bound set-returning function, and names and types of its columns.
 type BoundSet = (SetFunction, Vec<(SmolStr, DataType)>);
 
-/// Binds a call of a function that returns a set.
+/// Binds a call of a set-returning function.
 pub(crate) fn bind_set_function(
     binder: &mut Binder<'_>,
     name: &str,

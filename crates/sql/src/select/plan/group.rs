@@ -1,4 +1,5 @@
-//! GROUP BY: the keys, and expressions over groups.
+//! The binder of GROUP BY: binds grouping keys, and rewrites expressions to refer to
+//! groups.
 
 use sqlparser::ast::{Expr, GroupByExpr, Spanned};
 
@@ -6,7 +7,7 @@ use super::select::{Output, output_by_reference};
 use crate::expression::{Binder, Expression, Scope, fold_name};
 use crate::{Error, Result, SqlState};
 
-/// The grouping expressions; `None` when there is no GROUP BY.
+/// Binds the grouping expressions; `None` without GROUP BY.
 pub(super) fn bind_groups(
     binder: &mut Binder<'_>,
     group_by: &GroupByExpr,
@@ -30,7 +31,8 @@ pub(super) fn bind_groups(
         ) {
             return Err(Error::unsupported("GROUPING SETS, CUBE and ROLLUP"));
         }
-        // A column of the tables goes before a column of the result.
+        // In GROUP BY, an input column takes precedence over an output column of the
+        // same name.
         let is_input = match expr {
             Expr::Identifier(name) => scope.find(&fold_name(name))?.is_some(),
             _ => false,
@@ -64,7 +66,7 @@ pub(super) fn bind_groups(
     Ok(Some(groups))
 }
 
-/// Rewrites expressions over the FROM list's rows to the rows of groups: first
+/// Rewrites expressions over the FROM list's rows to expressions over group rows: first
 /// the keys, then the aggregates.
 pub(super) struct Regroup<'a> {
     pub keys: &'a [Expression],

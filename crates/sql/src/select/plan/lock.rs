@@ -1,4 +1,4 @@
-//! FOR UPDATE and its like.
+//! The binder of FOR UPDATE and FOR SHARE.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use crate::expression::{Binder, Expression, fold_name};
 use crate::plan::RowReader;
 use crate::{Error, Result, SqlState};
 
-/// What is locked of each row. `collected` names a clause after which rows are no
-/// longer a table's.
+/// Binds the locking clause: the tables whose rows the query locks. `collected` names a
+/// clause, such as GROUP BY, after which result rows no longer correspond to table
+/// rows.
 pub(super) fn bind_locks(
     binder: &mut Binder<'_>,
     locks: &[LockClause],
@@ -82,7 +83,7 @@ pub(super) fn bind_locks(
     }))
 }
 
-/// Conditions of joins that every row fulfils.
+/// Collects the join conditions that every result row satisfies: those of inner joins.
 fn inner_conditions(node: &FromNode, conditions: &mut Vec<Expression>) {
     if let FromKind::Join(JoinKind::Inner, sides, on) = &node.kind {
         conditions.extend(on.iter().cloned());

@@ -1,17 +1,19 @@
-//! Planning: a query's syntax tree becomes nodes.
+//! The query planner: turns a query's syntax tree into plan nodes by fixed rules.
 //!
-//! There are no statistics and no search. Tables are read in the order of the FROM
-//! list; each by the path that its conditions allow, the columns of the tables
-//! before it counting as known; conditions are checked as soon as their columns
-//! are there. What cannot use an index is collected once, and found by equal keys
+//! The planner uses no statistics and does not search. It reads tables in the order of
+//! the FROM list, each by the best access path that its conditions allow, where columns
+//! of earlier tables count as known; it checks a condition as soon as its columns are
+//! available. An input that cannot use an index is collected once, and hashed by its
+//! equality keys if it has any.
 //! where there are some.
 //!
 //! - [`query`]: WITH, set operations, VALUES, LIMIT.
-//! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses
-//!   GROUP BY and FOR UPDATE.
-//! - [`from`]: the FROM list as a tree of joins, and which names it makes;
+//! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses GROUP
+//!   BY and FOR UPDATE.
+//! - [`from`]: the join tree of the FROM list, and the scope that it defines;
 //!   [`function`]: functions in it.
-//! - [`access`]: that tree as nodes, with its conditions spread over it.
+//! - [`access`]: turns the join tree into nodes, and distributes the conditions over
+//!   it.
 
 mod access;
 mod explain;

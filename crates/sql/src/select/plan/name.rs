@@ -1,14 +1,14 @@
-//! What a column of a result is called when nobody says.
+//! Default names of result columns without an alias, as PostgreSQL chooses them.
 //!
-//! A column and a function lend their names to whatever is built around them; a
-//! cast names its column after its type only if nothing inside has lent it a name,
-//! and CASE looks at what stands behind ELSE.
+//! An expression around a column or a function inherits its name; a cast names its
+//! column after its type only if the operand has no name to inherit, and CASE takes the
+//! name of its ELSE expression.
 
 use sqlparser::ast::{AccessExpr, Expr};
 
 use crate::expression::fold_name;
 
-/// The name PostgreSQL gives a column that computes this.
+/// The name that PostgreSQL gives a column computed by this expression.
 pub(super) fn column_name(expr: &Expr) -> String {
     match named(expr) {
         Some(Name::Lent(name) | Name::Makeshift(name)) => name,
@@ -16,7 +16,7 @@ pub(super) fn column_name(expr: &Expr) -> String {
     }
 }
 
-/// A name, and whether what is around it takes it over.
+/// A candidate name, and whether an enclosing expression inherits it.
 enum Name {
     Lent(String),
     Makeshift(String),

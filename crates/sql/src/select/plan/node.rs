@@ -1,4 +1,4 @@
-//! The nodes of a plan.
+//! The nodes of a query plan.
 
 use std::sync::Arc;
 
@@ -11,243 +11,245 @@ use crate::select::QueryPlan;
 use crate::system::SystemTable;
 use crate::value::{DataType, KeyOrder};
 
-/// A node of a plan. Rows are pulled from it; each is the driving row with the
-/// node's own columns appended, up to the nodes marked *new row*, whose rows hold
-/// just what they say.
+/// A plan node. The executor pulls rows from it; each is the driving row with the
+/// node's own columns appended, except for nodes marked *new row*, whose rows hold only
+/// the node's own columns.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// The driving row, once.
+    /// Returns the driving row once.
     One,
-    /// Rows of expressions.
+    /// VALUES: rows of expressions.
     Values {
-        /// The rows.
+        /// Expressions of each row.
         rows: Vec<Vec<Expression>>,
     },
-    /// The rows of a table.
+    /// Scan of a table.
     Scan(Box<Scan>),
-    /// The rows of a system table.
+    /// Scan of a system table.
     System(&'static SystemTable),
-    /// The rows of a function.
+    /// Rows of a function in FROM.
     Function(Box<SetFunction>),
-    /// The rows for which a condition is true.
+    /// Keeps the rows for which a condition is true.
     Filter {
-        /// Of these.
+        /// Input of the filter.
         input: Box<Node>,
         /// The condition.
         condition: Expression,
     },
-    /// For every row of the left the rows of the right.
+    /// Nested-loop join: for every left row, the matching right rows.
     Join(Box<Join>),
-    /// The join that keeps rows of the right, too.
+    /// A join that also keeps unmatched right rows.
     FullJoin(Box<FullJoin>),
-    /// The rows of a node that does not depend on the driving row, collected once.
+    /// Collects, once, the rows of an input that does not depend on the driving row.
     Cache(Box<Cache>),
     /// A subquery in FROM.
     Derived(Box<Derived>),
-    /// A whole plan. *New row.*
+    /// A whole plan as an input. *New row.*
     Plan(Arc<QueryPlan>),
-    /// Expressions over the input's rows. *New row.*
+    /// Computes expressions over the input's rows. *New row.*
     Project {
-        /// The input.
+        /// Input of the projection.
         input: Box<Node>,
-        /// The expressions.
+        /// Expressions to compute.
         expressions: Vec<Expression>,
     },
-    /// For every row of the input the rows of functions, side by side.
+    /// Set-returning functions over the input's rows, side by side.
     ProjectSet(Box<ProjectSet>),
-    /// Groups: their keys, then their aggregates. *New row.*
+    /// Grouping: returns the keys of each group, then its aggregates. *New row.*
     Aggregate(Box<Aggregate>),
-    /// The input's rows in order.
+    /// Sorts the input's rows.
     Sort(Box<Sort>),
-    /// The input's rows, each but once: by all columns, or by these.
+    /// Removes duplicates from the input, by all columns or by some expressions.
     Distinct {
-        /// The input.
+        /// Input whose duplicates are removed.
         input: Box<Node>,
-        /// By what; empty for all columns.
+        /// Expressions of DISTINCT ON; empty for all columns.
         by: Vec<Expression>,
     },
-    /// Some of the input's rows.
+    /// LIMIT and OFFSET.
     Limit {
-        /// The input.
+        /// Input of the limit.
         input: Box<Node>,
-        /// How many; null for all.
+        /// Maximum number of rows; null for no limit.
         limit: Option<Expression>,
-        /// How many are left out first.
+        /// Number of rows to skip first.
         offset: Option<Expression>,
     },
-    /// The rows of one input after the other.
+    /// UNION ALL: the rows of one input after the other.
     Append(Vec<Node>),
     /// INTERSECT and EXCEPT.
     SetOperation(Box<SetOperation>),
-    /// The input's rows, locked.
+    /// Locks the input's rows.
     Lock(Box<Lock>),
 }
 
-/// The rows of a table.
+/// A scan of a table.
 #[derive(Debug)]
 pub(crate) struct Scan {
     /// The table.
     pub table: Arc<Table>,
-    /// What it is called in the statement.
+    /// Alias of the table in the statement, for EXPLAIN.
     pub alias: String,
-    /// The way to its rows; keys are computed over the driving row.
+    /// Access path; the scan computes its keys over the driving row.
     pub path: Path,
-    /// Which way an index is read.
+    /// Direction in which an index is read.
     pub direction: Direction,
-    /// What the path does not ensure.
+    /// Condition that the access path does not ensure.
     pub filter: Option<Expression>,
-    /// Which columns are wanted.
+    /// Columns to decode.
     pub reader: RowReader,
-    /// Whether the row's record is appended as a last column.
+    /// Whether the scan appends the row's record id as a last column.
     pub with_record: bool,
 }
 
-/// The rows of a function in FROM.
+/// A set-returning function call.
 #[derive(Debug)]
 pub(crate) struct SetFunction {
-    /// Which.
+    /// Kind of function.
     pub kind: SetKind,
-    /// Of what, over the driving row.
+    /// Arguments, evaluated over the driving row.
     pub arguments: Vec<Expression>,
-    /// Whether the row's number is appended.
+    /// Whether the row number is appended (WITH ORDINALITY).
     pub ordinality: bool,
 }
 
-/// What a function in FROM does.
+/// Kinds of functions in FROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetKind {
-    /// Counts from one number to another.
+    /// `generate_series`: counts from one number to another.
     Series(DataType),
-    /// The elements of an array.
+    /// `unnest`: the elements of an array.
     Unnest,
-    /// The subscripts of an array.
+    /// `generate_subscripts`: the subscripts of an array.
     Subscripts,
-    /// The one row of a function that returns no set.
+    /// A function that returns no set, as a single row.
     Scalar,
 }
 
-/// For every row of the left the rows of the right.
+/// A nested-loop join.
 #[derive(Debug)]
 pub(crate) struct Join {
     /// The left side.
     pub left: Node,
-    /// The right side, opened over a row of the left. The condition is in it.
+    /// The right side, opened over each left row. It includes the join condition.
     pub right: Node,
-    /// Whether a left row without any is kept, with so many nulls.
+    /// For a left join, the number of nulls that extend an unmatched left row; `None`
+    /// for an inner join.
     pub outer: Option<usize>,
 }
 
-/// RIGHT JOIN and FULL JOIN.
+/// RIGHT JOIN or FULL JOIN.
 #[derive(Debug)]
 pub(crate) struct FullJoin {
     /// The left side.
     pub left: Node,
-    /// The right side, opened over a driving row with nulls for the left.
+    /// The right side, opened over a driving row with nulls in the left columns.
     pub right: Node,
-    /// Columns of each.
+    /// Number of columns of the left and right side.
     pub widths: [usize; 2],
-    /// When two rows belong together.
+    /// Join condition.
     pub condition: Expression,
-    /// Whether left rows without any are kept.
+    /// Whether unmatched left rows are kept (FULL JOIN).
     pub keep_left: bool,
 }
 
-/// The rows of a node that does not depend on the driving row, collected once and
-/// found by keys.
+/// Collects, once, the rows of an input that does not depend on the driving row, and
+/// looks them up by hash keys.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// The node.
+    /// Input whose rows are collected.
     pub input: Node,
-    /// How many columns the driving row has.
+    /// Number of columns of the driving row.
     pub offset: usize,
-    /// Expressions over the driving row, and over the input's row, that must be
-    /// equal. The input's are not null in the rows that match.
+    /// Equality keys: an expression over the driving row and one over the input's row.
+    /// A row with a null key matches nothing.
     pub keys: Vec<(Expression, Expression)>,
 }
 
 /// A subquery in FROM.
 #[derive(Debug)]
 pub(crate) struct Derived {
-    /// Its plan.
+    /// Plan of the subquery.
     pub plan: Node,
-    /// What it takes from the driving row; `None` when it is no LATERAL one and
-    /// shares the frame of the query around it.
+    /// Correlations of a LATERAL subquery with the driving row; `None` for a plain
+    /// subquery, which shares the frame of the enclosing query.
     pub correlations: Option<Vec<Expression>>,
 }
 
-/// Set-returning functions in the list of a SELECT: as many rows as the longest
-/// gives, the others filled up with nulls.
+/// Set-returning functions in a select list: returns as many rows as the longest
+/// function, and fills the others up with nulls.
 #[derive(Debug)]
 pub(crate) struct ProjectSet {
-    /// The rows.
+    /// Input over whose rows the functions are called.
     pub input: Node,
-    /// The functions; each appends its one column.
+    /// The functions; each appends one column.
     pub functions: Vec<SetFunction>,
 }
 
-/// Groups and their aggregates.
+/// Grouping with aggregates.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
-    /// The rows.
+    /// Input to group.
     pub input: Node,
-    /// What groups have in common. None means one group, even of no rows.
+    /// Grouping keys. Without keys, all rows form one group, even if there are none.
     pub keys: Vec<Expression>,
-    /// What is computed for each.
+    /// Aggregates computed for each group.
     pub calls: Vec<AggregateCall>,
 }
 
-/// Rows in order.
+/// Sorting.
 #[derive(Debug)]
 pub(crate) struct Sort {
-    /// The rows.
+    /// Input to sort.
     pub input: Node,
-    /// By what, the most significant first.
+    /// Sort keys, the most significant first.
     pub keys: Vec<(Expression, KeyOrder)>,
-    /// LIMIT and OFFSET, when only that many will be asked for.
+    /// LIMIT and OFFSET, if the query reads no more rows than that (top-N sort).
     pub fetch: Option<(Expression, Option<Expression>)>,
 }
 
-/// What is done with two sets.
+/// INTERSECT or EXCEPT.
 #[derive(Debug)]
 pub(crate) struct SetOperation {
-    /// Of these.
+    /// Left input.
     pub left: Node,
-    /// And these.
+    /// Right input.
     pub right: Node,
-    /// Whether rows of the right are left out (EXCEPT), or wanted (INTERSECT).
+    /// True for EXCEPT, false for INTERSECT.
     pub except: bool,
-    /// Whether rows count as often as they are there.
+    /// Whether duplicates count (ALL).
     pub all: bool,
 }
 
-/// Rows that are locked before they are shown.
+/// Locks rows before they are returned.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The rows.
+    /// Input whose rows are locked.
     pub input: Node,
-    /// What is locked of each.
+    /// Tables whose part of each row is locked.
     pub targets: Vec<LockTarget>,
-    /// What a row that changed meanwhile must still fulfil.
+    /// Condition that the newest version of a concurrently changed row must still
+    /// satisfy.
     pub condition: Option<Expression>,
 }
 
-/// What is locked of a row.
+/// A table whose part of a row is locked.
 #[derive(Debug)]
 pub(crate) struct LockTarget {
     /// The table.
     pub table: Arc<Table>,
-    /// Where its columns begin.
+    /// Position of its first column in the row.
     pub offset: usize,
-    /// Where its record is.
+    /// Position of its record id in the row.
     pub record: usize,
-    /// Its columns.
+    /// Decoder of its columns.
     pub reader: RowReader,
-    /// What happens when it is locked already.
+    /// Behaviour if the row is already locked.
     pub wait: LockWait,
 }
 
 impl Node {
-    /// Calls `visit` for the node's inputs.
+    /// Calls `visit` for each input of the node.
     pub(crate) fn inputs<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
         match self {
             Self::One
@@ -282,7 +284,7 @@ impl Node {
         }
     }
 
-    /// Calls `visit` for the node's own expressions.
+    /// Calls `visit` for each of the node's own expressions.
     fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::One
@@ -350,7 +352,7 @@ impl Node {
         }
     }
 
-    /// Appends the tables of which this node or any below it locks rows.
+    /// Appends the tables whose rows this node or any node below it locks.
     pub(crate) fn collect_locked(&self, tables: &mut Vec<Arc<Table>>) {
         if let Self::Lock(lock) = self {
             tables.extend(lock.targets.iter().map(|target| Arc::clone(&target.table)));
@@ -358,7 +360,7 @@ impl Node {
         self.inputs(&mut |input| input.collect_locked(tables));
     }
 
-    /// Whether the node itself reads what is in the database, or what an engine says.
+    /// Whether the node itself reads the database or the state of the engine.
     pub(crate) fn looks(&self) -> bool {
         match self {
             Self::Scan(_) | Self::System(_) | Self::Lock(_) => true,
@@ -382,14 +384,14 @@ impl Node {
         }
     }
 
-    /// Whether `test` holds for this node or any below it.
+    /// Whether `test` holds for this node or any node below it.
     pub(crate) fn any_node(&self, test: &dyn Fn(&Node) -> bool) -> bool {
         let mut found = test(self);
         self.inputs(&mut |input| found = found || input.any_node(test));
         found
     }
 
-    /// Whether `test` holds for an expression of this node or any below it.
+    /// Whether `test` holds for an expression of this node or any node below it.
     pub(crate) fn any_expression(&self, test: &dyn Fn(&Expression) -> bool) -> bool {
         self.any_node(&|node| {
             let mut found = false;

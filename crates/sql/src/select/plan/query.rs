@@ -1,4 +1,5 @@
-//! Whole queries: WITH, set operations, VALUES, ORDER BY and LIMIT around them.
+//! The planner of whole queries: WITH, set operations, VALUES, and ORDER BY and LIMIT
+//! around them.
 
 use std::sync::Arc;
 
@@ -17,35 +18,35 @@ use crate::select::QueryPlan;
 use crate::value::{ColumnType, DataType, KeyOrder};
 use crate::{Error, Result, SqlState};
 
-/// A table that WITH defines.
+/// A common table expression: a query that WITH names.
 #[derive(Clone, Debug)]
 pub struct CommonTable {
     name: String,
     columns: Vec<String>,
     query: Arc<Query>,
-    /// How many tables of WITH it can see: those before it.
+    /// Number of earlier common table expressions that its query can refer to.
     visible: usize,
-    /// Whether something has planned it.
+    /// Whether the planner has planned a reference to it.
     is_used: bool,
 }
 
-/// What becomes of a column that is a literal or parameter without a type.
+/// How the planner types a column that is a literal or parameter of unknown type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Untyped {
-    /// It is a string.
+    /// Resolves the column to text.
     Settle,
-    /// Whoever takes the rows gives it a type.
+    /// Leaves the column untyped for the caller, which casts it.
     Keep,
 }
 
-/// Plans a statement that is a query. What stays without a type is a string.
+/// Plans a statement that is a query. Columns of unknown type become text.
 pub fn plan_query(binder: &mut Binder<'_>, query: &Query) -> Result<QueryPlan> {
     let frame = Frame::outermost();
     plan_in_frame(binder, query, &frame)
 }
 
-/// Plans a query whose rows are stored in these columns, and brings its own to
-/// their types: the source of INSERT.
+/// Plans the source of an INSERT: a query whose columns the planner casts to the types
+/// of the target columns.
 pub fn plan_source(
     binder: &mut Binder<'_>,
     query: &Query,
@@ -54,7 +55,7 @@ pub fn plan_source(
     let frame = Frame::outermost();
     let planned = plan_parts(binder, query, &frame, Untyped::Keep)?;
     let mut columns = planned.columns;
-    // In the list itself a parameter can still be given a type.
+    // Casts inside the select list, where a parameter's type can still be inferred.
     let (input, expressions) = match planned.node {
         Node::Project { input, expressions } => (*input, expressions),
         node => {
@@ -68,7 +69,7 @@ pub fn plan_source(
         let bound = Bound::new(expression, column.column_type);
         let bound = match targets.get(position) {
             Some((name, column_type)) => binder.assign(bound, name, *column_type)?,
-            // One too many: an error of whoever asked.
+            // A surplus column; the caller reports the error.
             None => binder.settle(bound)?,
         };
         column.column_type = bound.column_type;
@@ -81,13 +82,13 @@ pub fn plan_source(
     Ok(QueryPlan::new(node, columns))
 }
 
-/// A query's plan while it is made: its nodes, and what its columns are.
+/// A query's plan under construction: its nodes and its columns.
 pub(super) struct Planned {
     pub node: Node,
     pub columns: Vec<Column>,
 }
 
-/// Plans a query that takes what it does not know from `frame`.
+/// Plans a query inside `frame`, from which it may take correlated values.
 pub fn plan_in_frame(
     binder: &mut Binder<'_>,
     query: &Query,
@@ -98,7 +99,7 @@ pub fn plan_in_frame(
     Ok(QueryPlan::new(planned.node, planned.columns))
 }
 
-/// LIMIT and OFFSET, bound.
+/// Bound LIMIT and OFFSET.
 #[derive(Default)]
 pub(super) struct Limits {
     pub limit: Option<Expression>,
@@ -110,7 +111,7 @@ impl Limits {
         self.limit.is_none() && self.offset.is_none()
     }
 
-    /// For a sort below: how many rows will be asked for.
+    /// Number of rows that a sort below needs to return.
     pub(super) fn fetch(&self) -> Option<(Expression, Option<Expression>)> {
         self.limit.clone().map(|limit| (limit, self.offset.clone()))
     }
@@ -149,9 +150,9 @@ fn plan_parts(
     planned
 }
 
-/// Plans the tables of WITH from `known` on that nothing has named, and forgets the plans:
-/// what they need to be allowed, and whether they mean anything, does not depend on
-/// whether somebody reads them. The last first, because it may name those before it.
+/// Plans the common table expressions from `known` on that the query does not refer to,
+/// and discards their plans: PostgreSQL checks their privileges and names, too. Plans
+/// the last one first, because it may refer to earlier ones.
 fn plan_unused(binder: &mut Binder<'_>, known: usize) -> Result<()> {
     for at in (known..binder.with.len()).rev() {
         if !binder.with[at].is_used {
@@ -230,7 +231,8 @@ fn define(binder: &mut Binder<'_>, with: &ast::With) -> Result<()> {
     if with.recursive {
         let names_itself = with.cte_tables.iter().any(|table| {
             let name = fold_name(&table.alias.name);
-            // A query that never says its own name is none that recurs.
+            // With RECURSIVE, a query that does not contain its own name is an ordinary
+            // query.
             table
                 .query
                 .to_string()
@@ -260,7 +262,7 @@ fn define(binder: &mut Binder<'_>, with: &ast::With) -> Result<()> {
     Ok(())
 }
 
-/// Plans the table of WITH that has this name, if there is one.
+/// Plans a reference to the common table expression of this name, if it exists.
 pub(super) fn plan_common_table(
     binder: &mut Binder<'_>,
     name: &str,
@@ -271,12 +273,13 @@ pub(super) fn plan_common_table(
     }
 }
 
-/// Each place that reads a table of WITH has a plan of its own for it, so tables that read
-/// each other twice double the work with each: bounded, or a short statement would keep
-/// its thread for ever.
+/// Limit on plans of common table expressions in a statement. Each reference gets its
+/// own plan, so expressions that refer to the previous one twice double the work with
+/// each level; without a limit, a short statement could occupy its thread for ever.
 const TABLES_PLANNED_AT_MOST: usize = 500;
 
-/// More than that take so long that other sessions shall not wait for it.
+/// Number of planned references after which planning runs as blocking work, so that
+/// other sessions of the thread need not wait.
 const TABLES_PLANNED_IN_A_STEP: usize = 16;
 
 fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column>)> {
@@ -448,7 +451,7 @@ fn plan_set_here(
     }
 }
 
-/// Brings both sides' columns to common types.
+/// Casts the columns of both sides to common types.
 fn match_columns(
     binder: &mut Binder<'_>,
     left: Planned,
@@ -498,7 +501,7 @@ fn match_columns(
     ))
 }
 
-/// A projection, unless it changes nothing.
+/// Adds a projection, unless it would change nothing.
 fn projected(input: Node, expressions: Vec<Expression>) -> Node {
     let same = expressions
         .iter()
@@ -553,7 +556,7 @@ fn plan_values(
     })
 }
 
-/// The order in which an item of ORDER BY sorts.
+/// Sort order of an ORDER BY item.
 pub(super) fn key_order(item: &OrderByExpr) -> Result<KeyOrder> {
     let descending = match &item.options.sort {
         None | Some(OrderBySort::Asc) => false,
@@ -570,7 +573,7 @@ pub(super) fn key_order(item: &OrderByExpr) -> Result<KeyOrder> {
     })
 }
 
-/// The output column that an item of ORDER BY or GROUP BY names by number.
+/// The output column that an ORDER BY or GROUP BY item refers to by number.
 pub(super) fn by_number(
     binder: &Binder<'_>,
     expr: &Expr,
@@ -596,7 +599,7 @@ pub(super) fn by_number(
     }
 }
 
-/// ORDER BY of a set operation: by output columns only.
+/// Binds ORDER BY of a set operation, which can refer to output columns only.
 fn order_by_columns(
     binder: &mut Binder<'_>,
     order: &[OrderByExpr],

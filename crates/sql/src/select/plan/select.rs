@@ -1,11 +1,12 @@
-//! One SELECT: its list, its groups, its order.
+//! The planner of one SELECT: its list, grouping and order.
 //!
 //! ```text
 //!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [ProjectSet] ─ [Filter having ─ Aggregate] ─ FROM
 //! ```
 //!
-//! Everything above FROM is bound against its columns; with groups, what is not
-//! an aggregate is then found again among the grouping expressions, or refused.
+//! The binder binds every clause above FROM against FROM's columns; in a grouped query
+//! it then matches expressions outside aggregates with the grouping expressions, and
+//! rejects those that do not match.
 
 use sqlparser::ast::{
     self, Distinct, Expr, LockClause, OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind,
@@ -27,7 +28,7 @@ use crate::plan::Path;
 use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
 
-/// A column of the result while the list is bound.
+/// A result column while the planner binds the select list.
 pub(super) struct Output {
     pub name: String,
     pub bound: Bound,
@@ -36,7 +37,7 @@ pub(super) struct Output {
 
 type SortKey = (Expression, KeyOrder);
 
-/// What stands around a SELECT in its query.
+/// Clauses of the enclosing query that apply to a SELECT.
 pub(super) struct Around<'a> {
     pub order: &'a [OrderByExpr],
     pub limits: Limits,
@@ -127,7 +128,7 @@ fn plan_here(
     let groups = bind_groups(binder, &select.group_by, &outputs, &scope)?;
     let grouped = !calls.is_empty() || groups.is_some() || having.is_some();
 
-    // What of the FROM list's columns anybody wants.
+    // Columns of the FROM list that any clause uses.
     let mut used = used_columns(
         conditions
             .iter()
@@ -323,7 +324,8 @@ fn plan_here(
     })
 }
 
-/// Set-returning functions have their results behind the row's own columns.
+/// Replaces references to set-returning functions by column positions after the row's
+/// own columns.
 fn place_sets(expression: &mut Expression, width: usize) {
     if let Expression::SetResult(number) = expression {
         *expression = Expression::Column(width + *number);
@@ -332,7 +334,8 @@ fn place_sets(expression: &mut Expression, width: usize) {
     expression.children_mut(&mut |child| place_sets(child, width));
 }
 
-/// Lets an index give the order, if a single table is read and one can.
+/// If the query reads a single table and an index has the wanted order, lets the scan
+/// use the index and returns true.
 fn use_index_order(node: &mut Node, sort: &[SortKey]) -> bool {
     let Node::Scan(scan) = node else {
         return false;
@@ -343,7 +346,7 @@ fn use_index_order(node: &mut Node, sort: &[SortKey]) -> bool {
             Expression::Column(position) if *position < scan.table.columns.len() => {
                 wanted.push((*position, *order));
             }
-            // The same for every row.
+            // A constant key does not affect the order.
             key if !key.uses_row() && !key.is_volatile() => {}
             _ => return false,
         }
@@ -470,7 +473,7 @@ fn bind_output(
     })
 }
 
-/// The table and column that an expression is taken from as it is.
+/// Table and attribute that an expression shows unchanged, if it is a plain column.
 fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
     let column = match expr {
         Expr::Identifier(name) => scope.find(&fold_name(name)).ok()?,
@@ -486,7 +489,7 @@ fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
     column?.origin
 }
 
-/// An output column by number or name.
+/// The output column that an item refers to by number or name.
 pub(super) fn output_by_reference(
     binder: &Binder<'_>,
     expr: &Expr,
@@ -536,7 +539,7 @@ fn bind_order(
                 binder.settle(bound)?.expression
             }
         };
-        // Sorting again by what rows are sorted by already changes nothing.
+        // A repeated sort key changes nothing.
         if !keys.iter().any(|(known, _)| *known == expression) {
             keys.push((expression, key_order));
         }
@@ -565,7 +568,7 @@ fn bind_distinct_on(
         .collect()
 }
 
-/// Binds a list of expressions over the rows of `scope`, as RETURNING has one.
+/// Binds a list of expressions over the rows of `scope`, such as that of RETURNING.
 pub fn bind_list(
     binder: &mut Binder<'_>,
     items: &[SelectItem],
