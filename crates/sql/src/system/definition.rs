@@ -1,4 +1,4 @@
-//! Parts of the schema as SQL, in the words PostgreSQL prints them with.
+//! Deparser: prints parts of the schema as SQL, as PostgreSQL does.
 
 use sqlparser::ast::{DataType as AstType, Expr, UnaryOperator, Value as Literal};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -9,7 +9,7 @@ use crate::catalog::{Index, Table, quote_identifier};
 use crate::expression::resolve_type;
 use crate::value::{ColumnType, DataType};
 
-/// A table's storage parameters, each as `name=value`.
+/// The table's storage parameters, each as `name=value`.
 pub(super) fn options(table: &Table) -> impl Iterator<Item = String> {
     table
         .options
@@ -17,14 +17,14 @@ pub(super) fn options(table: &Table) -> impl Iterator<Item = String> {
         .map(|(name, value)| format!("{name}={value}"))
 }
 
-/// One column of an index's key, without its order.
+/// Prints one column of an index's key, without its sort order.
 pub(super) fn key_column(table: &Table, index: &Index, position: usize) -> Option<String> {
     let key = index.columns.get(position)?;
     Some(quote_identifier(&table.columns[key.column].name))
 }
 
-/// The statement that makes an index; the table's name with a schema, if one is
-/// given.
+/// Prints the CREATE INDEX statement of an index; qualifies the table's name if
+/// `schema` is given.
 pub(super) fn index_definition(table: &Table, index: &Index, schema: Option<&str>) -> String {
     let unique = if index.is_unique() { "UNIQUE " } else { "" };
     let name = quote_identifier(&index.name);
@@ -37,7 +37,8 @@ pub(super) fn index_definition(table: &Table, index: &Index, schema: Option<&str
         .iter()
         .map(|key| {
             let column = quote_identifier(&table.columns[key.column].name);
-            // Nulls come last unless the order is descending.
+            // The default is nulls last for ascending and nulls first for descending
+            // order.
             let order = match (key.order.descending, key.order.nulls_first) {
                 (false, false) => "",
                 (false, true) => " NULLS FIRST",
@@ -53,7 +54,7 @@ pub(super) fn index_definition(table: &Table, index: &Index, schema: Option<&str
     )
 }
 
-/// The constraint that an index stands for, as CREATE TABLE would say it.
+/// Prints the constraint that an index enforces, as in CREATE TABLE.
 pub(super) fn constraint_definition(table: &Table, index: &Index) -> String {
     let columns: Vec<String> = (0..index.columns.len())
         .filter_map(|position| key_column(table, index, position))
@@ -66,7 +67,7 @@ pub(super) fn constraint_definition(table: &Table, index: &Index) -> String {
     format!("{kind} ({})", columns.join(", "))
 }
 
-/// A type as `format_type` prints it: `modifier` is `None` when none was given.
+/// Prints a type as `format_type` does; `modifier` is `None` if the caller passed none.
 pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
     if oid == 0 {
         return "-".to_owned();
@@ -95,14 +96,14 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
 }
 
 impl DataType {
-    /// Whether its name is its element's with brackets.
+    /// Whether the type's SQL name is its element's name with brackets.
     fn array_syntax(self) -> bool {
         self.sql_name().ends_with("[]")
     }
 }
 
-/// A column's default as PostgreSQL prints it: literals with their types, the
-/// words of SQL in capitals. What else there may be stays as it was written.
+/// Prints a column's default as PostgreSQL does: literals with their types, key words
+/// in capitals. Other expressions stay as the user wrote them.
 pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
     let dialect = PostgreSqlDialect {};
     let parsed = Parser::new(&dialect)
@@ -117,7 +118,7 @@ pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
     }
 }
 
-/// `None` for what is printed as it was written.
+/// Prints an expression; `None` if it should stay as the user wrote it.
 fn print(expression: &Expr, wanted: DataType) -> Option<String> {
     match expression {
         Expr::Nested(inner) => print(inner, wanted),
@@ -167,7 +168,7 @@ fn print(expression: &Expr, wanted: DataType) -> Option<String> {
     }
 }
 
-/// The type that a number has by how it is written.
+/// The type of a numeric literal, by its spelling.
 fn number_type(number: &str) -> DataType {
     if number.parse::<i32>().is_ok() {
         DataType::Int4
@@ -195,7 +196,7 @@ fn literal(value: &Literal, wanted: DataType) -> Option<String> {
     }
 }
 
-/// A string as a literal of a type, in the short form of types that have one.
+/// Prints a string as a literal of a type, in the short form of types that have one.
 fn text_literal(text: &str, wanted: DataType) -> String {
     let number = text.trim();
     match wanted {
@@ -218,7 +219,7 @@ fn text_literal(text: &str, wanted: DataType) -> String {
     }
 }
 
-/// A type's name as a cast without a modifier prints it.
+/// Prints a type's name as in a cast without a modifier.
 fn typed(data_type: DataType) -> String {
     ColumnType::from(data_type).to_string()
 }
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(format_type(1, None), "???");
     }
 
-    /// As PostgreSQL 15 prints them.
+    /// The expected texts are PostgreSQL 15's output.
     #[test]
     fn defaults_are_printed_as_postgresql_prints_them() {
         for (sql, data_type, printed) in [

@@ -1,4 +1,4 @@
-//! Privileges as `aclitem`s.
+//! Access control lists: prints privileges as `aclitem`s.
 
 use super::role_name;
 use super::table::array;
@@ -6,11 +6,11 @@ use crate::Value;
 use crate::access::{Kind, Owned};
 use crate::expression::EvaluationContext;
 
-/// What is granted on something, for a column of type `aclitem[]`: null when nobody
-/// has said anything.
+/// The privileges on an object, as a value of type `aclitem[]`; null if they are still
+/// the default.
 pub(super) fn grants(owned: &Owned, kind: Kind, context: &EvaluationContext<'_>) -> Value {
-    // Everybody sees the same schema in PostgreSQL: its first grants are made when
-    // the database is.
+    // For schemas, PostgreSQL stores explicit grants from the start, so those are never
+    // null.
     if owned.grants.is_none() && kind == Kind::Table {
         return Value::Null;
     }
@@ -18,8 +18,8 @@ pub(super) fn grants(owned: &Owned, kind: Kind, context: &EvaluationContext<'_>)
     array(owned.grants(kind).iter().map(|grant| grant.show(name)))
 }
 
-/// A role's name as an `aclitem` has it: in quotes if it has other characters than
-/// letters, digits and underscores.
+/// Prints a role's name as an `aclitem` does: quoted if it contains characters other
+/// than letters, digits and underscores.
 fn quoted(oid: u32, context: &EvaluationContext<'_>) -> String {
     let Some(name) = role_name(oid, context) else {
         return oid.to_string();

@@ -1,10 +1,11 @@
-//! `pg_catalog`, `information_schema` and `coeval`, made from the catalog.
+//! The system catalogs `pg_catalog`, `information_schema` and `coeval`: virtual tables
+//! computed from the catalog.
 //!
-//! Clients ask a server about itself in SQL: psql's `\d`, a driver that looks up a
-//! type, a mapper that compares the tables there are with those it wants. They ask
-//! PostgreSQL's system tables, so those are here, as tables without storage: a
-//! [`SystemTable`] has PostgreSQL's columns and makes its rows, when it is read,
-//! from the schema that the statement's snapshot shows.
+//! Clients query a server about itself in SQL: psql's `\d`, a driver that looks up a
+//! type, an object-relational mapper that compares the existing tables with its models.
+//! They query PostgreSQL's system tables, so Coeval offers those as tables without
+//! storage: a [`SystemTable`] has PostgreSQL's columns, and computes its rows, when a
+//! query reads it, from the schema that the statement's snapshot shows.
 //!
 //! ```text
 //!   \dt        select … from pg_catalog.pg_class c left join pg_catalog.pg_namespace n …
@@ -13,39 +14,40 @@
 //!   catalog ──each table, index and system table──▶ rows ──▶ joined like any other
 //! ```
 //!
-//! What a table says of things that do not exist here (triggers, policies,
-//! publications and so on) is true: it has no rows. A column that would need
-//! numbers nobody keeps, such as a relation's size, is null, or what PostgreSQL
-//! writes for "unknown".
+//! Tables of objects that Coeval does not support (triggers, policies, publications and
+//! so on) are empty, which is correct. A column whose numbers the server does not
+//! track, such as a relation's size, is null, or the value that PostgreSQL uses for
+//! "unknown".
 //!
-//! `pg_proc`, `pg_operator`, `pg_cast` and the operator families list what users
-//! define, which is nothing; built-in functions and operators are not rows.
+//! `pg_proc`, `pg_operator`, `pg_cast` and the operator families list only user-defined
+//! objects, of which there are none, and what other system tables refer to; built-in
+//! functions and operators have no rows.
 //!
-//! Numbers of objects:
+//! OIDs of objects:
 //!
-//! | object | number |
+//! | object | OID |
 //! | --- | --- |
 //! | tables and indexes | the catalog's |
 //! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
-//! | constraints | their index's, with the second highest bit set |
-//! | defaults | made from the table's and the column's, with the highest bit set |
-//! | the schema `coeval` and what is in it | from 15000 on |
-//! | roles | the catalog's; the first one's is 10, and system objects are its |
-//! | the database | 5: whatever name was asked for is the one database there is |
+//! | constraints | their index's OID, with the second highest bit set |
+//! | defaults | computed from the table's OID and the column's number, with the highest bit set |
+//! | the schema `coeval` and its objects | from 15000 on |
+//! | roles | the catalog's; the bootstrap role has 10, and owns the system objects |
+//! | the database | 5: the server has one database, under whatever name the client connects to |
 //!
 //! Invariants:
-//! - A row has a value for every column; the macro that declares a table writes a
+//! - A row has a value for every column; the macro that declares a table states a
 //!   column's name, type and value in one line.
-//! - Making rows reads the catalog, the session, what is around it
-//!   ([`Surroundings`](crate::instance::Surroundings)) and what the engine says of
+//! - Computing rows reads the catalog, the session, its instance
+//!   ([`Surroundings`](crate::instance::Surroundings)) and the engine's reports about
 //!   itself. It never waits and never fails.
 //!
-//! - `table`: the declaration of a system table, and the list of all.
-//! - `tables`: the tables, by theme.
-//! - `relation`: what `pg_class` lists, one item after the other.
-//! - `definition`: parts of the schema as SQL.
-//! - `object`: `regclass` and its like: from name to number and back.
-//! - `functions`: the functions over all this.
+//! - `table`: the macro that declares a system table, and the list of all.
+//! - `tables`: the tables, by subject.
+//! - `relation`: the rows of `pg_class`, one by one.
+//! - `definition`: the deparser, which prints parts of the schema as SQL.
+//! - `object`: `regclass` and its like: conversion between names and OIDs.
+//! - `functions`: SQL functions over the system tables.
 
 mod definition;
 mod functions;
@@ -64,19 +66,19 @@ use functions::FUNCTIONS;
 use object::{object_by_name, object_by_oid};
 pub use table::{SystemTable, table};
 
-/// What expressions take from here.
+/// The system tables' interface for expressions.
 pub(crate) const OBJECTS: &SystemObjects = &SystemObjects {
     functions: FUNCTIONS,
     by_name: object_by_name,
     by_oid: object_by_oid,
 };
 
-/// The role that system objects belong to.
+/// OID of the role that owns the system objects.
 pub(crate) const ROLE: u32 = crate::access::FIRST_ROLE;
-/// The database there is.
+/// OID of the only database.
 pub(crate) const DATABASE: u32 = 5;
 
-/// The schemas there are: number, name, comment.
+/// All schemas: OID, name, comment.
 pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 4] = [
     (PG_CATALOG, "pg_catalog", Some("system catalog schema")),
     (PUBLIC, "public", Some("standard public schema")),
@@ -87,17 +89,17 @@ pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = crate::access::store::PUBLIC_OID;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13_207;
 pub(crate) const COEVAL: u32 = 15_000;
-/// The access method of tables.
+/// OID of the access method of tables.
 const HEAP: u32 = 2;
-/// The access method of indexes.
+/// OID of the access method of indexes.
 const BTREE: u32 = 403;
-/// The collation of strings.
+/// OID of the collation of strings.
 const DEFAULT_COLLATION: u32 = 100;
-/// The collation of names.
+/// OID of the collation of names.
 const C_COLLATION: u32 = 950;
 
-/// The name of the role with this number. The first role goes by the name it was
-/// let in under, as long as no other role has that.
+/// Name of the role with this OID. The bootstrap role is shown under the name that the
+/// client logged in with, unless another role has that name.
 pub(crate) fn role_name(oid: u32, context: &EvaluationContext<'_>) -> Option<SmolStr> {
     let access = context.catalog.access();
     if oid == ROLE
@@ -111,7 +113,7 @@ pub(crate) fn role_name(oid: u32, context: &EvaluationContext<'_>) -> Option<Smo
         .map(|role| SmolStr::from(role.name.as_str()))
 }
 
-/// The number of the role of this name.
+/// OID of the role of this name.
 pub(crate) fn role_by_name(name: &str, context: &EvaluationContext<'_>) -> Option<u32> {
     let found = context.catalog.access().role_by_name(name);
     found.map(|role| role.oid).or_else(|| {
@@ -120,7 +122,7 @@ pub(crate) fn role_by_name(name: &str, context: &EvaluationContext<'_>) -> Optio
     })
 }
 
-/// The schema with this number.
+/// Name of the schema with this OID.
 pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {
     SCHEMAS
         .iter()
@@ -128,13 +130,12 @@ pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {
         .map(|(_, name, _)| *name)
 }
 
-/// The number of the constraint that an index stands for.
+/// OID of the constraint that an index enforces.
 const fn constraint_oid(index: u32) -> u32 {
     index | 1 << 30
 }
 
-/// The number of a column's default. Different for different columns of the first
-/// million tables.
+/// OID of a column's default. Unique for the columns of the first million tables.
 const fn default_oid(table: u32, attribute: i16) -> u32 {
     1 << 31 | (table << 11 & 0x7fff_ffff) | attribute as u32
 }

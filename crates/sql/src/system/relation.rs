@@ -1,4 +1,4 @@
-//! What `pg_class` lists: tables, their indexes, and the system tables.
+//! The relations that `pg_class` lists: tables, their indexes, and the system tables.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::catalog::{self, Catalog, Index, Table};
 use crate::expression::EvaluationContext;
 use crate::value::{ColumnType, DataType};
 
-/// A relation.
+/// A relation of `pg_class`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Relation<'a> {
     Table(&'a Arc<Table>),
@@ -27,7 +27,7 @@ pub(super) struct Attribute<'a> {
     pub(super) default: Option<&'a str>,
 }
 
-/// All relations, in the order of tables, their indexes, system tables.
+/// All relations, in this order: tables, indexes, system tables.
 pub(super) fn relations(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
     tables_and_indexes(catalog).chain(all().map(Relation::System))
 }
@@ -50,17 +50,17 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &
         .flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
 }
 
-/// All indexes that stand for constraints, with their tables.
+/// All indexes that enforce constraints, with their tables.
 pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>)> {
     indexes(catalog).filter(|(_, index)| index.constraint)
 }
 
-/// The index with this number, with its table.
+/// The index with this OID, with its table.
 pub(super) fn index_by_oid(catalog: &Catalog, oid: u32) -> Option<(&Arc<Table>, &Arc<Index>)> {
     indexes(catalog).find(|(_, index)| index.oid == oid)
 }
 
-/// The relation with this number.
+/// The relation with this OID.
 pub(super) fn relation_by_oid(catalog: &Catalog, oid: u32) -> Option<Relation<'_>> {
     if let Some(table) = catalog.table_by_oid(oid) {
         return Some(Relation::Table(table));
@@ -100,7 +100,7 @@ impl<'a> Relation<'a> {
         }
     }
 
-    /// Who owns it.
+    /// OID of the role that owns the relation.
     pub(super) fn owner(self) -> u32 {
         match self {
             Self::Table(table) | Self::Index(table, _) => table.owned.owner,
@@ -108,7 +108,7 @@ impl<'a> Relation<'a> {
         }
     }
 
-    /// As `pg_class.relkind` says it.
+    /// Kind of the relation, as in `pg_class.relkind`.
     pub(super) fn kind(self) -> u8 {
         match self {
             Self::Table(_) => b'r',
@@ -118,7 +118,7 @@ impl<'a> Relation<'a> {
         }
     }
 
-    /// How many columns there have ever been.
+    /// Number of columns, including dropped ones.
     pub(super) fn attribute_count(self) -> i16 {
         let count = match self {
             Self::Table(table) => table.cells,
@@ -128,8 +128,8 @@ impl<'a> Relation<'a> {
         i16::try_from(count).unwrap_or(i16::MAX)
     }
 
-    /// Whether its unqualified name means it: its schema is searched, and no
-    /// schema searched before has the name.
+    /// Whether the unqualified name resolves to this relation: its schema is in the
+    /// search path, and no earlier schema contains the name.
     pub(super) fn is_visible(self, context: &EvaluationContext<'_>) -> bool {
         search_path(context)
             .iter()
@@ -137,7 +137,7 @@ impl<'a> Relation<'a> {
             .is_some_and(|found| found == self.oid())
     }
 
-    /// Its columns.
+    /// The columns of the relation.
     pub(super) fn attributes(self) -> Vec<Attribute<'a>> {
         match self {
             Self::Table(table) => table
@@ -174,7 +174,7 @@ impl<'a> Relation<'a> {
                     name,
                     column_type: ColumnType::from(*data_type),
                     number,
-                    // Numbers and names of objects are always there.
+                    // The OID and name columns of system tables are never null.
                     not_null: table.kind == Kind::Table
                         && number <= 2
                         && matches!(data_type, DataType::Oid | DataType::Name),
@@ -185,7 +185,8 @@ impl<'a> Relation<'a> {
     }
 }
 
-/// The schemas that names without one are looked for in, in order.
+/// The schemas in which unqualified names are searched, in order, including implicit
+/// ones.
 pub(super) fn search_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
     let mut path: Vec<&str> = context
         .session
@@ -200,7 +201,7 @@ pub(super) fn search_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str
     path
 }
 
-/// The number of the relation of this name in a schema.
+/// OID of the relation of this name in a schema.
 pub(super) fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<u32> {
     if Some(schema) != schema_name(PUBLIC) {
         return super::table(schema, name).map(|table| table.oid);

@@ -1,4 +1,4 @@
-//! System tables: declared once, listed, and found by name.
+//! System tables: their declaration, the list of all, and lookup by name.
 
 use smol_str::SmolStr;
 
@@ -8,38 +8,38 @@ use crate::Value;
 use crate::expression::EvaluationContext;
 use crate::value::DataType;
 
-/// Whether PostgreSQL has it as a table or as a view.
+/// Whether PostgreSQL defines the relation as a table or as a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Table,
     View,
 }
 
-/// A table without storage.
+/// A system table: a virtual table without storage.
 #[derive(Debug)]
 pub struct SystemTable {
-    /// Its number.
+    /// OID of the table.
     pub oid: u32,
     pub(super) schema: &'static str,
-    /// The number of its schema.
+    /// OID of the table's schema.
     pub(super) namespace: u32,
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
     pub(super) kind: Kind,
-    /// Its columns' names and types.
+    /// Names and types of the columns.
     pub columns: &'static [(&'static str, DataType)],
     pub(super) make: fn(&EvaluationContext<'_>) -> Vec<Vec<Value>>,
 }
 
 impl SystemTable {
-    /// Its schema.
+    /// Schema of the table.
     #[must_use]
     pub fn schema(&self) -> &'static str {
         self.schema
     }
 
-    /// Whether only superusers may read it: it has what is kept of passwords, or keys
-    /// of rows, whoever may read these.
+    /// Whether only superusers may read the table, because it shows password verifiers,
+    /// or keys of rows that the reader might not be allowed to see.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         match self.schema {
@@ -48,7 +48,7 @@ impl SystemTable {
         }
     }
 
-    /// Its rows, as the statement's snapshot shows them.
+    /// Computes the rows, as the statement's snapshot shows them.
     #[must_use]
     pub fn rows(&self, context: &EvaluationContext<'_>) -> Vec<Vec<Value>> {
         (self.make)(context)
@@ -61,7 +61,7 @@ pub fn table(schema: &str, name: &str) -> Option<&'static SystemTable> {
     all().find(|table| table.name == name && table.schema == schema)
 }
 
-/// The name of a schema of system tables.
+/// Name of a schema of system tables.
 pub(super) const fn schema(namespace: u32) -> &'static str {
     match namespace {
         INFORMATION_SCHEMA => "information_schema",
@@ -70,18 +70,18 @@ pub(super) const fn schema(namespace: u32) -> &'static str {
     }
 }
 
-/// The system table with this number.
+/// The system table with this OID.
 pub(super) fn by_oid(oid: u32) -> Option<&'static SystemTable> {
     all().find(|table| table.oid == oid)
 }
 
-/// Every system table.
+/// All system tables.
 pub(super) fn all() -> impl Iterator<Item = &'static SystemTable> {
     tables::ALL.iter().copied().flatten()
 }
 
-/// What can be a value of a system table's column: numbers of objects as `u32`,
-/// one-byte characters as `u8`.
+/// A type that converts to a value of a system table's column: `u32` for OIDs, `u8` for
+/// one-byte characters.
 pub(super) trait Cell {
     fn cell(self) -> Value;
 }
@@ -124,7 +124,8 @@ pub(super) fn array<T: Cell>(items: impl IntoIterator<Item = T>) -> Value {
     Value::Array(items.into_iter().map(Cell::cell).collect())
 }
 
-/// A built-in function, as another table names it; none if the name is empty.
+/// A reference to a built-in function, as a column of type regproc; no function if the
+/// name is empty.
 pub(super) fn function(name: &str) -> Value {
     match procedure::oid(name) {
         Some(oid) => Value::Object(oid, SmolStr::new(name)),
@@ -132,8 +133,8 @@ pub(super) fn function(name: &str) -> Value {
     }
 }
 
-/// Declares a system table: number, kind, name; where its items come from; for
-/// each column its name, its type, and its value for an item.
+/// Declares a system table: OID, kind, name; the items that its rows are computed from;
+/// for each column its name, its type, and its value for an item.
 macro_rules! system_table {
     ($(#[$about:meta])* $constant:ident = $namespace:ident $oid:literal $kind:ident $name:ident;
      $context:ident => $items:expr;
@@ -157,7 +158,7 @@ macro_rules! system_table {
     };
 }
 
-/// Declares system tables of things that do not exist here.
+/// Declares empty system tables for objects that Coeval does not support.
 macro_rules! empty_tables {
     ($namespace:ident; $($oid:literal $kind:ident $name:ident { $($column:ident: $type:ident,)* })*) => {
         &[$($crate::system::table::SystemTable {

@@ -1,4 +1,4 @@
-//! What holds for every system table.
+//! Tests of invariants that every system table satisfies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn names_and_numbers_are_different() {
     assert!(table("information_schema", "pg_class").is_none());
 }
 
-/// Whether a value is one that a column of this type can have.
+/// Whether a column of this type can hold the value.
 fn fits(value: &Value, data_type: DataType) -> bool {
     use DataType as T;
     match value {

@@ -1,5 +1,5 @@
-//! Changing the cluster. The functions are superusers' and note what is asked; see
-//! `crate::session`.
+//! SQL functions that change the cluster's membership. They are for superusers, and
+//! record a request that the session carries out; see `crate::session`.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ fn node(a: Arguments<'_>) -> Result<u64> {
     node.ok_or_else(|| invalid(format!("{} is no number of a node", a.integer(0))))
 }
 
-/// Whether the session may change the cluster, and there is one.
+/// Fails unless the session's role is a superuser and the server is part of a cluster.
 fn check(context: &EvaluationContext<'_>) -> Result<()> {
     let access = context.catalog.access();
     if !access.is_superuser(context.session.role) {

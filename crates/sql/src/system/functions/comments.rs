@@ -1,4 +1,5 @@
-//! Comments. There is no COMMENT, so only what `pg_description` has from the start.
+//! SQL functions for comments on objects. COMMENT is not supported, so only the
+//! built-in rows of `pg_description` have comments.
 
 use super::{INT4, NAME, OID, TEXT};
 use crate::Value;

@@ -1,4 +1,5 @@
-//! Objects as SQL: types, indexes, constraints, defaults; and what stands for what.
+//! SQL functions that print objects as SQL (types, indexes, constraints, defaults), and
+//! conversions between names and OIDs.
 
 use super::{ANY, BOOL, INT4, OID, REGCLASS, REGTYPE, TEXT};
 use crate::expression::{Arguments, EvaluationContext, Function};
@@ -28,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })
     })
     .stable(),
-    // Expressions are kept as SQL.
+    // The catalog stores expressions as SQL text, so there is no tree to deparse.
     Function::new("pg_get_expr", &[TEXT, OID], TEXT, first),
     Function::new("pg_get_expr", &[TEXT, OID, BOOL], TEXT, first),
     Function::new("pg_get_indexdef", &[OID], TEXT, |a, context| {
@@ -38,7 +39,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("pg_get_indexdef", &[OID, INT4, BOOL], TEXT, |a, context| {
         let column = a.integer(1);
         if column == 0 {
-            // In pretty form a name has its schema only if it needs it.
+            // Pretty-printing qualifies the table's name only if the search path does
+            // not find it.
             let bare = a.truth(2) && search_path(context).contains(&"public");
             return Ok(index(a, context, (!bare).then_some("public")));
         }
@@ -90,7 +92,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         },
     )
     .stable(),
-    // Inserts, updates and deletes: 8 + 4 + 16.
+    // Bit mask of the events INSERT, UPDATE and DELETE: 8 + 4 + 16.
     Function::new(
         "pg_relation_is_updatable",
         &[REGCLASS, BOOL],
@@ -158,7 +160,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
 ];
 
-/// A function that has nothing to say of anything.
+/// A function that is always null, for kinds of objects that Coeval does not have.
 const fn nothing(name: &'static str, arguments: &'static [crate::expression::Kind]) -> Function {
     Function::new(name, arguments, TEXT, |_, _| Ok(Value::Null))
 }

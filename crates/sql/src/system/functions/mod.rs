@@ -1,7 +1,7 @@
-//! The functions over the system tables.
+//! SQL functions over the system tables.
 //!
-//! What asks about things that do not exist here answers null, as PostgreSQL does
-//! for a number that stands for nothing.
+//! A function about a kind of object that Coeval does not have returns null, as
+//! PostgreSQL does for an OID of no object.
 
 mod cluster;
 mod comments;
@@ -14,7 +14,7 @@ mod visibility;
 use crate::expression::{Function, Kind};
 use crate::value::DataType;
 
-/// The number of the encoding there is, among PostgreSQL's.
+/// Number of the UTF-8 encoding in PostgreSQL.
 pub(super) const UTF8: i32 = 6;
 
 const ANY: Kind = Kind::Any;
@@ -32,7 +32,7 @@ const REGCLASS: Kind = Kind::Is(DataType::Regclass);
 const REGTYPE: Kind = Kind::Is(DataType::Regtype);
 const VOID: Kind = Kind::Is(DataType::Void);
 
-/// The functions, in groups.
+/// All functions over the system tables, as a list of function tables.
 pub(super) const FUNCTIONS: &[&[Function]] = &[
     cluster::FUNCTIONS,
     comments::FUNCTIONS,

@@ -1,14 +1,14 @@
-//! What a role may do.
+//! SQL functions that inquire access privileges, such as `has_table_privilege`.
 //!
 //! ```text
 //!   has_table_privilege('app', 'orders', 'select, insert with grant option')
-//!                        │      │         any of these will do
-//!                        │      by name or by number
-//!                        the current role, if left out
+//!                        │      │         true if the role has any of these
+//!                        │      by name or by OID
+//!                        the current role, if omitted
 //! ```
 //!
-//! Columns have the privileges of their table. Of what has no privileges here
-//! (functions, types, languages and so on) everybody may use everything.
+//! A column has the privileges of its table. On objects that have no privileges here
+//! (functions, types, languages and so on) every role has all of them.
 
 use super::{ANY, BOOL};
 use crate::access::{Kind as ObjectKind, Owned, PUBLIC_ROLE, Privileges, no_role};
@@ -119,7 +119,7 @@ const fn asked(name: &'static str, arguments: &'static [Kind], body: Body) -> Fu
     Function::new(name, arguments, BOOL, body).stable()
 }
 
-/// A number, if it is one; else a name.
+/// The OID, if the argument is a number and not a name.
 fn number(value: &Value) -> Option<u32> {
     match value {
         Value::Oid(oid) | Value::Object(oid, _) => Some(*oid),
@@ -136,7 +136,7 @@ fn text(value: &Value) -> &str {
     }
 }
 
-/// The role that an argument names; everybody for `public`.
+/// The role that an argument refers to; the pseudo-role of all roles for `public`.
 fn role(value: &Value, context: &EvaluationContext<'_>) -> Result<u32> {
     if let Some(oid) = number(value) {
         return Ok(oid);
@@ -173,7 +173,7 @@ fn has_any(
     Ok(Value::Bool(any))
 }
 
-/// Reads `select, insert with grant option`.
+/// Parses a list of privileges, such as `select, insert with grant option`.
 fn wanted_privileges(wanted: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
     wanted
         .split(',')
@@ -253,8 +253,7 @@ fn schema(
     Ok(Value::Bool(access.is_superuser(role) || uses))
 }
 
-/// Everybody may connect to the database; nothing can be made in it but by the
-/// schema's leave.
+/// Every role may connect to the database; only superusers may create schemas in it.
 fn database(role: u32, wanted: &str, context: &EvaluationContext<'_>) -> Result<Value> {
     let superuser = context.catalog.access().is_superuser(role);
     let mut any = false;

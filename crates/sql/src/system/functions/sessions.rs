@@ -1,4 +1,4 @@
-//! The session, the server and its settings.
+//! SQL functions that report the session, the server and its settings.
 
 use std::net::SocketAddr;
 
@@ -137,7 +137,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(client.map_or(Value::Null, |client| Value::Int4(client.port().into())))
     })
     .stable(),
-    // Nobody holds an advisory lock, and nobody can.
+    // Advisory locks are not supported, so the session holds none to release.
     Function::new("pg_advisory_unlock_all", &[], VOID, |_, _| {
         Ok(Value::Text("".into()))
     })
@@ -148,8 +148,8 @@ const fn nothing(name: &'static str, result: Kind) -> Function {
     Function::new(name, &[], result, |_, _| Ok(Value::Null)).stable()
 }
 
-/// What `version()` says: PostgreSQL's version first, for the programs that look
-/// for it.
+/// Result of `version()`: it begins with PostgreSQL's version, because client programs
+/// parse it.
 fn version() -> String {
     format!(
         "PostgreSQL {SERVER_VERSION} (Coeval {}) on {}-{}, {}-bit",
@@ -168,13 +168,14 @@ fn database(_: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Val
     Ok(Value::Text(context.session.database.clone()))
 }
 
-/// Where this session's client is.
+/// Address of this session's client.
 fn client(context: &EvaluationContext<'_>) -> Option<SocketAddr> {
     let activities = context.session.around.activities();
     activities.client(context.session.process_id)
 }
 
-/// Reaches for the session of this process id; false when there is none.
+/// Cancels or terminates the session with this process id; returns false if it does not
+/// exist.
 fn interrupt(
     a: Arguments<'_>,
     context: &mut EvaluationContext<'_>,
@@ -199,7 +200,7 @@ fn interrupt(
     Ok(Value::Bool(session.is_some()))
 }
 
-/// The search path without what is always there.
+/// The search path without schemas that are searched implicitly.
 fn named_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
     let named = |name: &&str| context.session.search_path.iter().any(|each| each == *name);
     search_path(context).into_iter().filter(named).collect()

@@ -1,4 +1,5 @@
-//! Sizes. Nobody counts a relation's bytes yet, so they are null.
+//! SQL functions for the sizes of objects. The server does not track a relation's size,
+//! so they return null.
 
 use super::{INT8, NAME, NUMERIC, OID, REGCLASS, TEXT};
 use crate::expression::{Function, Kind};
@@ -39,14 +40,14 @@ const fn uncounted(name: &'static str, arguments: &'static [Kind]) -> Function {
     Function::new(name, arguments, INT8, |_, _| Ok(Value::Null)).volatile()
 }
 
-/// A number of bytes in the largest unit of which there are at least ten, rounded.
+/// Prints a size in the largest unit that gives at least 10, rounded to a whole number.
 fn pretty(bytes: i64) -> Result<Value> {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes.unsigned_abs() < 10 * 1024 {
         return Ok(Value::text(format!("{bytes} bytes")));
     }
-    // Halves of the unit: what is left of a rounding down to them decides about
-    // rounding to whole ones.
+    // Counts in half units, truncated; the last half then decides how the result is
+    // rounded to whole units.
     let mut halves = bytes / 512;
     let mut unit = 0;
     while halves.unsigned_abs() >= 20 * 1024 - 1 && unit + 1 < UNITS.len() {
@@ -62,7 +63,7 @@ mod tests {
     use super::pretty;
     use crate::Value;
 
-    /// As PostgreSQL 15 prints them.
+    /// The expected texts are PostgreSQL 15's output.
     #[test]
     fn sizes_are_printed_in_their_largest_unit() {
         for (bytes, printed) in [

@@ -1,4 +1,5 @@
-//! Whether an object's unqualified name means it; null for what does not exist.
+//! SQL functions that report whether the search path finds an object by its unqualified
+//! name; null if the object does not exist.
 
 use super::{BOOL, OID};
 use crate::Value;
@@ -16,7 +17,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         )
     })
     .stable(),
-    // These are all in pg_catalog, which is always searched.
+    // All types are in pg_catalog, which is always searched.
     Function::new("pg_type_is_visible", &[OID], BOOL, |a, _| {
         Ok(known(DataType::from_oid(a.oid(0)).is_some()))
     }),
@@ -26,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     built_in("pg_opclass_is_visible"),
     built_in("pg_opfamily_is_visible"),
     built_in("pg_collation_is_visible"),
-    // Of these there are none.
+    // Objects of these kinds do not exist.
     absent("pg_operator_is_visible"),
     absent("pg_conversion_is_visible"),
     absent("pg_statistics_obj_is_visible"),

@@ -1,13 +1,14 @@
-//! `regclass` and its like: objects by name and by number.
+//! Object identifier types (`regclass` and its like): lookup of objects by name and by
+//! OID.
 //!
 //! ```text
 //!   'public.orders'::regclass   16402, printed orders
 //!   '16402'::regclass           the same
-//!   16403::regclass             16403, printed 16403, if there is no such thing
+//!   16403::regclass             16403, printed 16403, if no relation has this OID
 //! ```
 //!
-//! A name prints as it would have to be written to be found: with its schema only
-//! when the search path would not find it.
+//! An object prints under the name that resolves to it: with its schema only if the
+//! search path does not find it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -25,7 +26,7 @@ use crate::expression::{EvaluationContext, resolve_type};
 use crate::value::{DataType, ObjectType};
 use crate::{Error, Result, SqlState, Value};
 
-/// The object of a kind (`data_type`) that a string names. Errors 42P01, 42704,
+/// The object of an object type (`data_type`) that a string names. Errors 42P01, 42704,
 /// 3F000, 42883, 42602.
 pub(super) fn object_by_name(
     data_type: DataType,
@@ -72,7 +73,7 @@ pub(super) fn object_by_name(
     }
 }
 
-/// The number of the object of a kind that a string names; `None` if there is none.
+/// OID of the object that a string names; `None` if it does not exist.
 pub(super) fn find(
     data_type: DataType,
     text: &str,
@@ -99,7 +100,7 @@ pub(super) fn find(
             .map(|(oid, _, _)| *oid),
         (ObjectType::Regrole, [name]) => role_by_name(name, context),
         (ObjectType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
-        // A name of more parts than such an object's can have.
+        // The name has more parts than a name of this kind of object.
         (
             ObjectType::Regclass
             | ObjectType::Regnamespace
@@ -111,7 +112,7 @@ pub(super) fn find(
     })
 }
 
-/// The number of the type of this name in SQL.
+/// OID of the type with this SQL name.
 fn type_by_name(text: &str) -> Result<Option<u32>> {
     let dialect = sqlparser::dialect::PostgreSqlDialect {};
     let parsed = sqlparser::parser::Parser::new(&dialect)
@@ -131,13 +132,14 @@ fn type_by_name(text: &str) -> Result<Option<u32>> {
     match resolve_type(&parsed) {
         Ok(found) => Ok(Some(found.data_type.oid())),
         Err(error) if error.state() == SqlState::UNDEFINED_OBJECT => Ok(None),
-        // A type of PostgreSQL's that is not here.
+        // A type of PostgreSQL that Coeval does not implement.
         Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The object of a kind with this number, printed as its number if there is none.
+/// The object of an object type with this OID; it prints as the OID if it does not
+/// exist.
 pub(super) fn object_by_oid(
     data_type: DataType,
     oid: u32,

@@ -1,4 +1,4 @@
-//! Names inside strings: `public.orders`, `"Odd Name"`.
+//! Parser of qualified names inside strings: `public.orders`, `"Odd Name"`.
 
 use crate::value::truncate_name;
 use crate::{Error, Result, SqlState};
@@ -7,8 +7,7 @@ fn invalid() -> Error {
     Error::new(SqlState::INVALID_NAME, "invalid name syntax")
 }
 
-/// Takes a name apart at its dots: parts in quotes as they are, others in lower
-/// case; error 42602.
+/// Splits a name at its dots and folds unquoted parts to lower case; error 42602.
 pub(in crate::system) fn parse_name(text: &str) -> Result<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();

@@ -1,12 +1,12 @@
-//! The functions that system tables name: those that read, print, receive and send
-//! values of a type.
+//! The table of conversion functions that system tables refer to: those that parse,
+//! print, receive and send values of a type.
 //!
-//! They are called by nobody, but clients compare their numbers: an array's type is
-//! known by `typinput = 'array_in'::regproc`.
+//! SQL cannot call them, but clients compare their OIDs: a driver recognises an array
+//! type by `typinput = 'array_in'::regproc`.
 
 use crate::value::{DataType, Modifier};
 
-/// Number and name, by number.
+/// OID and name of each function, sorted by OID.
 pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (3, "heap_tableam_handler"),
     (33, "charout"),
@@ -129,7 +129,7 @@ pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (6180, "raw_array_subscript_handler"),
 ];
 
-// Every type has its conversion functions, or does not compile.
+// Fails to compile if a type lacks one of its conversion functions.
 const _: () = {
     let mut at = 0;
     while at < DataType::ALL.len() {
@@ -150,7 +150,7 @@ const _: () = {
     }
 };
 
-/// Whether there is a function whose name is these two together.
+/// Whether a function exists whose name is `head` followed by `tail`.
 const fn has(head: &str, tail: &str) -> bool {
     let (head, tail) = (head.as_bytes(), tail.as_bytes());
     let mut at = 0;
@@ -175,14 +175,14 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     at == one.len()
 }
 
-/// The number of the function of this name.
+/// OID of the function of this name.
 pub(in crate::system) fn oid(name: &str) -> Option<u32> {
     ALL.iter()
         .find(|(_, known)| *known == name)
         .map(|(oid, _)| *oid)
 }
 
-/// The name of the function with this number.
+/// Name of the function with this OID.
 pub(in crate::system) fn name(oid: u32) -> Option<&'static str> {
     let place = ALL.binary_search_by_key(&oid, |(number, _)| *number).ok()?;
     Some(ALL[place].1)

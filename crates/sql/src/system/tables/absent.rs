@@ -1,5 +1,5 @@
-//! Tables of things that do not exist here, or of which only what users define is
-//! listed: they have columns and no rows.
+//! Empty system tables: those of objects that Coeval does not support, and those that
+//! would list user-defined objects only.
 
 use crate::system::table::{SystemTable, empty_tables};
 

@@ -1,4 +1,5 @@
-//! Access methods, operator classes, tablespaces, languages, functions.
+//! System tables of access methods, operator classes, tablespaces, languages and
+//! functions.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -8,7 +9,7 @@ use crate::system::table::{function, system_table};
 use crate::system::{BTREE, HEAP, PG_CATALOG as PG_CATALOG_NAMESPACE, ROLE};
 use crate::value::{DataType, OperatorClass};
 
-/// The operator class that orders a type, 0 if there is none.
+/// OID of the operator class that orders a type; 0 if it has none.
 pub(super) fn operator_class(data_type: DataType) -> u32 {
     match data_type.facts().operator_class {
         OperatorClass::None => 0,
@@ -17,7 +18,7 @@ pub(super) fn operator_class(data_type: DataType) -> u32 {
     }
 }
 
-/// A type's own operator class: number, name, number and name of the family, type.
+/// A type's own operator class: OID, name, OID and name of the family, type.
 type OwnOperatorClass = (u32, &'static str, u32, &'static str, DataType);
 
 /// The operator classes of all types.
@@ -31,8 +32,8 @@ fn operator_classes() -> impl Iterator<Item = OwnOperatorClass> {
 }
 
 system_table! {
-    /// Ways to keep tables and indexes. `heap` is what clients expect a table to
-    /// be kept in; the ordered index goes by the name of PostgreSQL's.
+    /// Access methods of tables and indexes. Clients expect tables to have `heap`; the
+    /// ordered index has the name of PostgreSQL's, `btree`.
     PG_AM = PG_CATALOG 2601 Table pg_am;
     _context => [
         (HEAP, "heap", "heap_tableam_handler", b't'),
@@ -47,7 +48,7 @@ system_table! {
 }
 
 system_table! {
-    /// Which order an index on a type has.
+    /// Operator classes: the order that an index has on a type.
     PG_OPCLASS = PG_CATALOG 2616 Table pg_opclass;
     _context => operator_classes();
     (oid, name, family, _, input) => {
@@ -63,7 +64,7 @@ system_table! {
     }
 }
 
-/// Families of operator classes, each once.
+/// Families of operator classes, without duplicates.
 fn families() -> Vec<(u32, &'static str)> {
     let mut families: Vec<_> = operator_classes()
         .map(|(_, _, family, name, _)| (family, name))
@@ -74,7 +75,7 @@ fn families() -> Vec<(u32, &'static str)> {
 }
 
 system_table! {
-    /// Which orders fit together.
+    /// Operator families: groups of operator classes with compatible orders.
     PG_OPFAMILY = PG_CATALOG 2753 Table pg_opfamily;
     _context => families();
     (oid, name) => {
@@ -87,7 +88,7 @@ system_table! {
 }
 
 system_table! {
-    /// Places for data: one.
+    /// Tablespaces: the default one.
     PG_TABLESPACE = PG_CATALOG 1213 Table pg_tablespace;
     _context => [(1663u32, "pg_default")];
     (oid, name) => {
@@ -100,7 +101,7 @@ system_table! {
 }
 
 system_table! {
-    /// Languages of functions: that of the built-in ones.
+    /// Languages of functions: only that of built-in functions.
     PG_LANGUAGE = PG_CATALOG 2612 Table pg_language;
     _context => [(12u32, "internal")];
     (oid, name) => {
@@ -117,7 +118,7 @@ system_table! {
 }
 
 system_table! {
-    /// The functions that other system tables name.
+    /// Functions that other system tables refer to.
     PG_PROC = PG_CATALOG 1255 Table pg_proc;
     _context => procedure::ALL.iter().copied();
     (oid, name) => {
@@ -139,7 +140,7 @@ system_table! {
         proparallel: InternalChar = b's',
         pronargs: Int2 = 1i16,
         pronargdefaults: Int2 = 0i16,
-        // Their arguments are of types that no value can have.
+        // Void replaces types such as `internal`, which no value has.
         prorettype: Oid = DataType::Void.oid(),
         proargtypes: OidVector = vec![Value::Oid(DataType::Void.oid())],
         proallargtypes: OidArray = Value::Null,

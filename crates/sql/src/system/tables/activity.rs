@@ -1,4 +1,4 @@
-//! What sessions do, what there is to set, and what the server has counted.
+//! System tables of session activity, settings and server statistics.
 
 use crate::Value;
 use crate::expression::{EvaluationContext, ShownSetting};
@@ -7,20 +7,21 @@ use crate::instance::{HostMetric, HostSetting, Totals};
 use crate::system::DATABASE;
 use crate::system::table::system_table;
 
-/// One setting, of the session or of the server.
+/// A setting of the session or of the server.
 struct Setting {
     name: String,
     value: String,
     unit: Option<String>,
     source: String,
-    /// Who can change it: PostgreSQL's word, and ours.
+    /// Who can change the setting: as `pg_settings` says it, and as `coeval.settings`
+    /// says it.
     context: (&'static str, &'static str),
     about: String,
     initial: Option<String>,
     reset: Option<String>,
 }
 
-/// A value's unit, if it is a number with one: the number, and the unit.
+/// Splits a value such as `10ms` into its number and its unit.
 fn split_unit(value: &str) -> (&str, Option<&str>) {
     const UNITS: [&str; 9] = ["ms", "s", "min", "h", "d", "kB", "MB", "GB", "TB"];
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -32,7 +33,7 @@ fn split_unit(value: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What kind of value it looks like.
+/// Data type of a setting, inferred from its value.
 fn kind(value: &str) -> &'static str {
     match value {
         "on" | "off" => "bool",
@@ -90,7 +91,7 @@ fn settings(context: &EvaluationContext<'_>) -> Vec<Setting> {
         .into_iter()
         .filter(|setting| superuser || !setting.for_superusers)
     {
-        // What sessions can set, the server only begins them with.
+        // Skips server settings that are only initial values of session settings.
         if !all.iter().any(|known| known.name == setting.name) {
             all.push(setting.into());
         }
@@ -103,7 +104,7 @@ fn metrics(context: &EvaluationContext<'_>) -> Vec<HostMetric> {
     host.map(|host| host.metrics()).unwrap_or_default()
 }
 
-/// The one database and what was counted, and in how many sessions.
+/// Statistics of the only database, and its number of sessions.
 fn totals(context: &EvaluationContext<'_>) -> [(Totals, i32); 1] {
     let around = &context.session.around;
     let totals = around.host().map(|host| host.totals()).unwrap_or_default();
@@ -111,8 +112,8 @@ fn totals(context: &EvaluationContext<'_>) -> [(Totals, i32); 1] {
     [(totals, i32::try_from(sessions).unwrap_or(i32::MAX))]
 }
 
-/// Every session, and whether this one may know what it does: who has not the
-/// privileges of its role sees that it is there.
+/// All sessions, and whether the current role may see their statements: it needs the
+/// privileges of the session's role, otherwise it sees only that the session exists.
 fn sessions(context: &EvaluationContext<'_>) -> Vec<(Shown, bool)> {
     let (access, own) = (context.catalog.access(), context.session.role);
     let all = context.session.around.activities().all();
@@ -134,7 +135,7 @@ fn moment(microseconds: Option<i64>) -> Value {
 }
 
 system_table! {
-    /// Settings: those of this session, then the server's.
+    /// Settings: those of this session, then those of the server.
     PG_SETTINGS = PG_CATALOG 12104 View pg_settings;
     context => settings(context);
     each => {
@@ -159,7 +160,7 @@ system_table! {
 }
 
 system_table! {
-    /// Settings, where each value came from, and who can change it.
+    /// Settings, with the source of each value and who can change it.
     COEVAL_SETTINGS = COEVAL 15_011 View settings;
     context => settings(context);
     each => {
@@ -173,7 +174,7 @@ system_table! {
 }
 
 system_table! {
-    /// The numbers that the server shows at /metrics.
+    /// The metrics that the server exports at /metrics.
     COEVAL_METRICS = COEVAL 15_012 View metrics;
     context => metrics(context);
     each => {
@@ -186,7 +187,7 @@ system_table! {
 }
 
 system_table! {
-    /// What every session is doing.
+    /// All sessions and their current statements.
     PG_STAT_ACTIVITY = PG_CATALOG 12222 View pg_stat_activity;
     context => sessions(context);
     (each, known) => {
@@ -216,9 +217,9 @@ system_table! {
 }
 
 system_table! {
-    /// What was counted since the server started, for the one database. Nothing is
-    /// read from disk, so no block is; rows that were looked at and not returned are
-    /// not counted.
+    /// Statistics of the only database since the server started. The engine reads no
+    /// blocks from disk, so their counters are 0; it does not count rows that it read
+    /// without returning them.
     PG_STAT_DATABASE = PG_CATALOG 12246 View pg_stat_database;
     context => totals(context);
     (totals, sessions) => {

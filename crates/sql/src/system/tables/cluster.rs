@@ -1,5 +1,5 @@
-//! The cluster that the server is a node of. On a server alone there are no members and
-//! no elections, and the status says so.
+//! System tables of the cluster that the server is a node of. On a standalone server
+//! the tables of members and elections are empty, and the status says so.
 
 use crate::Value;
 use crate::expression::EvaluationContext;
@@ -10,8 +10,8 @@ fn cluster(context: &EvaluationContext<'_>) -> Option<Cluster> {
     context.session.around.host()?.cluster()
 }
 
-/// The members, each with where the log of the node that says so ends; and whether the
-/// session may know where they are.
+/// The members, each with the end of the reporting node's log, and whether the
+/// session's role may see the members' addresses.
 fn members(context: &EvaluationContext<'_>) -> Vec<(ClusterMember, u64, bool)> {
     let superuser = context.catalog.access().is_superuser(context.session.role);
     let Some(Cluster { members, end, .. }) = cluster(context) else {
@@ -38,8 +38,8 @@ fn moment(microseconds: Option<i64>) -> Value {
 }
 
 system_table! {
-    /// How the cluster is, as the node sees it that runs the session: its leader, as a
-    /// rule. One row, also on a server alone.
+    /// Status of the cluster, as seen by the node that runs the session, usually the
+    /// leader. One row, also on a standalone server.
     STATUS = COEVAL 15_013 View cluster_status;
     context => [cluster(context)];
     cluster => {
@@ -60,7 +60,7 @@ system_table! {
 }
 
 system_table! {
-    /// The members of the cluster, and how far each is behind the leader's log.
+    /// Members of the cluster, and the lag of each behind the leader's log.
     MEMBERS = COEVAL 15_014 View cluster_members;
     context => members(context);
     (member, end, superuser) => {
@@ -87,7 +87,7 @@ system_table! {
 }
 
 system_table! {
-    /// The elections that the node has heard of since it was started.
+    /// Elections that the node has observed since its start.
     ELECTIONS = COEVAL 15_015 View cluster_elections;
     context => elections(context);
     election => {

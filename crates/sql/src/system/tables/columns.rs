@@ -1,4 +1,4 @@
-//! Columns and their defaults: `pg_attribute`, `pg_attrdef`.
+//! System tables of columns and their defaults: `pg_attribute`, `pg_attrdef`.
 
 use crate::Value;
 use crate::system::default_oid;
@@ -42,7 +42,7 @@ system_table! {
 }
 
 system_table! {
-    /// Defaults of columns, as SQL.
+    /// Default expressions of columns, as SQL.
     PG_ATTRDEF = PG_CATALOG 2604 Table pg_attrdef;
     context => context
         .catalog

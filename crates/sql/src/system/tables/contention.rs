@@ -1,4 +1,4 @@
-//! Locks that are waited for, and conflicts there have been.
+//! System tables of lock waits and of transaction conflicts.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::expression::EvaluationContext;
 use crate::system::table::system_table;
 use crate::value::calendar;
 
-/// One row for each transaction that is waited for; one without, if the lock has just
-/// been freed.
+/// Lock waits: one row per transaction that holds the lock; one row without a holder if
+/// it has just released the lock.
 fn locks(context: &EvaluationContext<'_>) -> Vec<(Blocked, Option<Party>, Words)> {
     let Some(engine) = context.engine else {
         return Vec::new();
@@ -60,8 +60,8 @@ fn timestamp(since_unix_epoch: Duration) -> Value {
 }
 
 system_table! {
-    /// Locks that somebody waits for, one row for each transaction in the way. Locks
-    /// that nobody waits for are in the rows they lock and not listed.
+    /// Locks that a transaction waits for, one row per transaction that holds the lock.
+    /// Uncontended locks are stored in the rows that they lock and are not listed.
     LOCKS = COEVAL 15001 View locks;
     context => locks(context);
     (blocked, holder, words) => {
@@ -78,9 +78,9 @@ system_table! {
 }
 
 system_table! {
-    /// Conflicts since the server was started, summed up by table, index and cause:
-    /// transactions that failed with 40001, 40P01 or 55P03, those that were started
-    /// anew inside included.
+    /// Conflicts since the server started, counted by table, index and cause:
+    /// transactions that failed with 40001, 40P01 or 55P03, including those that the
+    /// server restarted internally.
     CONFLICTS = COEVAL 15002 View conflicts;
     context => conflicts(context);
     (conflict, words) => {

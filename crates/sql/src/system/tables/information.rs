@@ -1,12 +1,12 @@
-//! `information_schema`: catalog, schemas, tables, constraints.
+//! The `information_schema` views of the catalog, schemas, tables and constraints.
 //!
-//! Each view shows what the current role owns, or has some privilege on, as the standard
-//! wants it and PostgreSQL does it. Which privileges count differs from view to view:
+//! Each view shows what the current role owns or has a privilege on, as the standard
+//! requires and PostgreSQL does. The privileges that count differ from view to view:
 //!
 //! | view | privileges |
 //! | --- | --- |
 //! | `tables` | any |
-//! | `columns`, `key_column_usage` | those that columns can have: SELECT, INSERT, UPDATE, REFERENCES |
+//! | `columns`, `key_column_usage` | those that exist on columns: SELECT, INSERT, UPDATE, REFERENCES |
 //! | `table_constraints` | any but SELECT |
 //! | `check_constraints`, `constraint_column_usage` | none: owners only |
 //! | `schemata` | any on the schema |
@@ -23,7 +23,7 @@ use crate::system::table::system_table;
 use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, role_name, schema_name};
 
 system_table! {
-    /// The database's name.
+    /// Name of the database.
     CATALOG_NAME = INFORMATION_SCHEMA 13227 View information_schema_catalog_name;
     context => [context.session.database.clone()];
     name => {
@@ -32,7 +32,7 @@ system_table! {
 }
 
 system_table! {
-    /// Schemas.
+    /// Schemas that the current role may see.
     SCHEMATA = INFORMATION_SCHEMA 13382 View schemata;
     context => SCHEMAS.iter().copied().filter(|(oid, ..)| may_see_schema(*oid, context));
     (oid, name, _) => {
@@ -47,7 +47,7 @@ system_table! {
 }
 
 system_table! {
-    /// Tables and views.
+    /// Tables and views that the current role may see.
     TABLES = INFORMATION_SCHEMA 13425 View tables;
     context => relations(context.catalog)
         .filter(|each| each.kind() != b'i' && may_see(*each, Privileges::TABLE, context));
@@ -67,7 +67,7 @@ system_table! {
     }
 }
 
-/// What columns can be allowed for.
+/// Privileges that exist on columns.
 pub(super) const OF_COLUMNS: Privileges = Privileges::SELECT
     .with(Privileges::INSERT)
     .with(Privileges::UPDATE)
@@ -92,7 +92,8 @@ pub(super) fn may_see(
     }
 }
 
-/// Likewise for a schema. Everybody may use those of system tables.
+/// Whether the current role may see a schema. All roles may see schemas of system
+/// tables.
 fn may_see_schema(oid: u32, context: &EvaluationContext<'_>) -> bool {
     let (access, role) = (context.catalog.access(), context.session.role);
     let is_owner = access.has_privileges_of(role, schema_owner(oid, context));
@@ -100,12 +101,12 @@ fn may_see_schema(oid: u32, context: &EvaluationContext<'_>) -> bool {
     is_owner || oid != PUBLIC_NAMESPACE || !may().is_none()
 }
 
-/// As the standard writes truth.
+/// Boolean of the SQL standard: `YES` or `NO`.
 pub(super) const fn yes_or_no(truth: bool) -> &'static str {
     if truth { "YES" } else { "NO" }
 }
 
-/// The name of the check that stands for NOT NULL, as PostgreSQL makes it up.
+/// Name of the check constraint for NOT NULL, generated as PostgreSQL does.
 pub(super) fn not_null_name(table: &Table, attribute: i16) -> String {
     format!("{PUBLIC_NAMESPACE}_{}_{attribute}_not_null", table.oid)
 }
@@ -130,7 +131,7 @@ fn table_constraints(
 }
 
 system_table! {
-    /// Constraints.
+    /// Constraints of tables that the current role may see.
     TABLE_CONSTRAINTS = INFORMATION_SCHEMA 13411 View table_constraints;
     context => table_constraints(context.catalog).filter(|(_, table, _)| {
         let any = Privileges::TABLE.without(Privileges::SELECT);
@@ -151,7 +152,7 @@ system_table! {
     }
 }
 
-/// Columns of constraints, with their places in them.
+/// Key columns of constraints, each with its position in the key.
 fn key_columns(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>, &str, i32)> {
     constraints(catalog).flat_map(|(table, index)| {
         index
@@ -163,7 +164,7 @@ fn key_columns(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Ind
 }
 
 system_table! {
-    /// Columns of keys.
+    /// Columns of primary keys and unique constraints.
     KEY_COLUMN_USAGE = INFORMATION_SCHEMA 13329 View key_column_usage;
     context => key_columns(context.catalog)
         .filter(|(table, ..)| may_see(Relation::Table(table), OF_COLUMNS, context));
@@ -181,7 +182,7 @@ system_table! {
 }
 
 system_table! {
-    /// Columns that constraints are about.
+    /// Columns that constraints refer to.
     CONSTRAINT_COLUMN_USAGE = INFORMATION_SCHEMA 13300 View constraint_column_usage;
     context => key_columns(context.catalog)
         .filter(|(table, ..)| may_see(Relation::Table(table), Privileges::NONE, context));

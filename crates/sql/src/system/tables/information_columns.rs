@@ -1,4 +1,5 @@
-//! `information_schema`: columns, and the checks that refuse nulls in them.
+//! The `information_schema` views of columns, and of the check constraints for NOT
+//! NULL.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -12,7 +13,7 @@ use crate::system::schema_name;
 use crate::system::table::system_table;
 use crate::value::{ColumnType, DataType, DateTimeType, NumberType};
 
-/// Most bytes of a character.
+/// Maximum number of bytes of a character.
 const CHARACTER_BYTES: i32 = 4;
 
 fn characters(column_type: ColumnType) -> Option<i32> {
@@ -21,15 +22,15 @@ fn characters(column_type: ColumnType) -> Option<i32> {
         .and_then(|length| i32::try_from(length).ok())
 }
 
-/// Most bytes of a string: of limited length what its characters need, else as
-/// many as a value can have.
+/// Maximum length of a string in bytes: as many as its declared characters may need, or
+/// else the limit of a value.
 fn bytes(column_type: ColumnType) -> Option<i32> {
-    // Names have neither, as in PostgreSQL.
+    // Columns of type `name` have neither length, as in PostgreSQL.
     let counted = column_type.data_type.is_string() && column_type.data_type.length() < 0;
     counted.then(|| characters(column_type).map_or(1 << 30, |length| length * CHARACTER_BYTES))
 }
 
-/// Digits, their base, and how many behind the point.
+/// Precision of a number, its base, and its scale.
 fn digits(column_type: ColumnType) -> Option<(Option<i32>, i32, Option<i32>)> {
     Some(match column_type.data_type.number()? {
         NumberType::Int2 => (Some(16), 2, Some(0)),
@@ -64,7 +65,7 @@ fn type_name(data_type: DataType) -> &'static str {
 }
 
 system_table! {
-    /// Columns of tables and views.
+    /// Columns of tables and views that the current role may see.
     COLUMNS = INFORMATION_SCHEMA 13295 View columns;
     context => relations(context.catalog)
         .filter(|each| {
@@ -122,7 +123,7 @@ system_table! {
 }
 
 system_table! {
-    /// Checks: those that NOT NULL stands for.
+    /// Check constraints: those that NOT NULL implies.
     CHECK_CONSTRAINTS = INFORMATION_SCHEMA 13260 View check_constraints;
     context => context
         .catalog

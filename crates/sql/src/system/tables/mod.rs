@@ -1,4 +1,4 @@
-//! The system tables, by theme.
+//! The system tables, by subject.
 
 mod absent;
 mod access;
@@ -17,7 +17,7 @@ pub(super) use types::collation_oid;
 
 use super::table::SystemTable;
 
-/// Every system table.
+/// All system tables.
 pub(super) const ALL: &[&[SystemTable]] = &[
     &[
         relations::PG_CLASS,

@@ -1,4 +1,4 @@
-//! Relations and what belongs to them: `pg_class`, `pg_index`, `pg_constraint`,
+//! System tables of relations and their parts: `pg_class`, `pg_index`, `pg_constraint`,
 //! `pg_namespace`, and the views over them.
 
 use crate::Value;
@@ -15,7 +15,7 @@ use crate::system::{
 use crate::value::DataType;
 
 system_table! {
-    /// Tables, indexes and system tables. What was never counted says so: −1 rows.
+    /// Tables, indexes and system tables. Row counts are −1, which means not counted.
     PG_CLASS = PG_CATALOG 1259 Table pg_class;
     context => relations(context.catalog);
     each => {
@@ -38,7 +38,7 @@ system_table! {
         relkind: InternalChar = each.kind(),
         relnatts: Int2 = each.attribute_count(),
         relchecks: Int2 = 0i16,
-        // A view has the rule that makes it one.
+        // A view has a rewrite rule.
         relhasrules: Bool = each.kind() == b'v',
         relhastriggers: Bool = false,
         relhassubclass: Bool = false,
@@ -63,7 +63,7 @@ system_table! {
 }
 
 system_table! {
-    /// Indexes.
+    /// Indexes and their key columns.
     PG_INDEX = PG_CATALOG 2610 Table pg_index;
     context => indexes(context.catalog);
     (table, index) => {
@@ -97,7 +97,7 @@ system_table! {
     }
 }
 
-/// Whether it is a primary key's.
+/// Whether the index enforces a primary key.
 pub(in crate::system) fn is_primary(index: &crate::catalog::Index) -> bool {
     index.kind == coeval_types::IndexKind::Primary
 }
@@ -137,7 +137,7 @@ system_table! {
 }
 
 system_table! {
-    /// Schemas.
+    /// Schemas and their owners.
     PG_NAMESPACE = PG_CATALOG 2615 Table pg_namespace;
     context => SCHEMAS;
     (oid, name, _) => {
@@ -152,7 +152,7 @@ system_table! {
     }
 }
 
-/// Who owns a schema.
+/// OID of the role that owns a schema.
 pub(super) fn schema_owner(oid: u32, context: &EvaluationContext<'_>) -> u32 {
     match oid {
         PUBLIC_NAMESPACE => context.catalog.access().schema.owner,
@@ -161,7 +161,7 @@ pub(super) fn schema_owner(oid: u32, context: &EvaluationContext<'_>) -> u32 {
 }
 
 system_table! {
-    /// Comments: the built-in ones, for there is no COMMENT.
+    /// Comments on built-in objects; COMMENT is not supported.
     PG_DESCRIPTION = PG_CATALOG 2609 Table pg_description;
     _context => SCHEMAS
         .into_iter()
@@ -175,7 +175,7 @@ system_table! {
 }
 
 system_table! {
-    /// Tables, by names.
+    /// Tables, by name.
     PG_TABLES = PG_CATALOG 12033 View pg_tables;
     context => relations(context.catalog).filter(|each| each.kind() == b'r');
     each => {
@@ -191,7 +191,7 @@ system_table! {
 }
 
 system_table! {
-    /// Indexes, by names.
+    /// Indexes, by name.
     PG_INDEXES = PG_CATALOG 12043 View pg_indexes;
     context => indexes(context.catalog);
     (table, index) => {
@@ -203,7 +203,7 @@ system_table! {
     }
 }
 
-/// The number of a type's array type, 0 if there is none.
+/// OID of a type's array type; 0 if it has none.
 pub(super) fn array_oid(data_type: DataType) -> u32 {
     data_type.array().map_or(0, DataType::oid)
 }

@@ -1,7 +1,7 @@
-//! Roles, who belongs to which, and the database.
+//! System tables of roles, role memberships and the database.
 //!
-//! Only superusers may read `pg_authid` and `pg_shadow`, which show what is kept of
-//! passwords; the views over them show asterisks.
+//! Only superusers may read `pg_authid` and `pg_shadow`, which show password verifiers;
+//! the views over them show asterisks instead.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn roles<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc
     context.catalog.access().roles()
 }
 
-/// Roles that can connect.
+/// Roles with the LOGIN attribute.
 fn users<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc<Role>> {
     roles(context).filter(|role| role.login)
 }
@@ -25,7 +25,7 @@ fn valid_until(role: &Role) -> Value {
 }
 
 system_table! {
-    /// Roles.
+    /// Roles, with their password verifiers.
     PG_AUTHID = PG_CATALOG 1260 Table pg_authid;
     context => roles(context);
     role => {
@@ -45,7 +45,7 @@ system_table! {
 }
 
 system_table! {
-    /// Roles, without passwords.
+    /// Roles, without password verifiers.
     PG_ROLES = PG_CATALOG 12000 View pg_roles;
     context => roles(context);
     role => {
@@ -66,7 +66,7 @@ system_table! {
 }
 
 system_table! {
-    /// Roles that can connect, without passwords.
+    /// Roles with LOGIN, without password verifiers.
     PG_USER = PG_CATALOG 12014 View pg_user;
     context => users(context);
     role => {
@@ -83,7 +83,7 @@ system_table! {
 }
 
 system_table! {
-    /// Roles that can connect.
+    /// Roles with LOGIN, with their password verifiers.
     PG_SHADOW = PG_CATALOG 12005 View pg_shadow;
     context => users(context);
     role => {
@@ -99,14 +99,14 @@ system_table! {
     }
 }
 
-/// The roles that belong directly to this one.
+/// OIDs of the direct members of a role, as an array.
 fn members(group: u32, context: &EvaluationContext<'_>) -> Value {
     let belongs = |role: &&Arc<Role>| role.memberships.iter().any(|each| each.role == group);
     array(roles(context).filter(belongs).map(|role| role.oid))
 }
 
 system_table! {
-    /// Roles that cannot connect.
+    /// Roles without LOGIN.
     PG_GROUP = PG_CATALOG 12010 View pg_group;
     context => roles(context).filter(|role| !role.login);
     role => {
@@ -123,7 +123,7 @@ fn memberships<'a>(
 }
 
 system_table! {
-    /// Which roles belong to which.
+    /// Role memberships.
     PG_AUTH_MEMBERS = PG_CATALOG 1261 Table pg_auth_members;
     context => memberships(context);
     (member, of) => {
@@ -135,7 +135,7 @@ system_table! {
 }
 
 system_table! {
-    /// Databases: the one there is, by the name this client knows it by.
+    /// Databases: only one, under the name that this client connected to.
     PG_DATABASE = PG_CATALOG 1262 Table pg_database;
     context => [context.session.database.clone()];
     name => {

@@ -1,4 +1,4 @@
-//! Types and collations: `pg_type`, `pg_collation`.
+//! System tables of types and collations: `pg_type`, `pg_collation`.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -8,7 +8,7 @@ use crate::system::table::{function, system_table};
 use crate::system::{C_COLLATION, DEFAULT_COLLATION, PG_CATALOG as PG_CATALOG_NAMESPACE, ROLE};
 use crate::value::{Category, Collation, DataType, Modifier, Structure};
 
-/// The number of a type's collation, 0 if it has none.
+/// OID of a type's collation; 0 if it has none.
 pub(in crate::system) fn collation_oid(data_type: DataType) -> u32 {
     match data_type.facts().collation {
         None => 0,
@@ -17,24 +17,24 @@ pub(in crate::system) fn collation_oid(data_type: DataType) -> u32 {
     }
 }
 
-/// The number of the type of a type's elements, 0 if it has none.
+/// OID of the element type of a type; 0 if it has none.
 fn element_oid(data_type: DataType) -> u32 {
     match data_type.facts().structure {
         Structure::Scalar => 0,
         Structure::Characters => DataType::InternalChar.oid(),
         Structure::Array(element) | Structure::Vector(element) => element.oid(),
-        // `aclitem`, which is not here.
+        // `aclitem`, which has no row in `pg_type` here.
         Structure::AclItems => 1033,
     }
 }
 
-/// The function that reads (`in`), prints (`out`), receives (`recv`) or sends
-/// (`send`) a type's values.
+/// The function that parses (`in`), prints (`out`), receives (`recv`) or sends (`send`)
+/// a type's values.
 fn conversion(data_type: DataType, what: &str) -> Value {
     function(&format!("{}{what}", data_type.facts().functions))
 }
 
-/// The function that reads or prints a type's modifier.
+/// The function that parses or prints a type's modifier.
 fn modifier(data_type: DataType, what: &str) -> Value {
     let base = data_type.element().unwrap_or(data_type);
     match base.facts().modifier {
@@ -55,7 +55,7 @@ fn subscript(data_type: DataType) -> Value {
     })
 }
 
-/// Whether it is a base type or one that only signatures name.
+/// `pg_type.typtype`: whether the type is a base type or a pseudo-type.
 fn kind(data_type: DataType) -> u8 {
     match data_type.facts().category {
         Category::Unknown | Category::Pseudo => b'p',
@@ -69,7 +69,7 @@ fn kind(data_type: DataType) -> u8 {
 }
 
 system_table! {
-    /// Types.
+    /// Data types.
     PG_TYPE = PG_CATALOG 1247 Table pg_type;
     _context => DataType::ALL.iter().map(|each| (*each, each.facts()));
     (each, facts) => {
@@ -109,7 +109,7 @@ system_table! {
 }
 
 system_table! {
-    /// Collations: strings compare by their bytes.
+    /// Collations, all of which compare strings by their bytes.
     PG_COLLATION = PG_CATALOG 3456 Table pg_collation;
     _context => [
         (DEFAULT_COLLATION, "default", b'd', None),
