@@ -1,4 +1,4 @@
-//! A table's description as bytes, the way a catalog row keeps it.
+//! Encoding of a table descriptor: the bytes that a catalog row stores for a table.
 //!
 //! ```text
 //! u8 format (2)
@@ -9,12 +9,12 @@
 //!                  u8 flags (1 constraint), u16 n × { u16 attribute,
 //!                  u8 flags (1 descending, 2 nulls first) } }
 //! u16 n × option { string name, string value }
-//! owner and grants, as in `access::store`; format 1 ends before: the first role's
+//! owner and grants, as in `access::store`; format 1 ends before (owner: bootstrap role)
 //! ```
 //!
-//! Integers are little endian; a string is a u32 length and UTF-8. A reader
-//! refuses formats it does not know: an older program must not guess at what a
-//! newer one wrote. A new format keeps reading the old ones.
+//! Integers are little endian; a string is a u32 length and UTF-8. The decoder refuses
+//! unknown formats: an older server must not misread what a newer one wrote. A decoder
+//! for a new format must still read the old ones.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::record::{Reader, count, damaged, string};
 use crate::value::{ColumnType, DataType, KeyOrder};
 
 const FORMAT: u8 = 2;
-/// Before tables had owners.
+/// The format before tables had owners.
 const WITHOUT_OWNER: u8 = 1;
 const NOT_NULL: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
@@ -36,7 +36,7 @@ const CONSTRAINT: u8 = 1;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
 
-/// Writes a table's description.
+/// Encodes a table descriptor.
 pub(super) fn encode(table: &Table) -> Vec<u8> {
     let mut out = vec![FORMAT];
     out.extend_from_slice(&table.oid.to_le_bytes());
@@ -95,7 +95,7 @@ pub(super) fn encode(table: &Table) -> Vec<u8> {
     out
 }
 
-/// Reads a table's description.
+/// Decodes a table descriptor.
 pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
     let mut reader = Reader(bytes);
     let format = reader.u8()?;
@@ -186,7 +186,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
     })
 }
 
-/// A column's number within a table of so many cells.
+/// Decodes a column's attribute number, in a table with `cells` cells.
 fn attribute(reader: &mut Reader<'_>, cells: usize) -> Result<i16> {
     let attribute = reader.u16()?;
     if attribute == 0 || usize::from(attribute) > cells {
@@ -246,7 +246,7 @@ mod tests {
     fn tables_from_before_there_were_owners_are_the_first_roles() {
         let mut old = encode(&table());
         old[0] = WITHOUT_OWNER;
-        // The owner, and that nothing was granted.
+        // Removes the owner and the flag for default grants.
         old.truncate(old.len() - 5);
         let read = decode(&old).unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", table()));
@@ -264,7 +264,7 @@ mod tests {
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0xFF;
-            // Refused or read as something else, never a panic.
+            // The decoder refuses the bytes or reads another table, but never panics.
             let _ = decode(&bad);
         }
     }

@@ -1,4 +1,5 @@
-//! The catalog as one reads it who has only rows: a node that follows another's log.
+//! The catalog on a follower: derives storage definitions from replayed rows, without a
+//! session or transaction.
 
 use coeval_txn::{Definitions, Rows};
 use coeval_types::{StorageDefinition, StorageId};
@@ -7,8 +8,8 @@ use super::description;
 use super::store::{Store, TABLES_STORAGE};
 use crate::outcome;
 
-/// Knows which storages a database has: those of the catalog, those beside it, and those of
-/// the tables that the catalog describes.
+/// Knows which storages a database has: those of the catalog itself, the storage of
+/// transaction outcomes, and those of the tables that the catalog describes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FollowedCatalog;
 

@@ -1,4 +1,4 @@
-//! Indexes, and how a row's key is taken.
+//! Index descriptors, and extraction of an index key from a row.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -11,17 +11,17 @@ use crate::value::{ColumnType, KeyOrder, write_cell_key};
 /// An index of a table.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// Its number as an object of the catalog.
+    /// OID of the index.
     pub oid: u32,
-    /// Its number for the engine.
+    /// Id of the index in the storage engine.
     pub id: IndexId,
-    /// Its name in `public`; of a constraint, its name too.
+    /// Name of the index in `public`; also the name of its constraint.
     pub name: String,
-    /// What it promises.
+    /// Kind of the index: primary, unique or plain.
     pub kind: IndexKind,
-    /// Whether it stands for a constraint: PRIMARY KEY or UNIQUE.
+    /// Whether the index enforces a constraint: PRIMARY KEY or UNIQUE.
     pub constraint: bool,
-    /// What it orders by, the most significant first.
+    /// Key columns, the most significant first.
     pub columns: Vec<KeyColumn>,
     extractor: Arc<RowKey>,
 }
@@ -29,18 +29,18 @@ pub struct Index {
 /// One column of an index's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Its position among the table's columns.
+    /// Position among the table's columns.
     pub column: usize,
-    /// Its number in the table.
+    /// Attribute number of the column in the table.
     pub attribute: i16,
-    /// Its type.
+    /// Type of the column.
     pub column_type: ColumnType,
-    /// Which way it runs.
+    /// Sort order of the column.
     pub order: KeyOrder,
 }
 
 impl Index {
-    /// An index over these columns.
+    /// An index over these key columns.
     #[must_use]
     pub fn new(
         oid: u32,
@@ -71,7 +71,7 @@ impl Index {
         }
     }
 
-    /// Whether no two rows have the same key.
+    /// Whether the index is unique: no two rows have the same key.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         self.kind != IndexKind::Secondary
@@ -86,7 +86,8 @@ impl Index {
         first == second
     }
 
-    /// A row's key; `None` when it holds a null and so is nobody else's.
+    /// A row's encoded key; `None` if it contains a null, so that it duplicates no
+    /// other key.
     #[must_use]
     pub(crate) fn comparable_key(&self, row: RowRef<'_>) -> Option<Vec<u8>> {
         let mut key = Vec::new();
@@ -96,7 +97,7 @@ impl Index {
         }
     }
 
-    /// As the engine needs to know it.
+    /// The index definition for the storage engine.
     #[must_use]
     pub fn definition(&self) -> IndexDefinition {
         IndexDefinition {
@@ -107,8 +108,8 @@ impl Index {
     }
 }
 
-/// Takes a key's columns out of a row. Knows cells and types only, so that
-/// renaming a column changes no key.
+/// Key extractor: takes a key's columns from a row. It knows cells and types only, so
+/// that renaming a column changes no key.
 #[derive(Debug)]
 struct RowKey {
     cells: Box<[KeyCell]>,
@@ -129,11 +130,11 @@ impl KeyExtractor for RowKey {
             if cell.is_none() {
                 extracted = ExtractedKey::HoldsNull;
             }
-            // A key must be made of every cell, and is: a column's type is one that
-            // tables can have (`Catalog` refuses others as damage), which has cells and
-            // keys or does not compile; and a cell was either encoded as that type by
-            // this program, or read from a log or checkpoint whose checksum was right.
-            // An engine cannot go on without a key, so a mistake here ends it.
+            // This never fails: a column has a storable type (`Catalog` rejects others
+            // as corrupt), whose cells and keys must exist to compile; and a cell was
+            // either encoded as that type by this server, or read from a log or
+            // checkpoint with a valid checksum. An engine cannot continue without a
+            // key, so a bug here ends the process.
             if let Err(error) = write_cell_key(cell, each.column_type.data_type, each.order, out) {
                 panic!("cell {} of a row has no key: {error}", each.cell);
             }

@@ -1,22 +1,22 @@
-//! The catalog: which tables there are, as a snapshot shows it.
+//! The schema catalog: the tables, indexes, roles and privileges that a snapshot shows.
 //!
-//! The catalog lives in ordinary versioned rows, in three storages that are always
-//! there:
+//! The catalog is stored in ordinary versioned rows, in three storages that always
+//! exist:
 //!
 //! ```text
 //!   storage 1   one row: the catalog's version, and the counters that names are
-//!               drawn from
-//!   storage 2   one row a table: its number, and its description with columns,
-//!               indexes and constraints, its owner and what is granted on it
-//!   storage 3   one row a role; one for what is granted on the schema
+//!               generated from
+//!   storage 2   one row per table: its OID, and its descriptor with columns,
+//!               indexes and constraints, its owner and its privileges
+//!   storage 3   one row per role; one for the privileges on the schema
 //! ```
 //!
-//! A change of the schema locks the version row, writes descriptions and a new
-//! version, all in its transaction. A statement reads the version in its own
-//! snapshot, one point read, and takes the [`Catalog`] made for that version from
-//! a cache, or makes it from the rows its snapshot shows. So every snapshot has the
-//! schema that belongs to it, a transaction sees its own changes before others do,
-//! and rollback needs nothing further:
+//! A schema change locks the version row, and writes descriptors and a new version, all
+//! in its transaction. A statement reads the version in its own snapshot (one point
+//! read), and takes the [`Catalog`] of that version from a cache, or loads it from the
+//! rows that its snapshot shows. So every snapshot has its matching schema, a
+//! transaction sees its own schema changes before others do, and a rollback needs no
+//! further work:
 //!
 //! ```text
 //!   version 7 ───────────────────────────────── 9 ──────▶
@@ -25,13 +25,13 @@
 //! ```
 //!
 //! Invariants:
-//! - A version number is used for one state of the catalog only, a rolled back one
-//!   included. That is what lets catalogs be cached by it.
-//! - A table's number is not its storage's: TRUNCATE and rewrites make a new
-//!   storage, and rolling back is keeping the old one.
-//! - Names, numbers of tables and indexes, and schema versions come from counters
-//!   that never go back while the process lives; across restarts they go on from
-//!   what was committed and from what the engine still knows.
+//! - A version number identifies one state of the catalog, even a rolled back one. This
+//!   lets sessions cache catalogs by version.
+//! - A table's OID differs from its storage id: TRUNCATE and rewrites make a new
+//!   storage, and a rollback keeps the old one.
+//! - Names, OIDs of tables and indexes, and schema versions come from counters that
+//!   never go back while the process lives; after a restart they continue after what
+//!   was committed and what the engine still knows.
 
 mod description;
 mod followed;
@@ -58,24 +58,24 @@ pub use table::{Table, TableColumn};
 use crate::access::{Access, Kind, Privileges};
 use crate::error::{Error, Result, SqlState};
 
-/// The schema that tables are in.
+/// The only schema for user tables.
 pub const PUBLIC: &str = "public";
 
-/// The first number for objects of users, as in PostgreSQL. Smaller ones are for
-/// the system's.
+/// First OID for objects of users, as in PostgreSQL. Smaller OIDs belong to system
+/// objects.
 pub(crate) const FIRST_USER_OID: u32 = 16_384;
 
-/// One state of the schema. Immutable: a change makes a new one.
+/// One state of the catalog. Immutable: a schema change makes a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     version: u64,
     tables: BTreeMap<u32, Arc<Table>>,
-    /// Tables and indexes share their names' space: by name, the table's number.
+    /// Table OID by name; tables and indexes share one namespace.
     names: BTreeMap<String, u32>,
     access: Arc<Access>,
 }
 
-/// What a name in `public` stands for.
+/// A relation that a name in `public` resolves to.
 #[derive(Clone, Debug)]
 pub enum Relation {
     /// A table.
@@ -105,24 +105,24 @@ impl Catalog {
         catalog
     }
 
-    /// Which state this is.
+    /// Version number of this state.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Roles, and what they may do.
+    /// Roles and their privileges.
     #[must_use]
     pub fn access(&self) -> &Arc<Access> {
         &self.access
     }
 
-    /// All tables, by their numbers.
+    /// All tables, ordered by OID.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
 
-    /// The table with this number.
+    /// The table with this OID.
     #[must_use]
     pub fn table_by_oid(&self, oid: u32) -> Option<&Arc<Table>> {
         self.tables.get(&oid)
@@ -135,7 +135,7 @@ impl Catalog {
         may.include(Privileges::SELECT)
     }
 
-    /// What this name in `public` stands for.
+    /// Resolves a name in `public`; `None` if no relation has it.
     #[must_use]
     pub fn relation(&self, name: &str) -> Option<Relation> {
         let table = self.tables.get(self.names.get(name)?)?;
@@ -146,7 +146,7 @@ impl Catalog {
         Some(Relation::Index(Arc::clone(table), Arc::clone(index)))
     }
 
-    /// The table of this name in `public`.
+    /// The table of this name in `public`; error 42P01 if it does not exist.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
         let Some(table) = self
             .names
@@ -167,8 +167,8 @@ impl Catalog {
         Ok(table)
     }
 
-    /// A name in `public` that nothing has yet, made from these parts as
-    /// PostgreSQL makes them: joined, cut to 63 bytes, and numbered if taken.
+    /// An unused name in `public`, generated from these parts as PostgreSQL does:
+    /// joined, cut to 63 bytes, and numbered if taken.
     #[must_use]
     pub fn free_name(&self, table: &str, column: Option<&str>, suffix: &str) -> String {
         let stem = match column {
@@ -189,10 +189,11 @@ impl Catalog {
     }
 }
 
-/// Most bytes of a name; longer ones are cut, as in PostgreSQL.
+/// Maximum length of a name in bytes; longer names are cut, as in PostgreSQL.
 pub const MAX_NAME_BYTES: usize = 63;
 
-/// The longest beginning of `name` that has at most `bytes` bytes.
+/// The longest prefix of `name` that has at most `bytes` bytes, cut at a character
+/// boundary.
 #[must_use]
 pub fn truncate_name(name: &str, bytes: usize) -> &str {
     if name.len() <= bytes {

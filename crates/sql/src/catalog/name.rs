@@ -1,4 +1,4 @@
-//! Names of tables and columns, as statements write them.
+//! Names of tables and columns as statements write them, normalised for lookup.
 
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
@@ -6,7 +6,8 @@ use sqlparser::tokenizer::Location;
 use super::{MAX_NAME_BYTES, PUBLIC, truncate_name};
 use crate::error::{Error, Result, SqlState};
 
-/// A name as the catalog has it: folded to lower case unless quoted, and cut.
+/// Normalises an identifier for the catalog: folded to lower case unless quoted, and
+/// cut to 63 bytes.
 #[must_use]
 pub fn fold(ident: &ast::Ident) -> String {
     let name = match ident.quote_style {
@@ -16,19 +17,19 @@ pub fn fold(ident: &ast::Ident) -> String {
     truncate_name(&name, MAX_NAME_BYTES).to_owned()
 }
 
-/// A table's or index's name, with its schema if it was said.
+/// Name of a table or index, with its schema if the statement qualifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QualifiedName {
-    /// The schema.
+    /// Schema, if given.
     pub schema: Option<String>,
-    /// The name.
+    /// Name of the relation.
     pub name: String,
-    /// Where it stands.
+    /// Location of the name in the statement.
     pub location: Location,
 }
 
 impl QualifiedName {
-    /// Takes a name apart. The database's name may stand before the schema.
+    /// Splits a name at its dots. The database's name may precede the schema.
     pub fn new(name: &ast::ObjectName) -> Result<Self> {
         let mut parts = Vec::with_capacity(3);
         for part in &name.0 {
@@ -53,13 +54,13 @@ impl QualifiedName {
         })
     }
 
-    /// Whether it may stand for something in `public`.
+    /// Whether the name may refer to a relation in `public`.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.schema.as_deref().is_none_or(|schema| schema == PUBLIC)
     }
 
-    /// Checks that it names something that users define, which is in `public`.
+    /// Fails unless the name refers to `public`, the only schema for user objects.
     pub fn require_public(&self) -> Result<()> {
         match self.schema.as_deref() {
             None | Some(PUBLIC) => Ok(()),

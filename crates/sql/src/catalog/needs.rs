@@ -1,20 +1,20 @@
-//! What a statement's role has to be allowed, found while the statement is planned
-//! and checked when it is run.
+//! Privilege checking: the planner collects the privileges that a statement needs, the
+//! session checks them at each execution.
 
 use super::{Catalog, FIRST_USER_OID, PUBLIC};
 use crate::access::{Kind, Privileges, denied};
 use crate::error::{Error, Result, SqlState};
 
-/// What a plan needs.
+/// The privileges that a plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     tables: Vec<(u32, Privileges)>,
-    /// A system table that only superusers may read.
+    /// A system table in the plan that only superusers may read.
     secret: Option<&'static str>,
 }
 
 impl Needs {
-    /// Adds privileges on a table. System tables, which anybody may read, need
+    /// Adds privileges on a table. System tables are readable by every role and need
     /// none.
     pub fn table(&mut self, oid: u32, privileges: Privileges) {
         if oid < FIRST_USER_OID {
@@ -26,12 +26,12 @@ impl Needs {
         }
     }
 
-    /// Adds a system table that has passwords in it.
+    /// Adds a system table that only superusers may read.
     pub fn secret(&mut self, table: &'static str) {
         self.secret = Some(table);
     }
 
-    /// 42501 if this role lacks anything.
+    /// Fails with 42501 if the role lacks any of the privileges.
     pub fn check(&self, catalog: &Catalog, role: u32) -> Result<()> {
         let access = catalog.access();
         if access.is_superuser(role) {
@@ -66,7 +66,7 @@ impl Needs {
     }
 }
 
-/// The role that a session runs as was dropped.
+/// The session's role has been dropped.
 fn gone(role: u32) -> Error {
     Error::new(
         SqlState::UNDEFINED_OBJECT,

@@ -1,7 +1,7 @@
-//! Quoting of identifiers: names as SQL text has to write them to be found again.
+//! Quoting of identifiers, so that a name in generated SQL resolves to the same object.
 
-/// Words that must be quoted to be names, as PostgreSQL's `quote_ident` does: all
-/// its key words but those that are never anything but a name's.
+/// Key words that must be quoted as identifiers, as PostgreSQL's `quote_ident` does:
+/// all but the unreserved ones.
 const KEY_WORDS: &[&str] = &[
     "all",
     "analyse",
@@ -156,7 +156,7 @@ const KEY_WORDS: &[&str] = &[
     "xmltable",
 ];
 
-/// A name as it has to be written in SQL.
+/// Quotes an identifier if SQL requires it.
 pub(crate) fn quote_identifier(name: &str) -> String {
     let mut bytes = name.bytes();
     let plain = bytes

@@ -1,4 +1,4 @@
-//! Rows and keys as error messages show them.
+//! Text of rows and keys for error messages.
 
 use coeval_types::RowRef;
 
@@ -6,17 +6,17 @@ use super::{Index, Table};
 use crate::error::Result;
 use crate::value::{ColumnType, Style, Value};
 
-/// Characters of a value that an error shows.
+/// Maximum number of characters of a value in an error message.
 const SHOWN: usize = 64;
 
-/// A value for people.
+/// A value as text for error messages.
 pub(crate) fn value_text(value: &Value, column_type: ColumnType) -> String {
     value
         .to_text(column_type, &Style::default())
         .map_or_else(|| "null".to_owned(), |text| text.to_string())
 }
 
-/// A row for people, long values cut.
+/// A row as text for error messages, with long values cut.
 pub(crate) fn row_text(table: &Table, values: &[Value]) -> String {
     let shown: Vec<String> = table
         .columns
@@ -33,7 +33,7 @@ pub(crate) fn row_text(table: &Table, values: &[Value]) -> String {
     shown.join(", ")
 }
 
-/// A row's key in an index for people: `(a, b)=(1, 2)`.
+/// A row's index key as text for error messages: `(a, b)=(1, 2)`.
 pub(crate) fn key_text(table: &Table, index: &Index, row: RowRef<'_>) -> Result<String> {
     let mut names = Vec::new();
     let mut values = Vec::new();

@@ -1,4 +1,5 @@
-//! The catalog's rows: reading, writing, and what keeps changes apart.
+//! Catalog storage: loads and writes the catalog's rows, caches catalogs by version,
+//! and serialises schema changes with a lock.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,19 +28,19 @@ const ACCESS_INDEX: IndexId = IndexId(3);
 /// The storages of the catalog itself.
 pub(crate) const CATALOG_STORAGES: [StorageId; 3] =
     [VERSION_STORAGE, TABLES_STORAGE, ACCESS_STORAGE];
-/// The first number for a table's storage or index; those below are kept for the
+/// First id for a user table's storage or index; smaller ids are reserved for the
 /// catalog's own.
 const FIRST_USER_NUMBER: u32 = 64;
-/// The version row's key.
+/// Key of the version row.
 const VERSION_KEY: &[u8] = &[0];
 /// Schema version of the catalog's own storages, which never changes.
 const CATALOG_SCHEMA: u64 = 1;
-/// How many states of the catalog are kept at hand: the newest, and those of
-/// transactions that began before or that are changing it.
+/// Number of cached catalogs: the newest, and those of transactions that began earlier
+/// or are changing the schema.
 const CACHED: usize = 8;
 
-/// Where numbers come from. They never go back while the process lives, so a
-/// rolled back change does not leave a number behind that is used twice.
+/// Counters for ids and versions. They never go back while the process lives, so no
+/// number is used twice, even after a rollback.
 #[derive(Debug)]
 pub(crate) struct Counters {
     version: AtomicU64,
@@ -58,28 +59,28 @@ impl Counters {
         }
     }
 
-    /// A number for a state of the catalog, and for the schemas of the tables that
-    /// change with it.
+    /// A version number for a new state of the catalog, and for the schema versions of
+    /// the tables that it changes.
     pub(crate) fn version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A number for a table or an index as an object.
+    /// A new OID for a table or an index.
     pub(crate) fn oid(&self) -> u32 {
         self.oid.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A number for a storage.
+    /// A new storage id.
     pub(crate) fn storage(&self) -> StorageId {
         StorageId(self.storage.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A number for an index.
+    /// A new index id.
     pub(crate) fn index(&self) -> IndexId {
         IndexId(self.index.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Goes on from here at least.
+    /// Raises each counter to at least this value.
     fn raise(&self, version: u64, oid: u32, storage: u32, index: u32) {
         self.version.fetch_max(version, Ordering::Relaxed);
         self.oid.fetch_max(oid, Ordering::Relaxed);
@@ -92,7 +93,7 @@ impl Counters {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) counters: Counters,
-    /// The states at hand, the one used last at the end.
+    /// Cached catalogs, the most recently used last.
     cache: Mutex<Vec<Arc<Catalog>>>,
 }
 
@@ -104,7 +105,7 @@ impl Store {
         }
     }
 
-    /// The catalog's own storages, for the engine.
+    /// Definitions of the catalog's own storages, for the engine.
     pub(crate) fn definitions() -> [StorageDefinition; 3] {
         [
             (VERSION_STORAGE, VERSION_INDEX),
@@ -122,8 +123,9 @@ impl Store {
         })
     }
 
-    /// Makes an empty catalog, or takes the counters from the one there is. Called
-    /// once, before any session. `storages` is what the engine knows of.
+    /// Creates an empty catalog, or initialises the counters from the existing one. The
+    /// server calls it once, before any session. `storages` are those known to the
+    /// engine.
     pub(crate) async fn bootstrap(
         &self,
         transaction: &mut dyn Transaction,
@@ -186,8 +188,8 @@ impl Store {
         Ok(catalog)
     }
 
-    /// Gives the catalog a new version. The transaction holds the version row's
-    /// lock.
+    /// Writes the catalog's new version. The transaction must hold the lock of the
+    /// version row.
     pub(crate) async fn write_version(
         &self,
         transaction: &mut dyn Transaction,
@@ -215,7 +217,7 @@ impl Store {
         row
     }
 
-    /// Adds a table's row.
+    /// Inserts a table's row.
     pub(crate) async fn insert_table(
         &self,
         transaction: &mut dyn Transaction,
@@ -251,7 +253,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adds a row about roles or privileges, or replaces the one of its number.
+    /// Inserts a row about roles or privileges, or replaces the row with the same key.
     pub(crate) async fn put_access(
         &self,
         transaction: &mut dyn Transaction,
@@ -291,14 +293,15 @@ impl Store {
 pub(crate) enum AccessRow<'a> {
     /// A role.
     Role(&'a Role),
-    /// What is granted on the schema `public`.
+    /// Owner of the schema `public` and privileges on it.
     Schema(&'a Owned),
-    /// What answers to unknown users are made from.
+    /// Secret from which the server derives authentication challenges for unknown
+    /// users.
     Secret([u8; 32]),
 }
 
 impl AccessRow<'_> {
-    /// Its key, and what it holds.
+    /// Key and content of the row.
     fn encode(&self) -> (u32, Vec<u8>) {
         match self {
             Self::Role(role) => (role.oid, access::encode_role(role)),
@@ -321,7 +324,7 @@ fn numbered_row(number: u32, content: &[u8]) -> Vec<u8> {
     row
 }
 
-/// What the version row says.
+/// Content of the version row.
 struct VersionRow {
     rid: Rid,
     version: u64,
@@ -356,7 +359,7 @@ fn read_version_row(transaction: &mut dyn Transaction) -> Result<Option<VersionR
     }
 }
 
-/// The version alone: what every statement reads first.
+/// Reads the catalog's version, the first read of every statement.
 fn read_version(transaction: &mut dyn Transaction) -> Result<u64> {
     let mut version = None;
     transaction.get(
@@ -376,7 +379,8 @@ fn version_rid(transaction: &mut dyn Transaction) -> Result<Rid> {
         .ok_or_else(|| damaged("there is no version"))
 }
 
-/// Writers lock tables before rows; the catalog's never change their schema.
+/// Locks the catalog's tables for writing, as every writer does before it locks rows;
+/// their own schema never changes.
 async fn lock_catalog(transaction: &mut dyn Transaction) -> Result<()> {
     for storage in CATALOG_STORAGES {
         coeval_txn::lock_table(
@@ -390,9 +394,9 @@ async fn lock_catalog(transaction: &mut dyn Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Keeps other changes of the schema out until the transaction ends. Returns
-/// whether the snapshot shows the newest catalog; if not, a new one is needed
-/// before anything is looked up.
+/// Locks the version row, which excludes other schema changes until the transaction
+/// ends. Returns whether the snapshot shows the newest catalog; if not, the caller must
+/// take a new snapshot before it looks anything up.
 pub(crate) async fn lock_version(transaction: &mut dyn Transaction) -> Result<bool> {
     lock_catalog(transaction).await?;
     let rid = version_rid(transaction)?;
@@ -418,7 +422,7 @@ async fn lock_table_row(transaction: &mut dyn Transaction, oid: u32) -> Result<R
     Ok(rid)
 }
 
-/// The record of the row with this number.
+/// The record id of the row with this key.
 fn find_row(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -441,7 +445,7 @@ async fn lock_row(transaction: &mut dyn Transaction, storage: StorageId, rid: Ri
     }
 }
 
-/// Makes the catalog from the rows the transaction sees.
+/// Loads the catalog from the rows that the transaction sees.
 fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
     let mut tables = Vec::new();
     each_row(transaction, TABLES_STORAGE, TABLES_INDEX, &mut |content| {
@@ -455,7 +459,7 @@ fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
     Ok(Catalog::new(version, tables, Arc::new(access)))
 }
 
-/// Shows what each row of a storage of the catalog holds.
+/// Passes the content of each row of a catalog storage to `visit`.
 fn each_row(
     transaction: &mut dyn Transaction,
     storage: StorageId,

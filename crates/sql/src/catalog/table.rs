@@ -1,4 +1,4 @@
-//! Tables and their columns.
+//! Table and column descriptors.
 
 use std::sync::Arc;
 
@@ -8,27 +8,28 @@ use super::Index;
 use crate::access::Owned;
 use crate::value::ColumnType;
 
-/// A table.
+/// Descriptor of a table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its number, for ever.
+    /// OID of the table; it never changes.
     pub oid: u32,
-    /// Its name in `public`.
+    /// Name of the table in `public`.
     pub name: String,
-    /// Where its rows are now.
+    /// Current storage of the table's rows.
     pub storage: StorageId,
-    /// Which state of its definition this is; writers say it when they lock it.
+    /// Version of the table's schema; writers pass it to the engine when they lock the
+    /// table.
     pub schema_version: u64,
-    /// Its columns, those that were dropped left out.
+    /// Columns, without dropped ones.
     pub columns: Vec<TableColumn>,
-    /// Cells of a row, those of dropped columns included. Older rows may have
-    /// fewer: what they lack is null.
+    /// Number of cells in a row, including those of dropped columns. Older rows may
+    /// have fewer; missing cells are null.
     pub cells: usize,
-    /// Its indexes, the primary key's first.
+    /// Indexes, the primary key's first.
     pub indexes: Vec<Arc<Index>>,
-    /// Storage parameters, such as `fillfactor`: kept and shown, without effect.
+    /// Storage parameters, such as `fillfactor`: stored and shown, without effect.
     pub options: Vec<(String, String)>,
-    /// Who owns it, and who else may do what with it.
+    /// Owner of the table, and privileges granted on it.
     pub owned: Owned,
 }
 
@@ -37,18 +38,18 @@ pub struct Table {
 pub struct TableColumn {
     /// Its name.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub column_type: ColumnType,
     /// Its number, from 1. Dropped columns keep theirs, so there may be gaps.
     pub attribute: i16,
-    /// Whether it refuses nulls.
+    /// Whether the column has a NOT NULL constraint.
     pub not_null: bool,
-    /// The expression for rows that do not say, in SQL.
+    /// Default expression, in SQL.
     pub default: Option<String>,
 }
 
 impl TableColumn {
-    /// Where its value is in a row.
+    /// Position of the column's cell in a row.
     #[must_use]
     pub fn cell(&self) -> usize {
         self.attribute as usize - 1
@@ -56,7 +57,7 @@ impl TableColumn {
 }
 
 impl Table {
-    /// The primary key's index.
+    /// Index of the primary key.
     #[must_use]
     pub fn primary_key(&self) -> Option<&Arc<Index>> {
         self.indexes
@@ -64,19 +65,19 @@ impl Table {
             .filter(|index| index.kind == IndexKind::Primary)
     }
 
-    /// The position of the column with this name.
+    /// Position of the column with this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The index with this number.
+    /// The index with this id.
     #[must_use]
     pub fn index(&self, id: IndexId) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.id == id)
     }
 
-    /// As the engine needs to know it.
+    /// The storage definition for the engine.
     #[must_use]
     pub fn definition(&self) -> StorageDefinition {
         StorageDefinition {
