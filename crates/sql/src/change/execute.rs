@@ -446,7 +446,7 @@ impl Replacing {
             Update::Duplicate { index, .. } => {
                 return Err(match table.index(index) {
                     Some(index) => unique_violation(table, index, row),
-                    None => Error::internal("an index nobody knows"),
+                    None => Error::internal("an index that the table does not have"),
                 });
             }
         };

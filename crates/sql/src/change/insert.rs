@@ -166,7 +166,7 @@ impl<'plan> Inserting<'plan> {
             };
             let unique: &Index = table
                 .index(index)
-                .ok_or_else(|| Error::internal("an index nobody knows"))?;
+                .ok_or_else(|| Error::internal("an index that the table does not have"))?;
             let (unique, rid) = if self.expects(index) {
                 (unique, rid)
             } else {

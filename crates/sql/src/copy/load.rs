@@ -206,7 +206,7 @@ impl CopyIn {
             Insert::Duplicate { index, .. } => {
                 let error = match table.index(index) {
                     Some(index) => unique_violation(table, index, row),
-                    None => Error::internal("an index nobody knows"),
+                    None => Error::internal("an index that the table does not have"),
                 };
                 return Err(error.with_context(format!("COPY {}, line {}", table.name, self.line)));
             }

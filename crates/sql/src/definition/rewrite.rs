@@ -1,4 +1,4 @@
-//! Changes that look at every row: a check, or a new storage with other rows.
+//! Table rewrites and full-table checks in DDL.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -9,19 +9,20 @@ use super::Change;
 use crate::catalog::{PUBLIC, Table, TableColumn, key_text};
 use crate::error::{Error, Result, SqlState};
 
-/// Rows looked at in one step.
+/// Number of rows read in one step.
 const CHUNK: usize = 256;
 
-/// What a row's cell becomes.
+/// Source of a cell of a rewritten row.
 pub(super) enum NewCell {
-    /// The cell the row had.
+    /// Cell of the old row, by position.
     Old(usize),
-    /// This one.
+    /// A constant cell.
     Fixed(Option<Vec<u8>>),
 }
 
 impl Change<'_> {
-    /// Shows every row of a table that is locked alone.
+    /// Passes every row of a table to a visitor. The caller holds the table's exclusive
+    /// lock.
     pub(super) async fn each_row(
         &mut self,
         table: &Table,
@@ -85,8 +86,8 @@ impl Change<'_> {
         .await
     }
 
-    /// Copies every row of `old`, locked alone, to the storage of `new`, which is
-    /// new, with other cells.
+    /// Copies every row of `old`, whose exclusive lock the caller holds, to the new
+    /// storage of `new`, with the given cells.
     pub(super) async fn copy_rows(
         &mut self,
         old: &Table,
@@ -96,7 +97,8 @@ impl Change<'_> {
         self.require_all_rows("rewriting a table")?;
         self.attach(new)?;
         self.context.storages.note_replaced(old.storage);
-        // Nobody else knows it, but the next change of this statement wants it so.
+        // No other transaction can reach the new storage, but a further change in this
+        // statement expects the lock.
         coeval_txn::lock_table(
             &mut *self.context.transaction,
             new.storage,
@@ -143,7 +145,7 @@ impl Change<'_> {
                 if let Insert::Duplicate { index, .. } = inserted {
                     let index = new
                         .index(index)
-                        .ok_or_else(|| Error::internal("an index nobody knows"))?;
+                        .ok_or_else(|| Error::internal("an index that the table does not have"))?;
                     return Err(Error::new(
                         SqlState::UNIQUE_VIOLATION,
                         format!("could not create unique index \"{}\"", index.name),
@@ -155,13 +157,13 @@ impl Change<'_> {
                 ScanProgress::Complete => return Ok(()),
                 ScanProgress::More(last) => position = Some(last),
             }
-            // Let others run between chunks.
+            // Lets other tasks run between chunks.
             coeval_env::yield_now().await;
         }
     }
 }
 
-/// 23502 for a row that was there before.
+/// SQLSTATE 23502, `not_null_violation`: an existing row contains a null.
 fn null_found(table: &str, column: &str) -> Error {
     Error::new(
         SqlState::NOT_NULL_VIOLATION,

@@ -1,4 +1,4 @@
-//! CREATE ROLE, ALTER ROLE, DROP ROLE, and membership in roles.
+//! Role DDL: CREATE ROLE, ALTER ROLE, DROP ROLE, and role memberships.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::statement::{GrantCommand, RoleCommand, RoleName, RoleOptions};
 use crate::value::{DataType, Value};
 
 impl Change<'_> {
-    /// CREATE, ALTER and DROP ROLE.
+    /// Executes CREATE, ALTER and DROP ROLE.
     pub(super) async fn role(&mut self, command: &RoleCommand) -> Result<&'static str> {
         match command {
             RoleCommand::Create { name, options } => self.create_role(name, options).await,
@@ -20,7 +20,7 @@ impl Change<'_> {
         }
     }
 
-    /// The role that a statement names.
+    /// Looks up the role that a statement names.
     pub(super) fn resolve(&self, name: &RoleName) -> Result<Arc<Role>> {
         let access = self.catalog.access();
         let by_number = |oid| {
@@ -50,7 +50,7 @@ impl Change<'_> {
         self.catalog.access().is_superuser(self.session.role)
     }
 
-    /// 42501 unless the statement's role may make and change roles such as this.
+    /// Fails with 42501 unless the statement's role may create and change such roles.
     fn require_role_maker(&self, what: &str, superuser: bool) -> Result<()> {
         let access = self.catalog.access();
         if self.is_superuser() {
@@ -129,21 +129,22 @@ impl Change<'_> {
         Ok("ALTER ROLE")
     }
 
-    /// A password that does not keep anybody out is worth a notice.
+    /// Sends a notice if a password has been set but the database still accepts
+    /// connections without one.
     fn warn_of_open_door(&mut self, options: &RoleOptions) {
         if let Some(Some(_)) = options.password
             && self.catalog.access().is_open()
         {
             self.notice(
                 SqlState::SUCCESSFUL_COMPLETION,
-                "the database is still open: no superuser has a password, so whoever connects \
-                 from this machine under another name is a superuser"
+                "the database is still open: no superuser has a password, so a client that \
+                 connects from this machine under another name is a superuser"
                     .to_owned(),
             );
         }
     }
 
-    /// Does as the options say.
+    /// Applies the options of CREATE or ALTER ROLE to a role.
     fn apply(&mut self, role: &mut Role, options: &RoleOptions) -> Result<()> {
         for (place, said) in [
             (&mut role.superuser, options.superuser),
@@ -216,7 +217,7 @@ impl Change<'_> {
             self.check_unused(&role)?;
             let mut access = Access::clone(self.catalog.access());
             access.remove(role.oid);
-            // Members of it are members no more.
+            // The members of the dropped role lose their membership.
             let were = |each: &&Arc<Role>| each.memberships.iter().any(|m| m.role == role.oid);
             let members: Vec<u32> = self
                 .catalog
@@ -239,7 +240,7 @@ impl Change<'_> {
         Ok("DROP ROLE")
     }
 
-    /// Whether nothing hangs on a role that is to go.
+    /// Fails if other objects depend on a role to be dropped, or if it is in use.
     fn check_unused(&self, role: &Role) -> Result<()> {
         let in_use = |message| Err(Error::new(SqlState("55006"), message));
         if role.oid == FIRST_ROLE {
@@ -291,7 +292,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// GRANT and REVOKE of roles.
+    /// Executes GRANT and REVOKE of roles.
     pub(super) async fn grant_roles(
         &mut self,
         command: &GrantCommand,
@@ -389,7 +390,7 @@ impl Change<'_> {
         self.put_role(role).await
     }
 
-    /// Writes a role, new or changed.
+    /// Writes a new or changed role.
     async fn put_role(&mut self, role: Role) -> Result<()> {
         self.write_access(&AccessRow::Role(&role)).await?;
         let mut access = Access::clone(self.catalog.access());
@@ -403,7 +404,7 @@ impl Change<'_> {
         self.context.store.put_access(transaction, row).await
     }
 
-    /// Makes these roles the ones this statement goes on with.
+    /// Uses these roles for the rest of the statement.
     pub(super) fn keep_access(&mut self, access: Access) {
         let tables: Vec<_> = self.catalog.tables().cloned().collect();
         let version = self.catalog.version();
@@ -412,7 +413,8 @@ impl Change<'_> {
     }
 }
 
-/// What is kept of a password: of a plain one its verifier, of a verifier itself.
+/// The stored form of a password: a verifier for a plain password, or the verifier
+/// itself.
 fn kept(password: &str) -> Result<String> {
     if Verifier::parse(password).is_some() {
         return Ok(password.to_owned());
