@@ -1,4 +1,4 @@
-//! ALTER TABLE.
+//! ALTER TABLE: changes of columns, constraints, names and owners of a table.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::change::default_cell;
 use crate::error::{Error, Result, SqlState};
 
 impl Change<'_> {
-    /// ALTER TABLE.
+    /// Executes ALTER TABLE.
     pub(super) async fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<&'static str> {
         if alter.table_type.is_some() || alter.on_cluster.is_some() || alter.location.is_some() {
             return Err(Error::unsupported("this form of ALTER TABLE"));
@@ -249,8 +249,8 @@ impl Change<'_> {
         self.replace(new).await
     }
 
-    /// Takes an index with its constraint away. A primary key's rows move to
-    /// another storage, because their records are named by it.
+    /// Drops an index with its constraint. Dropping a primary key moves the table's
+    /// rows to a new storage, because the primary key determines their record ids.
     async fn drop_constraint(&mut self, table: &Table, index: &Index) -> Result<Arc<Table>> {
         if index.kind != IndexKind::Primary {
             return self.remove_index(table, index).await;

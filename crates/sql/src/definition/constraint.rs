@@ -1,4 +1,5 @@
-//! Constraints and index columns, from the syntax tree to the catalog.
+//! Constraints and index columns in DDL: conversion from the syntax tree to catalog
+//! descriptors.
 
 use coeval_types::IndexKind;
 use sqlparser::ast;
@@ -7,22 +8,22 @@ use crate::catalog::{KeyColumn, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::value::KeyOrder;
 
-/// Most columns of an index, as in PostgreSQL.
+/// Maximum number of columns of an index, as in PostgreSQL.
 const MOST_KEY_COLUMNS: usize = 32;
 
-/// A PRIMARY KEY or UNIQUE constraint that is to be.
+/// A PRIMARY KEY or UNIQUE constraint to create.
 #[derive(Clone, Debug)]
 pub(super) struct KeyConstraint {
-    /// Its name, if it was given one.
+    /// Name of the constraint, if the statement gives one.
     pub(super) name: Option<String>,
-    /// Primary or unique.
+    /// Kind of the index: primary or unique.
     pub(super) kind: IndexKind,
-    /// Its columns' names.
+    /// Names of the constrained columns.
     pub(super) columns: Vec<String>,
 }
 
 impl KeyConstraint {
-    /// A PRIMARY KEY of a table.
+    /// A PRIMARY KEY in the syntax of a table constraint.
     pub(super) fn primary(
         outer: Option<&ast::Ident>,
         constraint: &ast::PrimaryKeyConstraint,
@@ -38,7 +39,7 @@ impl KeyConstraint {
         })
     }
 
-    /// A UNIQUE constraint of a table.
+    /// A UNIQUE constraint in the syntax of a table constraint.
     pub(super) fn unique(
         outer: Option<&ast::Ident>,
         constraint: &ast::UniqueConstraint,
@@ -57,7 +58,7 @@ impl KeyConstraint {
         })
     }
 
-    /// A constraint of a table; other kinds than these are refused.
+    /// A table constraint; fails for kinds other than PRIMARY KEY and UNIQUE.
     pub(super) fn of_table(constraint: &ast::TableConstraint) -> Result<Self> {
         match constraint {
             ast::TableConstraint::PrimaryKey(primary) => Self::primary(None, primary),
@@ -72,7 +73,7 @@ impl KeyConstraint {
         }
     }
 
-    /// The columns it is on.
+    /// The key columns of the constraint's index.
     pub(super) fn key(&self, columns: &[TableColumn]) -> Result<Vec<KeyColumn>> {
         let named = self
             .columns
@@ -96,7 +97,8 @@ impl KeyConstraint {
     }
 }
 
-/// Constraints are checked with the statement, as PostgreSQL's default is.
+/// Fails for DEFERRABLE and similar: constraints are checked within the statement,
+/// PostgreSQL's default.
 fn refuse_characteristics(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
     match characteristics {
         Some(given)
@@ -123,7 +125,7 @@ fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The columns of CREATE INDEX, with their order.
+/// Names and sort orders of the columns of CREATE INDEX.
 pub(super) fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<(String, KeyOrder)>> {
     columns
         .iter()
@@ -149,7 +151,7 @@ pub(super) fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<(String,
         .collect()
 }
 
-/// Key columns by name.
+/// Key columns for an index, looked up by name.
 pub(super) fn key_columns<'name>(
     columns: &[TableColumn],
     named: impl IntoIterator<Item = (&'name str, KeyOrder)>,

@@ -1,4 +1,4 @@
-//! GRANT and REVOKE of privileges, and who owns what.
+//! GRANT and REVOKE of privileges, and changes of ownership.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::output::{Notice, Severity};
 use crate::statement::{GrantCommand, GrantObjects, Granted, RoleName};
 
 impl Change<'_> {
-    /// GRANT and REVOKE.
+    /// Executes GRANT and REVOKE on tables and schemas.
     pub(super) async fn grant(&mut self, command: &GrantCommand) -> Result<&'static str> {
         let (privileges, objects) = match &command.granted {
             Granted::Roles(roles) => return self.grant_roles(command, roles).await,
@@ -59,7 +59,8 @@ impl Change<'_> {
         if owned == table.owned {
             return Ok(());
         }
-        // Writers that were let in end first, and those that come are judged anew.
+        // The exclusive lock waits for active writers; later writers check their
+        // privileges against the new grants.
         self.lock_alone(table).await?;
         let mut table = Table::clone(table);
         table.owned = owned;
@@ -67,7 +68,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What an object's privileges become.
+    /// Computes an object's privileges after the statement.
     fn granted(
         &mut self,
         command: &GrantCommand,
@@ -145,8 +146,9 @@ impl Change<'_> {
         })
     }
 
-    /// In whose name privileges are granted, and which may be: the owner's, if this
-    /// role acts as the owner; else of a role that may pass on the most.
+    /// The role recorded as grantor, and the privileges that it may grant: the owner,
+    /// if the current role acts as the owner; otherwise a role with the wanted grant
+    /// options.
     fn grantor(
         &self,
         command: &GrantCommand,
@@ -179,7 +181,7 @@ impl Change<'_> {
         Ok((best, own(best)))
     }
 
-    /// Writes what is granted on the schema `public`, if it has changed.
+    /// Writes the privileges on the schema `public`, if they have changed.
     async fn replace_schema(&mut self, owned: Owned) -> Result<()> {
         if owned == self.catalog.access().schema {
             return Ok(());
@@ -191,7 +193,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// ALTER SCHEMA … OWNER TO.
+    /// Executes ALTER SCHEMA … OWNER TO.
     pub(super) async fn schema_owner(
         &mut self,
         schema: &str,
@@ -208,7 +210,7 @@ impl Change<'_> {
         Ok("ALTER SCHEMA")
     }
 
-    /// ALTER TABLE … OWNER TO.
+    /// Executes ALTER TABLE … OWNER TO.
     pub(super) async fn table_owner(
         &mut self,
         table: &Table,
@@ -242,7 +244,8 @@ impl Change<'_> {
         Ok(owner.oid)
     }
 
-    /// 42501 unless the statement's role has the privileges of the table's owner.
+    /// Fails with 42501 unless the statement's role has the privileges of the table's
+    /// owner.
     pub(super) fn require_owner(&self, table: &Table) -> Result<()> {
         let access = self.catalog.access();
         if access.has_privileges_of(self.session.role, table.owned.owner) {
@@ -251,7 +254,8 @@ impl Change<'_> {
         Err(not_owner("table", &table.name))
     }
 
-    /// 42501 unless the statement's role may use its schema in this way.
+    /// Fails with 42501 unless the statement's role has these privileges on the schema
+    /// `public`.
     pub(super) fn require_schema(&self, privileges: Privileges) -> Result<()> {
         let access = self.catalog.access();
         let may = access.privileges(self.session.role, &access.schema, Kind::Schema);
@@ -261,7 +265,7 @@ impl Change<'_> {
         Err(denied("schema", PUBLIC))
     }
 
-    /// 42501 unless the statement's role has these privileges on a table.
+    /// Fails with 42501 unless the statement's role has these privileges on a table.
     pub(super) fn require(&self, table: &Table, privileges: Privileges) -> Result<()> {
         self.require_schema(Privileges::USAGE)?;
         let access = self.catalog.access();
@@ -273,8 +277,8 @@ impl Change<'_> {
     }
 }
 
-/// The same, owned by another: what the old owner had and granted, the new one has
-/// and has granted.
+/// The object's privileges under a new owner: the old owner is replaced as owner,
+/// grantee and grantor.
 fn handed_over(owned: &Owned, owner: u32) -> Owned {
     let heir = |role| if role == owned.owner { owner } else { role };
     let grants = owned.grants.as_ref().map(|grants| {
@@ -301,7 +305,8 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Privileges can be changed on the one schema that users define things in.
+/// Checks that a schema exists and is `public`, the only one whose privileges can be
+/// changed.
 fn known_schema(schema: &str) -> Result<()> {
     match schema {
         PUBLIC => Ok(()),

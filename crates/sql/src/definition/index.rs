@@ -1,4 +1,4 @@
-//! CREATE INDEX, DROP INDEX, ALTER INDEX … RENAME.
+//! Index DDL: CREATE INDEX, DROP INDEX, ALTER INDEX … RENAME.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::catalog::{Index, Table, fold, key_text};
 use crate::error::{Error, Result, SqlState};
 
 impl Change<'_> {
-    /// CREATE INDEX.
+    /// Executes CREATE INDEX.
     pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<&'static str> {
         let unsupported = [
             (create.concurrently, "CREATE INDEX CONCURRENTLY"),
@@ -64,8 +64,8 @@ impl Change<'_> {
         Ok("CREATE INDEX")
     }
 
-    /// Has the engine build an index over a table's rows. The table is locked
-    /// alone.
+    /// Builds an index over a table's rows in the engine. The caller holds the table's
+    /// exclusive lock.
     pub(super) async fn build(&mut self, table: &Table, index: &Index) -> Result<()> {
         let built = coeval_txn::build_index(
             &mut *self.context.transaction,
@@ -97,7 +97,7 @@ impl Change<'_> {
         })
     }
 
-    /// DROP INDEX.
+    /// Executes DROP INDEX.
     pub(super) async fn drop_indexes(
         &mut self,
         names: &[ast::ObjectName],
@@ -135,8 +135,8 @@ impl Change<'_> {
         Ok("DROP INDEX")
     }
 
-    /// Takes an index that is not the primary key's from a table that is locked
-    /// alone.
+    /// Drops an index other than the primary key's from a table whose exclusive lock
+    /// the caller holds.
     pub(super) async fn remove_index(
         &mut self,
         table: &Table,
@@ -148,7 +148,7 @@ impl Change<'_> {
         self.replace(table).await
     }
 
-    /// ALTER INDEX … RENAME TO.
+    /// Executes ALTER INDEX … RENAME TO.
     pub(super) async fn rename_index(
         &mut self,
         name: &ast::ObjectName,
@@ -172,7 +172,7 @@ impl Change<'_> {
         Ok("ALTER INDEX")
     }
 
-    /// Gives an index, and the constraint it stands for, another name.
+    /// Renames an index and the constraint that it enforces.
     pub(super) async fn rename_index_of(
         &mut self,
         table: &Table,

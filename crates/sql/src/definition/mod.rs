@@ -1,27 +1,24 @@
-//! Definitions: CREATE, ALTER, DROP, TRUNCATE, GRANT, REVOKE.
+//! DDL: CREATE, ALTER, DROP, TRUNCATE, GRANT, REVOKE.
 //!
-//! Every change of the schema goes the same way:
+//! Every schema change takes the same steps:
 //!
-//! 1. Lock the catalog's version row. Changes of the schema wait for each other
-//!    here, whatever they change; at READ COMMITTED a new snapshot then shows what
-//!    the one before has left.
-//! 2. Look up names and check that the change makes sense, and that the role may
-//!    make it.
-//! 3. Lock the tables concerned alone: their writers have ended, and those that
-//!    come wait. Readers go on with the schema of their snapshot.
-//! 4. Make what the engine needs (storages, indexes), and write the catalog's rows.
-//! 5. Give the tables a new schema version, so that writers who planned for the
-//!    old one plan again.
+//! 1. Lock the catalog's version row. This serialises all schema changes; at READ
+//!    COMMITTED a new snapshot then shows what the previous one has committed.
+//! 2. Resolve names, and check that the change is valid and that the role may make it.
+//! 3. Take exclusive locks on the tables concerned: active writers end first, later
+//!    ones wait. Readers continue with the schema of their snapshot.
+//! 4. Create what the engine needs (storages, indexes), and write the catalog's rows.
+//! 5. Give the tables a new schema version, so that writers with a plan for the old one
+//!    plan again.
 //! 6. Give the catalog a new version.
-//!
 //! ```text
 //!   alter table t add primary key (a)
 //!     version row: lock ─ t: lock alone ─ build index ─ rewrite t's row ─ version
 //!     insert into t …        waits here ────────────────────── commit ─▶ plans again
 //! ```
 //!
-//! TRUNCATE and changes that rewrite rows give the table a new storage. The old
-//! one stays for snapshots that need it, and for a rollback.
+//! TRUNCATE and changes that rewrite rows give the table a new storage. The old one
+//! stays for older snapshots, and for a rollback.
 
 mod alter;
 mod constraint;
@@ -45,7 +42,7 @@ use crate::output::{Notice, Severity};
 use crate::statement::{Command, Statement};
 pub(crate) use storages::{Storages, StoragesMark};
 
-/// What a change of the schema is made in.
+/// Session state that a schema change works on.
 pub(crate) struct Context<'session> {
     pub(crate) engine: &'session dyn Engine,
     pub(crate) store: &'session Store,
@@ -53,22 +50,22 @@ pub(crate) struct Context<'session> {
     pub(crate) storages: &'session mut Storages,
 }
 
-/// A change of the schema under way.
+/// A schema change being executed.
 struct Change<'session> {
     context: Context<'session>,
     statement: &'session Statement,
     session: &'session SessionInfo,
-    /// As the transaction sees it before this statement.
+    /// The catalog as the transaction sees it, with the statement's changes so far.
     catalog: Arc<Catalog>,
-    /// The version it will have, and the schema version of the tables changed.
+    /// New version of the catalog, and new schema version of the changed tables.
     version: u64,
     notices: &'session mut Vec<Notice>,
-    /// Whether anything was changed at all.
+    /// Whether the statement has changed the catalog.
     changed: bool,
 }
 
-/// Runs a command that changes the schema. Returns its command tag. The transaction has
-/// been told that it is about to change something.
+/// Executes a DDL command. Returns its command tag. The caller has already declared the
+/// transaction as writing.
 pub(crate) async fn execute(
     context: Context<'_>,
     statement: &Statement,
@@ -132,7 +129,7 @@ impl Change<'_> {
         &mut *self.context.transaction
     }
 
-    /// Fails once somebody asked for the statement to end.
+    /// Fails if the statement is canceled or its deadline has passed.
     fn check_canceled(&self) -> Result<()> {
         EvaluationContext::new(self.session, &self.catalog, &[], None).check_canceled()
     }
@@ -142,7 +139,7 @@ impl Change<'_> {
             .push(Notice::new(Severity::Notice, state, message));
     }
 
-    /// Takes a name apart; only `public` can be changed.
+    /// Splits a name; fails for schemas other than `public`.
     fn name(&self, name: &ast::ObjectName) -> Result<QualifiedName> {
         let name = QualifiedName::new(name)?;
         name.require_public()
@@ -155,8 +152,8 @@ impl Change<'_> {
         find_table(&self.catalog, name, self.statement)
     }
 
-    /// Whether nothing has this name yet. If something has and that is no error,
-    /// says so in a notice and returns false.
+    /// Whether the name is unused. If it is used, fails; with IF NOT EXISTS, sends a
+    /// notice and returns false instead.
     fn check_free(&mut self, name: &str, if_not_exists: bool) -> Result<bool> {
         if self.catalog.relation(name).is_none() {
             return Ok(true);
@@ -174,8 +171,8 @@ impl Change<'_> {
         Ok(false)
     }
 
-    /// Waits until the table's writers have ended and keeps others out, and shows
-    /// this statement what they have left.
+    /// Takes the table's exclusive lock: waits for active writers and excludes later
+    /// ones. At READ COMMITTED, then takes a new snapshot, which shows their commits.
     async fn lock_alone(&mut self, table: &Table) -> Result<()> {
         coeval_txn::lock_table(
             &mut *self.context.transaction,
@@ -190,8 +187,8 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Refuses to read all rows of a table for its change when the snapshot may be
-    /// older than the lock and nothing would notice.
+    /// Fails at REPEATABLE READ, where the snapshot may be older than the lock: a
+    /// change that must read all rows would miss some without a conflict.
     fn require_all_rows(&self, what: &str) -> Result<()> {
         if self.context.transaction.isolation() == Isolation::SnapshotIsolation {
             return Err(Error::unsupported(format!(
@@ -201,15 +198,16 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writers who planned for the old schema of this storage plan again.
+    /// Changes a storage's schema version, so that writers with a plan for the old
+    /// schema plan again.
     fn outdate(&mut self, storage: StorageId) -> Result<()> {
         let version = self.version;
         self.transaction().set_schema_version(storage, version)?;
         Ok(())
     }
 
-    /// Writes a table's new description and makes it the one this statement goes
-    /// on with. Its storage is the one it had, or a new one.
+    /// Writes a table's new descriptor and uses it for the rest of the statement. The
+    /// table has its old storage or a new one.
     async fn replace(&mut self, mut table: Table) -> Result<Arc<Table>> {
         let old = self
             .catalog
@@ -227,8 +225,8 @@ impl Change<'_> {
         Ok(table)
     }
 
-    /// Makes a new table, or none, the one of this number in the catalog this
-    /// statement goes on with.
+    /// Replaces the table with this OID in the statement's catalog; removes it if
+    /// `table` is `None`.
     fn keep(&mut self, table: Option<Arc<Table>>, oid: u32) {
         let others = self.catalog.tables().filter(|each| each.oid != oid);
         self.catalog = Arc::new(Catalog::new(
@@ -239,14 +237,14 @@ impl Change<'_> {
         self.changed = true;
     }
 
-    /// Makes a table's storage, empty.
+    /// Creates a table's storage, empty.
     fn attach(&mut self, table: &Table) -> Result<()> {
         self.context.engine.attach_storage(table.definition())?;
         self.context.storages.note_made(table.storage);
         Ok(())
     }
 
-    /// The table and index of this name.
+    /// The index of this name, with its table.
     fn index(&self, name: &ast::ObjectName) -> Result<Option<(Arc<Table>, Arc<Index>)>> {
         let name = self.name(name)?;
         match self.catalog.relation(&name.name) {
@@ -260,7 +258,7 @@ impl Change<'_> {
     }
 }
 
-/// The table that a statement names.
+/// Looks up the table that a statement names.
 pub(crate) fn find_table(
     catalog: &Catalog,
     name: &ast::ObjectName,
@@ -272,7 +270,7 @@ pub(crate) fn find_table(
         .map_err(|error| error.at(statement.position(name.location)))
 }
 
-/// A list of names, for messages and made-up names.
+/// Joins names, for messages and generated names.
 fn joined<'name>(names: impl IntoIterator<Item = &'name str>, separator: &str) -> String {
     names.into_iter().collect::<Vec<_>>().join(separator)
 }

@@ -1,25 +1,25 @@
-//! The storages that a transaction's changes of the schema make and replace.
+//! Cleanup list of storages that a transaction's schema changes create and replace.
 //!
-//! A storage that a change of the schema makes is there at once and no transaction
-//! takes it back. [`Storages`] lists those that have to be dropped at the end, by how
-//! the transaction ends. Indexes need no such list: they come and go with the
-//! engine's transaction.
+//! The engine creates a storage at once and outside the transaction, so a rollback does
+//! not remove it. [`Storages`] lists the storages to drop when the transaction ends, by
+//! outcome. Indexes need no such list, because the engine creates and drops them with
+//! its transaction.
 
 use coeval_txn::Engine;
 use coeval_types::StorageId;
 
-/// The storages of one transaction that are to be dropped when it ends.
+/// Storages to drop when the transaction ends.
 #[derive(Debug, Default)]
 pub(crate) struct Storages {
-    /// Made by this transaction; of no use if it is rolled back.
+    /// Created by this transaction; dropped after a rollback.
     made: Vec<StorageId>,
-    /// No longer needed once it has committed.
+    /// Replaced by this transaction; dropped after the commit.
     replaced: Vec<StorageId>,
-    /// Of no use however it ends.
+    /// Dropped after either outcome.
     useless: Vec<StorageId>,
 }
 
-/// What a savepoint keeps of a transaction's storages.
+/// State of a transaction's storage lists at a savepoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoragesMark {
     made: usize,
@@ -27,18 +27,18 @@ pub(crate) struct StoragesMark {
 }
 
 impl Storages {
-    /// Notes a storage made in the engine.
+    /// Registers a storage created in the engine.
     pub(super) fn note_made(&mut self, storage: StorageId) {
         self.made.push(storage);
     }
 
-    /// Notes a storage that is not needed after the commit. One that this
-    /// transaction has made itself is not needed in either case.
+    /// Registers a storage that is not needed after the commit. If this transaction
+    /// created it, either outcome drops it.
     pub(super) fn note_replaced(&mut self, storage: StorageId) {
         self.replaced.push(storage);
     }
 
-    /// A savepoint is set here.
+    /// The state at a new savepoint.
     pub(crate) fn mark(&self) -> StoragesMark {
         StoragesMark {
             made: self.made.len(),
@@ -46,22 +46,22 @@ impl Storages {
         }
     }
 
-    /// The transaction goes back to a savepoint.
+    /// Handles a rollback to a savepoint.
     pub(crate) fn rollback_to(&mut self, mark: StoragesMark) {
-        // Others may still be told of them by the undo itself, so they are dropped
-        // when all is over.
+        // Undoing the transaction may still notify other transactions of these
+        // storages, so they are dropped at the transaction's end.
         self.useless.extend(self.made.drain(mark.made..));
         self.replaced.truncate(mark.replaced);
     }
 
-    /// The transaction has committed.
+    /// Drops storages after the commit.
     pub(crate) fn committed(&mut self, engine: &dyn Engine) {
         for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
             engine.drop_storage(storage);
         }
     }
 
-    /// The transaction was rolled back.
+    /// Drops storages after a rollback.
     pub(crate) fn rolled_back(&mut self, engine: &dyn Engine) {
         for storage in self.made.drain(..).chain(self.useless.drain(..)) {
             engine.drop_storage(storage);

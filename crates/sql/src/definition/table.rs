@@ -1,4 +1,4 @@
-//! CREATE TABLE, DROP TABLE, TRUNCATE.
+//! Table DDL: CREATE TABLE, DROP TABLE, TRUNCATE.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::resolve_type;
 
-/// Most columns of a table, as in PostgreSQL.
+/// Maximum number of columns of a table, as in PostgreSQL.
 pub(super) const MOST_COLUMNS: usize = 1600;
 
 impl Change<'_> {
-    /// CREATE TABLE.
+    /// Executes CREATE TABLE.
     pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<&'static str> {
         refuse_unsupported(create)?;
         let name = self.name(&create.name)?;
@@ -59,7 +59,8 @@ impl Change<'_> {
             options: storage_parameters(&create.table_options)?,
             owned: Owned::by(self.session.role),
         };
-        // Made-up names must also be free among each other.
+        // Registers the table, so that generated names are also unique among each
+        // other.
         self.keep(Some(Arc::new(table.clone())), table.oid);
         for constraint in constraints {
             let index = self.key_index(&mut table, constraint)?;
@@ -75,7 +76,8 @@ impl Change<'_> {
         Ok("CREATE TABLE")
     }
 
-    /// One column of a definition; its constraints go to `constraints`.
+    /// Converts a column definition to a descriptor; appends its constraints to
+    /// `constraints`.
     pub(super) fn column(
         &self,
         definition: &ast::ColumnDef,
@@ -153,8 +155,8 @@ impl Change<'_> {
         Ok(column)
     }
 
-    /// A column's DEFAULT as it is kept: checked, and as SQL again. DEFAULT NULL is
-    /// none.
+    /// Checks a column's DEFAULT and prints it as SQL for the catalog. DEFAULT NULL is
+    /// the same as no default.
     pub(super) fn default(
         &self,
         default: &ast::Expr,
@@ -165,14 +167,14 @@ impl Change<'_> {
         if matches!(default, ast::Expr::Value(value) if value.value == ast::Value::Null) {
             return Ok(None);
         }
-        // A literal means what it means now, not what another time or another
-        // session's time zone would make of it.
+        // Fixes the value of a literal such as 'now' here, so that it does not depend
+        // on the time or time zone of a later session.
         let moment = constant_default(default, column, &self.catalog, self.session)?;
         Ok(Some(moment.unwrap_or_else(|| default.to_string())))
     }
 
-    /// The index of a constraint, not yet built. A primary key's columns refuse
-    /// nulls from now on.
+    /// The descriptor of a constraint's index, not yet built. Marks the columns of a
+    /// primary key as NOT NULL.
     pub(super) fn key_index(
         &mut self,
         table: &mut Table,
@@ -216,7 +218,7 @@ impl Change<'_> {
         ))
     }
 
-    /// DROP TABLE.
+    /// Executes DROP TABLE.
     pub(super) async fn drop_tables(
         &mut self,
         names: &[ast::ObjectName],
@@ -249,7 +251,7 @@ impl Change<'_> {
         Ok("DROP TABLE")
     }
 
-    /// TRUNCATE: an empty storage instead of the one there was.
+    /// Executes TRUNCATE: replaces the table's storage by an empty one.
     pub(super) async fn truncate(&mut self, names: &[ast::ObjectName]) -> Result<&'static str> {
         for name in names {
             let old = self.table(name)?;
@@ -263,7 +265,8 @@ impl Change<'_> {
         Ok("TRUNCATE TABLE")
     }
 
-    /// The same table with a storage and indexes that are yet to be made.
+    /// A copy of the descriptor with new ids for a storage and indexes that the caller
+    /// will create.
     pub(super) fn with_new_storage(&self, old: &Table) -> Table {
         let counters = &self.context.store.counters;
         let mut table = old.clone();
@@ -287,10 +290,10 @@ impl Change<'_> {
     }
 }
 
-/// Names that columns cannot have, because every table of PostgreSQL has them.
+/// Reserved column names: PostgreSQL's system columns.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"];
 
-/// Adds an index in its place: the primary key's comes first.
+/// Adds an index to the table's list, a primary key's at the front.
 pub(super) fn add_index(table: &mut Table, index: Index) {
     let at = match index.kind {
         IndexKind::Primary => 0,
@@ -322,7 +325,7 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     }
 }
 
-/// `WITH (fillfactor=100, …)`.
+/// Storage parameters of `WITH (fillfactor=100, …)`.
 fn storage_parameters(options: &ast::CreateTableOptions) -> Result<Vec<(String, String)>> {
     let list = match options {
         ast::CreateTableOptions::None => return Ok(Vec::new()),
@@ -332,7 +335,7 @@ fn storage_parameters(options: &ast::CreateTableOptions) -> Result<Vec<(String, 
     list.iter().map(storage_parameter).collect()
 }
 
-/// One storage parameter: kept and shown, without effect.
+/// One storage parameter: stored and shown, without effect.
 pub(super) fn storage_parameter(option: &ast::SqlOption) -> Result<(String, String)> {
     const KNOWN: [&str; 3] = ["fillfactor", "parallel_workers", "toast_tuple_target"];
     let (name, value) = match option {
