@@ -5,7 +5,6 @@
 //! of earlier tables count as known; it checks a condition as soon as its columns are
 //! available. An input that cannot use an index is collected once, and hashed by its
 //! equality keys if it has any.
-//! where there are some.
 //!
 //! - [`query`]: WITH, set operations, VALUES, LIMIT.
 //! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses GROUP
