@@ -1,4 +1,5 @@
-//! The number of a session's transaction.
+//! The transaction number of a session: assigned on demand, and used to look up
+//! outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,19 +11,19 @@ use super::outcomes::{Outcomes, Standing};
 use super::{TransactionNumber, store};
 use crate::error::{Error, Result, SqlState};
 
-/// No transaction runs.
+/// State: the session has no open transaction.
 const CLOSED: u64 = 0;
-/// One runs, and nobody has asked for its number. No number is this small.
+/// State: the open transaction has no number yet. Smaller than any number.
 const UNNUMBERED: u64 = 1;
 
-/// Whether a session's transaction has a number. Only the session's own task uses it.
+/// The number of a session's open transaction. Only the session's own task uses it.
 #[derive(Debug, Default)]
 pub(crate) struct Numbered {
     outcomes: Arc<Outcomes>,
     state: AtomicU64,
-    /// Whether the transaction has changed anything.
+    /// Whether the transaction has written anything.
     wrote: AtomicBool,
-    /// The newest commit of which the session was told that it happened.
+    /// Newest commit that the session has reported as committed.
     told: AtomicU64,
 }
 
@@ -34,14 +35,14 @@ impl Numbered {
         }
     }
 
-    /// The session's transaction begins. It ends when what is returned is dropped.
+    /// Opens the session's transaction; it ends when the returned guard is dropped.
     pub(crate) fn open(self: &Arc<Self>) -> Open {
         self.state.store(UNNUMBERED, Ordering::Relaxed);
         self.wrote.store(false, Ordering::Relaxed);
         Open(Arc::clone(self))
     }
 
-    /// The transaction's number. Gives it one if it has none.
+    /// The transaction's number; assigns one if it has none.
     pub(crate) fn number(&self) -> Result<TransactionNumber> {
         match self.state.load(Ordering::Relaxed) {
             CLOSED => Err(Error::unsupported("the number of a transaction here")),
@@ -54,8 +55,8 @@ impl Numbered {
         }
     }
 
-    /// The number that the transaction has, or has to have because it has changed
-    /// something.
+    /// The transaction's number; assigns one if the transaction has written anything,
+    /// and returns `None` otherwise.
     pub(crate) fn number_if_assigned(&self) -> Result<Option<TransactionNumber>> {
         match self.state.load(Ordering::Relaxed) {
             CLOSED => Ok(None),
@@ -64,12 +65,11 @@ impl Numbered {
         }
     }
 
-    /// How the transaction of this number has ended, in PostgreSQL's words; `None` if
-    /// that is not known any more, 22023 for a number that was not given out.
+    /// The outcome of the transaction with this number, in PostgreSQL's words; `None`
+    /// if it is no longer known, error 22023 if the number is not assigned yet.
     ///
-    /// Outside of any snapshot: what is asked for is how things are. That something
-    /// has committed is not to be disclosed before that is durable; see
-    /// [`Numbered::told`].
+    /// Reads the current state, outside of any snapshot. The session must not disclose
+    /// a commit before the commit is durable; see [`Numbered::told`].
     pub(crate) fn status(&self, number: i64, engine: &dyn Engine) -> Result<Option<&'static str>> {
         let number = TransactionNumber(number as u64);
         let outcomes = &self.outcomes;
@@ -91,30 +91,31 @@ impl Numbered {
         }
     }
 
-    /// The newest commit of which the session was told that it happened: it must be
-    /// durable before anything of that leaves the process.
+    /// The newest commit that the session has reported as committed: it must be durable
+    /// before the answer leaves the process.
     pub(crate) fn told(&self) -> Timestamp {
         Timestamp::from_bits(self.told.load(Ordering::Relaxed))
     }
 }
 
-/// A transaction that runs, with or without a number. Dropped, it has ended: after its
-/// commit with its row, or once it cannot commit any more.
+/// Guard of an open transaction, with or without a number. It is dropped when the
+/// transaction has ended: after the commit of its row, or once it cannot commit any
+/// more.
 #[derive(Debug)]
 pub(crate) struct Open(Arc<Numbered>);
 
 impl Open {
-    /// It is about to change something.
+    /// Records that the transaction is about to write.
     pub(crate) fn note_write(&self) {
         self.0.wrote.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has changed anything.
+    /// Whether the transaction has written anything.
     pub(crate) fn wrote(&self) -> bool {
         self.0.wrote.load(Ordering::Relaxed)
     }
 
-    /// Its number, if it has asked for one.
+    /// The transaction's number, if assigned.
     pub(crate) fn number(&self) -> Option<TransactionNumber> {
         match self.0.state.load(Ordering::Relaxed) {
             CLOSED | UNNUMBERED => None,
@@ -122,7 +123,8 @@ impl Open {
         }
     }
 
-    /// Nobody knows how it ended, so that it is never said to have ended.
+    /// Drops the guard of a transaction with an unknown outcome, whose number therefore
+    /// stays in the running set.
     pub(crate) fn lose_sight(self) {
         self.0.state.store(CLOSED, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Which numbers have been given out, and which of them are running.
+//! The assigned transaction numbers: the counter, the set of running ones, and the
+//! horizon.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,35 +11,35 @@ use super::TransactionNumber;
 use super::store::{Loaded, Mark};
 use crate::error::{Error, Result, SqlState};
 
-/// What can be said of a number without looking for its row.
+/// State of a number, as far as it is known without a look at its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It was not given out yet.
+    /// The number is not assigned yet.
     Future,
-    /// It is so old that nothing is known of it.
+    /// The number is below the horizon; its outcome is no longer known.
     Forgotten,
-    /// Its transaction has not ended.
+    /// The transaction is running.
     Running,
-    /// Its row says how it ended.
+    /// The transaction has ended; its row decides the outcome.
     Ended,
 }
 
-/// The numbers of a database.
+/// The transaction numbers of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     given: Mutex<Given>,
-    /// Nothing is known of numbers below.
+    /// Horizon: outcomes of smaller numbers are unknown.
     horizon: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Given {
-    /// The last one; that before the first of the term when there is none yet.
+    /// Last assigned number; initially the one before the first of the term.
     last: TransactionNumber,
     running: BTreeSet<TransactionNumber>,
-    /// The newest mark; none, or an older one, means that there may be rows above.
+    /// Newest mark; rows above it may exist, also if there is no mark.
     newest_mark: Option<Mark>,
-    /// Whether a number was given, or found in a row, that no mark is above.
+    /// Whether a number above the newest mark was assigned, or found in a row.
     unmarked: bool,
 }
 
@@ -47,7 +48,8 @@ impl Outcomes {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node begins to write the log in this term, and found this in its rows.
+    /// Initialises the counter when a node becomes the log's writer in this term, from
+    /// the state loaded from rows.
     pub(crate) fn start(&self, term: Term, loaded: Loaded) {
         let mut given = self.given();
         *given = Given {
@@ -56,12 +58,12 @@ impl Outcomes {
             newest_mark: loaded.newest_mark,
             unmarked: loaded.unmarked,
         };
-        // There were no numbers before the first term's.
+        // Numbers before the first term were never assigned.
         let first = TransactionNumber(TransactionNumber::before(Term(1)).0 + 1);
         self.raise_horizon(loaded.horizon.max(first));
     }
 
-    /// The next number, which is running from now on.
+    /// Assigns the next number, and adds it to the running set.
     pub(super) fn give(&self) -> Result<TransactionNumber> {
         let mut given = self.given();
         let number = given.last.next().ok_or_else(|| {
@@ -76,12 +78,12 @@ impl Outcomes {
         Ok(number)
     }
 
-    /// The transaction of this number has ended, one way or the other.
+    /// Removes the number from the running set, after commit or abort.
     pub(super) fn ended(&self, number: TransactionNumber) {
         self.given().running.remove(&number);
     }
 
-    /// What can be said of this number. To be asked before its row is looked for.
+    /// State of a number. The caller must ask before it looks for the number's row.
     pub(crate) fn standing(&self, number: TransactionNumber) -> Standing {
         let given = self.given();
         if number > given.last {
@@ -95,8 +97,8 @@ impl Outcomes {
         }
     }
 
-    /// Whether nothing is known of this number: to be asked again when its row was not
-    /// found, for it may have been removed meanwhile.
+    /// Whether the number is below the horizon. The caller must ask again if it did not
+    /// find the row, because the garbage collector may have removed it meanwhile.
     pub(crate) fn is_forgotten(&self, number: TransactionNumber) -> bool {
         number.0 < self.horizon.load(Ordering::SeqCst)
     }
@@ -109,8 +111,8 @@ impl Outcomes {
         self.horizon.fetch_max(horizon.0, Ordering::SeqCst);
     }
 
-    /// A mark for now, if something lies between the newest one and it, and if
-    /// `interval` microseconds have passed since.
+    /// A new mark, if transactions have ended since the newest one and at least
+    /// `interval` microseconds have passed.
     pub(super) fn due_mark(&self, now: i64, interval: i64) -> Option<Mark> {
         let given = self.given();
         let past_last = TransactionNumber(given.last.0 + 1);
@@ -124,7 +126,7 @@ impl Outcomes {
         given.unmarked.then_some(Mark { below, time: now })
     }
 
-    /// This mark has been written.
+    /// Registers a mark whose row has been committed.
     pub(super) fn marked(&self, mark: Mark) {
         let mut given = self.given();
         given.newest_mark = Some(mark);

@@ -1,10 +1,10 @@
-//! The rows: outcomes, marks and the horizon, in one storage.
+//! Storage of outcomes, marks and the horizon: one storage with three kinds of rows.
 //!
 //! ```text
 //!   key                     cell 1
 //!   0                       number    the horizon
 //!   1, number big-endian    time      a mark
-//!   2, number big-endian              a transaction that has committed
+//!   2, number big-endian              a committed transaction
 //! ```
 
 use std::ops::{Bound, ControlFlow};
@@ -23,17 +23,17 @@ use super::TransactionNumber;
 use crate::error::{Error, Result};
 use crate::record::{FirstCell, damaged};
 
-/// The storage of outcomes, beside the catalog's own.
+/// The storage of outcomes, next to the catalog's own storages.
 pub const OUTCOME_STORAGE: StorageId = StorageId(4);
 const INDEX: IndexId = IndexId(4);
-/// The schema version, which never changes.
+/// Schema version of the storage, which never changes.
 const SCHEMA: u64 = 1;
 
 const HORIZON: u8 = 0;
 const MARK: u8 = 1;
 const COMMITTED: u8 = 2;
 
-/// The storage, for the engine.
+/// The storage definition for the engine.
 pub(crate) fn definition() -> StorageDefinition {
     StorageDefinition {
         id: OUTCOME_STORAGE,
@@ -46,7 +46,8 @@ pub(crate) fn definition() -> StorageDefinition {
     }
 }
 
-/// That at this time, in microseconds since 2000 UTC, every number below had ended.
+/// A mark: every transaction with a number below `below` had ended at `time`, in
+/// microseconds since 2000 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) below: TransactionNumber,
@@ -59,12 +60,12 @@ pub fn is_mark(row: RowRef<'_>) -> bool {
     row.cell(0).and_then(<[u8]>::first) == Some(&MARK)
 }
 
-/// What the rows say at a start.
+/// State loaded from the rows when a node starts to write the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) horizon: TransactionNumber,
     pub(crate) newest_mark: Option<Mark>,
-    /// Whether there is an outcome that no mark is above.
+    /// Whether there is an outcome above the newest mark.
     pub(crate) unmarked: bool,
 }
 
@@ -97,14 +98,14 @@ fn content_of(row: RowRef<'_>) -> Result<[u8; 8]> {
         .ok_or_else(|| damaged("a mark among the outcomes says nothing"))
 }
 
-/// The commit with which the transaction of this number has ended, if it has
-/// committed.
+/// Timestamp of the commit of the transaction with this number, if it committed.
 pub(crate) fn exists(engine: &dyn Engine, number: TransactionNumber) -> Option<Timestamp> {
     let key = key(COMMITTED, number);
     engine.show_row_by_key(OUTCOME_STORAGE, INDEX, &key, &mut |_, _| {})
 }
 
-/// Makes the outcome part of the transaction: it is there if the transaction commits.
+/// Inserts the outcome as part of the transaction, so that the row exists exactly if
+/// the transaction commits.
 pub(crate) async fn insert(
     transaction: &mut dyn Transaction,
     number: TransactionNumber,
@@ -114,8 +115,8 @@ pub(crate) async fn insert(
     insert_row(transaction, &row).await
 }
 
-/// Writes the outcome of a transaction that has committed and has changed nothing.
-/// Returns the commit that it is there with.
+/// Records, in a transaction of its own, the outcome of a committed transaction that
+/// has written nothing. Returns the commit timestamp of the row.
 pub(crate) async fn record_alone(
     engine: &dyn Engine,
     number: TransactionNumber,
@@ -125,7 +126,7 @@ pub(crate) async fn record_alone(
     commit(&mut *transaction).await
 }
 
-/// Reads what a start has to know.
+/// Loads the state needed at a start.
 pub(crate) fn load(transaction: &mut dyn Transaction) -> Result<Loaded> {
     let mut horizon = None;
     transaction.get(OUTCOME_STORAGE, INDEX, &[HORIZON], &mut |_, row| {
@@ -151,7 +152,7 @@ pub(crate) fn load(transaction: &mut dyn Transaction) -> Result<Loaded> {
     })
 }
 
-/// All marks, from the lowest.
+/// All marks, in ascending order.
 pub(super) fn marks(transaction: &mut dyn Transaction) -> Result<Vec<(Rid, Mark)>> {
     let mut marks = Vec::new();
     let all = (&[MARK][..], &[MARK + 1][..]);
@@ -171,7 +172,7 @@ pub(super) fn marks(transaction: &mut dyn Transaction) -> Result<Vec<(Rid, Mark)
     marks.into_iter().collect()
 }
 
-/// The first outcomes below a number, at most `limit`.
+/// The record ids of the first `limit` outcomes below a number.
 pub(super) fn outcomes_below(
     transaction: &mut dyn Transaction,
     below: TransactionNumber,
@@ -190,7 +191,7 @@ pub(super) fn outcomes_below(
     Ok(found)
 }
 
-/// Adds a mark.
+/// Inserts a mark.
 pub(super) async fn insert_mark(transaction: &mut dyn Transaction, mark: Mark) -> Result<()> {
     let row = row(&key(MARK, mark.below), Some(mark.time.to_be_bytes()));
     lock_table(transaction).await?;
@@ -218,7 +219,7 @@ pub(super) async fn put_horizon(
     }
 }
 
-/// Deletes rows that this transaction has found.
+/// Deletes rows that this transaction has read.
 pub(super) async fn delete(transaction: &mut dyn Transaction, rows: &[Rid]) -> Result<()> {
     lock_table(transaction).await?;
     for &rid in rows {
@@ -229,7 +230,7 @@ pub(super) async fn delete(transaction: &mut dyn Transaction, rows: &[Rid]) -> R
     Ok(())
 }
 
-/// Begins a transaction of our own.
+/// Begins an internal transaction.
 pub(super) async fn begin(engine: &dyn Engine) -> Result<Box<dyn Transaction>> {
     let options = BeginOptions {
         isolation: Isolation::ReadCommitted,
@@ -238,7 +239,7 @@ pub(super) async fn begin(engine: &dyn Engine) -> Result<Box<dyn Transaction>> {
     Ok(coeval_txn::begin(engine, &options).await?)
 }
 
-/// Commits it.
+/// Commits an internal transaction.
 pub(super) async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp> {
     match coeval_txn::commit(transaction).await {
         Outcome::Committed(timestamp) => Ok(timestamp),
@@ -258,7 +259,7 @@ async fn insert_row(transaction: &mut dyn Transaction, row: &[u8]) -> Result<()>
     }
 }
 
-/// Locks a row; false when it is gone.
+/// Locks a row; returns false if it has been deleted.
 async fn lock_row(transaction: &mut dyn Transaction, rid: Rid) -> Result<bool> {
     let wait = LockWait::Wait;
     let locked =
@@ -266,7 +267,8 @@ async fn lock_row(transaction: &mut dyn Transaction, rid: Rid) -> Result<bool> {
     Ok(locked != LockedRow::Gone)
 }
 
-/// Shows rows between two keys, the upper one left out: the first `most`.
+/// Passes the first `most` rows with keys between `lower` (included) and `upper`
+/// (excluded) to `visit`.
 fn scan(
     transaction: &mut dyn Transaction,
     (lower, upper): (&[u8], &[u8]),

@@ -1,4 +1,5 @@
-//! Marks, the horizon, and the removal of rows below it.
+//! Garbage collector of outcomes: writes marks, raises the horizon, and removes rows
+//! below it.
 
 use std::time::Duration;
 
@@ -8,21 +9,21 @@ use super::store::{self, Mark};
 use super::{Outcomes, TransactionNumber};
 use crate::error::Result;
 
-/// Rows removed by one transaction.
+/// Number of rows removed by one transaction.
 const ROWS_IN_A_STEP: usize = 256;
-/// Between two of them others have the machine.
+/// Pause between two such transactions, for other work.
 const BETWEEN_STEPS: Duration = Duration::from_millis(10);
-/// So many marks are made while an outcome is kept: it is removed later than promised
-/// by this part of the time at most.
+/// Number of marks written per retention time. An outcome is removed at most this
+/// fraction of the retention time late.
 const MARKS: i64 = 24;
 
-/// Forgets what transactions came to that ended longer than `retention` before `now`, in
-/// microseconds since 2000 UTC. To be called now and then, by one at a time: about as
-/// often as [`MARKS`] in the time of retention, or more often. Does nothing where no
+/// Removes the outcomes of transactions that ended more than `retention` before `now`,
+/// in microseconds since 2000 UTC. The caller runs it periodically, never twice at
+/// once, and at least [`MARKS`] times per retention time. It does nothing if no
 /// transaction asks for its number.
 ///
 /// # Errors
-/// When the engine takes no writes. The next call goes on where this one stopped.
+/// If the engine takes no writes. The next call continues where this one stopped.
 pub(crate) async fn forget(
     engine: &dyn Engine,
     outcomes: &Outcomes,
@@ -37,7 +38,8 @@ pub(crate) async fn forget(
         return Ok(());
     };
     if let Some(horizon) = move_horizon(engine, oldest).await? {
-        // The horizon is in force, wherever this goes on, before rows go.
+        // The horizon takes effect before any row is removed, even if a later step
+        // fails.
         outcomes.raise_horizon(horizon);
     }
     remove_below(engine, outcomes.horizon()).await

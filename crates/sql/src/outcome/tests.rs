@@ -1,4 +1,4 @@
-//! Numbers and marks by themselves.
+//! Unit tests of numbers and marks.
 
 use coeval_types::Term;
 
@@ -13,7 +13,7 @@ fn numbers_fit_a_bigint_and_terms_keep_them_apart() {
     assert!(first(1) < first(2));
     let of_last_term = first(Term::MAX.0).map(|number| i64::try_from(number.0));
     assert!(matches!(of_last_term, Some(Ok(_))));
-    // The last of a term has no next.
+    // The last number of a term has no successor.
     let last = TransactionNumber((2 << 43) - 1);
     assert_eq!(last.next(), None);
     assert_eq!(TransactionNumber(last.0 - 1).next(), Some(last));
@@ -30,7 +30,7 @@ fn what_has_run_out_gives_no_numbers() {
     let next = given.next().unwrap();
     assert_eq!(outcomes.standing(next), Standing::Future);
     assert_eq!(outcomes.standing(TransactionNumber(7)), Standing::Forgotten);
-    // Of an earlier term, given out or not.
+    // A number of an earlier term, assigned or not.
     let earlier = TransactionNumber::before(Term(2)).next().unwrap();
     assert_eq!(outcomes.standing(earlier), Standing::Ended);
 }
@@ -63,7 +63,7 @@ fn a_mark_is_due_once_something_is_below_it_and_time_has_passed() {
     assert_eq!(marked(999, 10), None, "nothing has happened since");
     outcomes.give().unwrap();
     outcomes.ended(below);
-    // A clock that was set back is no reason to wait until it is there again.
+    // If the clock is set back, the next mark need not wait until it catches up.
     let below = TransactionNumber(below.0 + 1);
     assert_eq!(marked(5, 10), Some(Mark { below, time: 5 }));
 }

@@ -6,7 +6,7 @@
 //! | view | privileges |
 //! | --- | --- |
 //! | `tables` | any |
-//! | `columns`, `key_column_usage` | those that exist on columns: SELECT, INSERT, UPDATE, REFERENCES |
+//! | `columns`, `key_column_usage` | those of columns: SELECT, INSERT, UPDATE, REFERENCES |
 //! | `table_constraints` | any but SELECT |
 //! | `check_constraints`, `constraint_column_usage` | none: owners only |
 //! | `schemata` | any on the schema |
