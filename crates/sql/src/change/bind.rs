@@ -1,4 +1,4 @@
-//! Planning changes.
+//! The planner for INSERT, UPDATE and DELETE.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::expression::{Binder, Bound, Expression, Frame, Scope, ScopeColumn, Sc
 use crate::plan::{Access, RowReader};
 use crate::select;
 
-/// The table a statement changes.
+/// Looks up the table that a statement changes.
 fn table(name: &ast::ObjectName, binder: &Binder<'_>) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
     let position = (binder.locate)(name.location);
@@ -39,7 +39,8 @@ fn table(name: &ast::ObjectName, binder: &Binder<'_>) -> Result<Arc<Table>> {
         .map_err(|error| error.at(position))
 }
 
-/// The table's columns, under a name, from this position of the row on.
+/// The table's columns as a relation of a scope, under a name, from position `offset`
+/// of the row on.
 fn relation(table: &Table, name: &str, schema: Option<&str>, offset: usize) -> ScopeRelation {
     let columns = table
         .columns
@@ -55,7 +56,7 @@ fn relation(table: &Table, name: &str, schema: Option<&str>, offset: usize) -> S
     ScopeRelation::new(name.into(), schema.map(Into::into), columns)
 }
 
-/// The one table of FROM or UPDATE, with its alias.
+/// The only table of FROM or UPDATE, with its alias.
 fn single_table<'tree>(
     item: &'tree ast::TableWithJoins,
     what: &str,
@@ -139,7 +140,7 @@ fn returning(
     }))
 }
 
-/// Whether an expression is the word DEFAULT.
+/// Whether an expression is the key word DEFAULT.
 fn is_default(expression: &Expr) -> bool {
     matches!(expression, Expr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
@@ -218,7 +219,7 @@ fn insert_source(
     binder: &mut Binder<'_>,
 ) -> Result<InsertSource> {
     let Some(query) = &insert.source else {
-        // DEFAULT VALUES
+        // DEFAULT VALUES inserts one row of defaults.
         return Ok(InsertSource::Values(vec![defaults(table, binder)?]));
     };
     let plain = query.with.is_none()
@@ -288,7 +289,8 @@ fn insert_values(
     Ok(InsertSource::Values(rows))
 }
 
-/// Without a list of columns there may be fewer values than columns.
+/// Checks the number of values; without a column list, an INSERT may give fewer values
+/// than columns.
 fn check_count(values: usize, targets: &[usize], explicit: bool) -> Result<()> {
     if values > targets.len() {
         return Err(Error::syntax(
@@ -303,7 +305,7 @@ fn check_count(values: usize, targets: &[usize], explicit: bool) -> Result<()> {
     Ok(())
 }
 
-/// The default of every column.
+/// The default expression of every column.
 fn defaults(table: &Table, binder: &Binder<'_>) -> Result<Vec<Expression>> {
     table
         .columns
@@ -378,7 +380,8 @@ fn bind_conflict(
             let frame = Frame::outermost();
             let mut scope = scope(table, alias, &frame);
             let mut excluded = relation(table, "excluded", None, table.columns.len());
-            // It is no row of the table, and reading it is no reading of the table.
+            // The row `excluded` is not stored in the table, so reading it needs no
+            // SELECT privilege.
             for column in &mut excluded.columns {
                 column.origin = None;
             }
@@ -454,7 +457,8 @@ fn assignments(
     Ok(assignments)
 }
 
-/// The rows a WHERE clause picks. `also` are further expressions over them.
+/// Plans the selection of the rows to change by the WHERE clause. `also` are further
+/// expressions over these rows.
 fn target<'expression>(
     selection: Option<&Expr>,
     table: &Table,

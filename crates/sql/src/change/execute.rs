@@ -1,4 +1,4 @@
-//! Executing changes.
+//! The executor for INSERT, UPDATE and DELETE.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -19,32 +19,33 @@ use crate::expression::{EvaluationContext, Expression, is_true};
 use crate::plan::{KeyRange, Keys, RowReader};
 use crate::value::Value;
 
-/// Rows looked at in one step.
+/// Number of rows read in one step.
 const CHUNK: usize = 256;
 
-/// Times a statement looks for its rows while others are taking them away.
+/// Maximum number of times that a statement searches for its rows again because other
+/// transactions have deleted some.
 const MOST_LOOKS: u32 = 100;
 
-/// What a change has done.
+/// Result of a change.
 #[derive(Debug)]
 pub(crate) enum Changed {
-    /// This many rows, and what RETURNING says of them.
+    /// Number of changed rows, and the rows of RETURNING.
     Rows {
         count: u64,
         returned: Vec<Vec<Value>>,
     },
-    /// Nothing: the table's definition has changed since the plan was made.
+    /// No change: the table's definition has changed since the statement was planned.
     Outdated,
 }
 
-/// What RETURNING says, collected.
+/// The rows of RETURNING collected so far.
 #[derive(Debug, Default)]
 pub(super) struct Returned {
     rows: Vec<Vec<Value>>,
 }
 
 impl Returned {
-    /// Adds what RETURNING says of a row.
+    /// Evaluates RETURNING for a changed row and adds the result.
     pub(super) fn add(
         &mut self,
         returning: Option<&Returning>,
@@ -66,7 +67,7 @@ impl Returned {
     }
 }
 
-/// Executes a change. Whoever calls has noted that the transaction writes.
+/// Executes a change. The caller has already declared the transaction as writing.
 pub(crate) async fn execute(
     plan: &ChangePlan,
     context: &mut EvaluationContext<'_>,
@@ -90,8 +91,8 @@ pub(crate) async fn execute(
     })
 }
 
-/// Locks a table for writing. Returns false when its definition has changed since
-/// the plan was made and a new snapshot would show the new one.
+/// Locks a table for writing. Returns false if its definition has changed since the
+/// statement was planned and a new snapshot would show the new definition.
 pub(crate) async fn lock_for_write(
     table: &Table,
     context: &mut EvaluationContext<'_>,
@@ -113,7 +114,7 @@ pub(crate) async fn lock_for_write(
     }
 }
 
-/// Whether a condition lets a row through.
+/// Whether a condition is true for a row, or absent.
 pub(super) fn holds(
     condition: Option<&Expression>,
     context: &mut EvaluationContext<'_>,
@@ -138,10 +139,10 @@ fn passes(
     Ok(true)
 }
 
-/// The records of the rows that a statement wants to change.
+/// Collects the record ids of the rows that a statement wants to change.
 ///
-/// Of a row found by its primary key alone the client learns only that it is there,
-/// unless the statement returns something or fails: see
+/// For a row found by its primary key alone, the client learns only that the row
+/// exists, unless the statement returns rows or fails: see
 /// [`coeval_txn::Transaction::disclose_presence_only`].
 async fn collect(
     plan: &ChangePlan,
@@ -183,7 +184,7 @@ async fn collect(
     Ok(rids)
 }
 
-/// The record with this key, if the statement wants it.
+/// The record id of the row with this key, if the row satisfies the conditions.
 fn collect_one(
     table: &Table,
     target: &Target,
@@ -210,7 +211,7 @@ fn collect_one(
     })
 }
 
-/// Appends the records in a range that the statement wants.
+/// Appends the record ids of the rows in a range that satisfy the conditions.
 async fn collect_range(
     table: &Table,
     target: &Target,
@@ -265,24 +266,25 @@ async fn collect_range(
             ScanProgress::Complete => return Ok(()),
             ScanProgress::More(last) => range.lower = Bound::Excluded(last),
         }
-        // Let others run between chunks.
+        // Lets other tasks run between chunks.
         coeval_env::yield_now().await;
     }
 }
 
-/// The rows a statement is about, one after the other.
+/// The rows that a statement changes, one by one.
 ///
-/// A row that another transaction has meanwhile given another primary key is another
-/// record, and the one that was found is gone. So when one is, a statement at READ
-/// COMMITTED looks once more with a new snapshot, for rows that it has not met yet.
+/// An update of the primary key by another transaction moves a row to a new record and
+/// deletes the old one. So if a row was deleted meanwhile, a statement at READ
+/// COMMITTED searches again with a new snapshot, for rows that it has not processed
+/// yet.
 struct Targets {
     rids: Vec<Rid>,
     next: usize,
-    /// Whether one was gone since the last look.
+    /// Whether a row was deleted since the last search.
     gone: bool,
     looks: u32,
-    /// Records that are not to be met again: those of earlier looks, and those that
-    /// the statement has made itself.
+    /// Records not to process again: those of earlier searches, and those that the
+    /// statement itself has made.
     met: BTreeSet<Rid>,
 }
 
@@ -301,7 +303,7 @@ impl Targets {
         })
     }
 
-    /// The next one.
+    /// The next record id; `None` after the last row.
     async fn next(
         &mut self,
         plan: &ChangePlan,
@@ -330,8 +332,8 @@ impl Targets {
     }
 }
 
-/// Locks a row and reads what is there now: `row` gets its bytes and `values` its
-/// columns. False when the statement does not want it any more.
+/// Locks a row and reads its newest version: `row` receives its bytes and `values` its
+/// columns. Returns false if the row no longer satisfies the conditions.
 async fn lock(
     table: &Table,
     target: &Target,
@@ -403,7 +405,7 @@ async fn execute_update(
     Ok(count)
 }
 
-/// Replaces rows; keeps its buffers between them.
+/// Row replacement of UPDATE; keeps its buffers between rows.
 pub(super) struct Replacing {
     writer: RowWriter,
     changes: Vec<(usize, Value)>,
@@ -419,8 +421,8 @@ impl Replacing {
         }
     }
 
-    /// Replaces a locked row by one with other values in some columns. `values` is
-    /// what the assignments are about. Returns the record that has it now.
+    /// Replaces a locked row by a row with new values in some columns. The assignments
+    /// are evaluated over `values`. Returns the record id of the new row.
     pub(super) async fn replace(
         &mut self,
         plan: &ChangePlan,

@@ -1,4 +1,4 @@
-//! Executing INSERT.
+//! The executor for INSERT, including ON CONFLICT.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use crate::plan::RowReader;
 use crate::select::{Cursor, QueryPlan};
 use crate::value::Value;
 
-/// Bytes of rows of a query that are collected before they are inserted.
+/// Maximum size in bytes of a query's rows that INSERT … SELECT collects.
 const MOST_COLLECTED: usize = 1 << 30;
 
-/// Times an ON CONFLICT DO UPDATE looks again when the row it met is gone.
+/// Maximum number of times that ON CONFLICT DO UPDATE retries because the conflicting
+/// row was deleted.
 const MOST_TRIES: usize = 100;
 
 pub(super) async fn execute(
@@ -54,7 +55,7 @@ pub(super) async fn execute(
     Ok(inserting.count)
 }
 
-/// Rows one behind the other.
+/// Encoded rows in one buffer.
 #[derive(Default)]
 struct Rows {
     bytes: Vec<u8>,
@@ -70,8 +71,8 @@ impl Rows {
     }
 }
 
-/// A query's rows as rows of the table. They are complete before the first is
-/// inserted: the query may read the same table.
+/// Collects a query's rows, encoded as rows of the table. The query completes before
+/// the first insert, because it may read the same table.
 async fn collect(
     query: &Arc<QueryPlan>,
     columns: &[Expression],
@@ -101,16 +102,17 @@ async fn collect(
     Ok(rows)
 }
 
-/// An INSERT under way.
+/// Execution state of an INSERT.
 struct Inserting<'plan> {
     plan: &'plan ChangePlan,
     insert: &'plan InsertPlan,
     writer: RowWriter,
-    /// The row to be inserted, as values and as bytes.
+    /// The row to insert, as values and as bytes.
     values: Vec<Value>,
     row: Vec<u8>,
     count: u64,
-    /// Records it has made or changed; kept for ON CONFLICT DO UPDATE only.
+    /// Records that the statement has inserted or updated; tracked for ON CONFLICT DO
+    /// UPDATE only.
     touched: BTreeSet<Rid>,
 }
 
@@ -127,7 +129,7 @@ impl<'plan> Inserting<'plan> {
         }
     }
 
-    /// Makes the row from an expression for each column.
+    /// Evaluates one expression per column to make the row.
     fn evaluate(
         &mut self,
         columns: &[Expression],
@@ -143,7 +145,7 @@ impl<'plan> Inserting<'plan> {
             .write(&self.plan.table, &self.values, &mut self.row)
     }
 
-    /// Inserts the row.
+    /// Inserts the current row.
     async fn insert(
         &mut self,
         context: &mut EvaluationContext<'_>,
@@ -199,7 +201,7 @@ impl<'plan> Inserting<'plan> {
         ))
     }
 
-    /// Whether it is an ON CONFLICT DO UPDATE.
+    /// Whether the statement says ON CONFLICT DO UPDATE.
     fn updates(&self) -> bool {
         self.insert
             .on_conflict
@@ -207,7 +209,7 @@ impl<'plan> Inserting<'plan> {
             .is_some_and(|conflict| conflict.update.is_some())
     }
 
-    /// Whether ON CONFLICT is about this index.
+    /// Whether the ON CONFLICT clause covers this index.
     fn expects(&self, index: IndexId) -> bool {
         self.insert
             .on_conflict
@@ -215,9 +217,9 @@ impl<'plan> Inserting<'plan> {
             .is_some_and(|conflict| conflict.index.is_none_or(|wanted| wanted == index))
     }
 
-    /// The row that has the key of the index that ON CONFLICT is about, after `met`
-    /// was found to have a key of another one: what ON CONFLICT names comes first,
-    /// whichever the engine met first.
+    /// Looks for a conflict in the index that ON CONFLICT names, after the engine
+    /// reported that row `met` has the same key in another index: a conflict in the
+    /// named index takes precedence, in whatever order the engine checks the indexes.
     async fn conflict_expected(
         &self,
         met: Rid,
@@ -239,7 +241,8 @@ impl<'plan> Inserting<'plan> {
             .get(table.storage, index.id, &key, &mut |rid, _| {
                 shown = Some(rid);
             })?;
-        // What the snapshot does not show may still be the row that was met.
+        // The row `met` may conflict in the named index even if the snapshot does not
+        // show it.
         for rid in shown.into_iter().chain([met]) {
             let mut has_key = false;
             let locked = coeval_txn::lock_row(
@@ -257,8 +260,8 @@ impl<'plan> Inserting<'plan> {
         Ok(None)
     }
 
-    /// ON CONFLICT DO UPDATE of the row that is there. False when it is gone, or has
-    /// given up the key that was in the way before it was locked.
+    /// Executes ON CONFLICT DO UPDATE on the existing row. Returns false if, before the
+    /// lock was granted, the row was deleted or its key changed.
     async fn update(
         &mut self,
         update: &ConflictUpdate,
@@ -307,7 +310,7 @@ impl<'plan> Inserting<'plan> {
                     returned,
                 )
                 .await?;
-            // A new primary key makes it another record.
+            // An update of the primary key moves the row to a new record.
             self.touched.extend([rid, replaced]);
             self.count += 1;
         }

@@ -1,8 +1,8 @@
-//! Changes of rows: INSERT, UPDATE, DELETE, with RETURNING.
+//! DML: planning and execution of INSERT, UPDATE and DELETE, with RETURNING.
 //!
-//! A statement first collects which rows it wants to change, by its snapshot, then
-//! changes them one by one. Another transaction may have changed a row in between;
-//! the row's lock tells:
+//! A statement first collects the rows to change, as its snapshot shows them, then
+//! changes them one by one. Another transaction may have changed a row in between; the
+//! result of locking the row shows this:
 //!
 //! ```text
 //!   update t set a = a + 1 where b = 2          READ COMMITTED
@@ -15,17 +15,17 @@
 //!                        primary key it would be another record
 //! ```
 //!
-//! At the stronger levels the engine reports such a meeting as a conflict.
+//! At the stronger isolation levels the engine reports such a change as a conflict.
 //!
-//! A statement is planned once ([`bind`]) and executed as often as wanted
-//! ([`execute`]). Columns that an UPDATE does not set are copied as bytes, and only
-//! columns that an expression names are read at all.
+//! A statement is planned once ([`bind`]) and executed any number of times
+//! ([`execute`]). The executor copies columns that an UPDATE does not set as bytes, and
+//! decodes only columns that an expression uses.
 //!
 //! Invariants:
-//! - The table's lock is taken before anything else, with the schema version the
-//!   plan was made for.
-//! - No row is changed twice by one statement, and none that the statement itself
-//!   has made is looked at: what to change is known before the first change.
+//! - The executor locks the table before anything else, with the schema version of the
+//!   plan.
+//! - A statement changes no row twice and does not process rows that it has made
+//!   itself: the executor collects all rows before the first change.
 
 mod bind;
 mod execute;
@@ -51,13 +51,13 @@ use crate::select::QueryPlan;
 /// A planned INSERT, UPDATE or DELETE.
 #[derive(Debug)]
 pub(crate) struct ChangePlan {
-    /// The table, as the plan's catalog has it.
+    /// The table, as in the catalog that the plan was made with.
     pub(crate) table: Arc<Table>,
     pub(crate) kind: ChangeKind,
     pub(crate) returning: Option<Returning>,
 }
 
-/// What a plan does.
+/// Kind of change, with its plan.
 #[derive(Debug)]
 pub(crate) enum ChangeKind {
     Insert(InsertPlan),
@@ -72,29 +72,29 @@ pub(crate) struct InsertPlan {
     pub(crate) on_conflict: Option<OnConflict>,
 }
 
-/// Where new rows come from.
+/// Source of an INSERT's rows.
 #[derive(Debug)]
 pub(crate) enum InsertSource {
-    /// Each row's expressions, one for each column of the table.
+    /// VALUES: one expression per column of the table for each row.
     Values(Vec<Vec<Expression>>),
-    /// A query's rows, and over them one expression for each column of the table.
+    /// A query, and over its rows one expression per column of the table.
     Query {
         plan: Arc<QueryPlan>,
         columns: Vec<Expression>,
     },
 }
 
-/// ON CONFLICT: what happens instead of a duplicate key.
+/// ON CONFLICT: the action that replaces a unique violation.
 #[derive(Debug)]
 pub(crate) struct OnConflict {
-    /// In which index; `None` for any.
+    /// Index in which a conflict triggers the action; `None` for any.
     pub(crate) index: Option<IndexId>,
-    /// DO UPDATE; `None` for DO NOTHING.
+    /// Action DO UPDATE; `None` for DO NOTHING.
     pub(crate) update: Option<ConflictUpdate>,
 }
 
-/// ON CONFLICT DO UPDATE. Expressions are over the row that is there followed by
-/// the row that was to be inserted.
+/// ON CONFLICT DO UPDATE. Its expressions are evaluated over the existing row followed
+/// by the row proposed for insertion.
 #[derive(Debug)]
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<Assignment>,
@@ -114,20 +114,20 @@ pub(crate) struct DeletePlan {
     pub(crate) target: Target,
 }
 
-/// Which rows are changed.
+/// Selection of the rows to change.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// How they are found.
+    /// Access path to the rows.
     pub(crate) access: Access,
-    /// The whole WHERE clause, for rows that have changed since they were found.
+    /// The whole WHERE clause, to recheck rows changed concurrently.
     pub(crate) condition: Option<Expression>,
-    /// Reads the columns that any expression names.
+    /// Decoder of the columns that expressions use.
     pub(crate) reader: RowReader,
 }
 
 impl Target {
-    /// Whether one row is wanted, by nothing but values for its primary key that the
-    /// statement or its client gives.
+    /// Whether the statement selects one row by its primary key alone, with values that
+    /// the statement or its parameters contain.
     pub(crate) fn is_by_given_primary_key(&self) -> bool {
         let Path::Key { index, key } = &self.access.path else {
             return false;
@@ -141,16 +141,16 @@ impl Target {
     }
 }
 
-/// A column and what it is set to.
+/// An assignment of SET: a column and its new value.
 #[derive(Debug)]
 pub(crate) struct Assignment {
-    /// Its position among the table's columns.
+    /// Position of the column in the table.
     pub(crate) column: usize,
-    /// Over the row as it was.
+    /// New value, evaluated over the old row.
     pub(crate) value: Expression,
 }
 
-/// RETURNING: over the row as it is after the change (before, for DELETE).
+/// RETURNING, evaluated over the row after the change (before the change, for DELETE).
 #[derive(Debug)]
 pub(crate) struct Returning {
     pub(crate) columns: Vec<Column>,
@@ -158,7 +158,7 @@ pub(crate) struct Returning {
 }
 
 impl ChangePlan {
-    /// Its command's name, as in its tag.
+    /// Name of the command, as in its command tag.
     pub(crate) fn command(&self) -> &'static str {
         match self.kind {
             ChangeKind::Insert(_) => "INSERT",

@@ -1,4 +1,4 @@
-//! Rows on their way into a table.
+//! Encoding of rows for a table, column defaults, and constraint violations of a row.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use crate::plan::RowReader;
 use crate::statement::Statement;
 use crate::value::{Style, Value};
 
-/// Most bytes of a row: far below what a row's encoding and a log frame can hold.
+/// Maximum size of a row in bytes, far below the limits of the row encoding and of a
+/// log frame.
 const MOST_ROW_BYTES: usize = 256 << 20;
 
-/// Writes rows of a table.
+/// Encoder of a table's rows.
 #[derive(Debug)]
 pub(crate) struct RowWriter {
-    /// For each cell, the position of its column; `None` for one that was dropped.
+    /// For each cell, the position of its column; `None` for a dropped column.
     cells: Box<[Option<usize>]>,
     builder: RowBuilder,
 }
@@ -39,7 +40,7 @@ impl RowWriter {
         }
     }
 
-    /// Appends a row made of one value for each column to `out`.
+    /// Appends a row to `out`, from one value per column.
     pub(crate) fn write(
         &mut self,
         table: &Table,
@@ -60,7 +61,8 @@ impl RowWriter {
         self.finish(out)
     }
 
-    /// Appends a row like `old`, but for the columns in `changes`, to `out`.
+    /// Appends to `out` a copy of row `old` with new values for the columns in
+    /// `changes`.
     pub(crate) fn patch(
         &mut self,
         table: &Table,
@@ -108,7 +110,7 @@ impl RowWriter {
     }
 }
 
-/// 23502.
+/// SQLSTATE 23502, `not_null_violation`: the row has a null in a NOT NULL column.
 fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Error {
     Error::new(
         SqlState::NOT_NULL_VIOLATION,
@@ -125,7 +127,7 @@ fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Erro
     .with_column(&column.name)
 }
 
-/// 23505.
+/// SQLSTATE 23505, `unique_violation`: the row's key exists in a unique index.
 pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) -> Error {
     let error = Error::new(
         SqlState::UNIQUE_VIOLATION,
@@ -142,7 +144,7 @@ pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) ->
     }
 }
 
-/// A column's DEFAULT, bound; null when it has none.
+/// Binds a column's DEFAULT; a constant null if the column has none.
 pub(crate) fn default_expression(
     column: &TableColumn,
     catalog: &Arc<Catalog>,
@@ -172,8 +174,8 @@ fn bind_default(
         .expression)
 }
 
-/// Checks a DEFAULT: it names no column, no parameter and no other row, and its
-/// type fits the column's.
+/// Checks a DEFAULT: it must not use columns, parameters or subqueries, and its type
+/// must be assignable to the column's.
 pub(crate) fn check_default(
     default: &ast::Expr,
     column: &TableColumn,
@@ -197,8 +199,8 @@ pub(crate) fn check_default(
     Ok(())
 }
 
-/// A DEFAULT that is a literal of a moment in time, as it can be read anywhere and at
-/// any time.
+/// Prints a DEFAULT that is a date or timestamp literal in a form that does not depend
+/// on the session's time zone or on the time.
 pub(crate) fn constant_default(
     default: &ast::Expr,
     column: &TableColumn,
@@ -218,7 +220,7 @@ pub(crate) fn constant_default(
     Ok(text.map(|text| format!("'{text}'")))
 }
 
-/// The cell that rows made before the column have to get, if it is not null.
+/// The cell that existing rows get when the column is added; `None` if it is null.
 pub(crate) fn default_cell(
     column: &TableColumn,
     catalog: &Arc<Catalog>,
