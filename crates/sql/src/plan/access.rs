@@ -1,4 +1,5 @@
-//! Choosing a path.
+//! Access path selection: chooses the index, or the table scan, through which a table's
+//! rows are found.
 
 use std::sync::Arc;
 
@@ -8,60 +9,61 @@ use crate::catalog::{Index, Table};
 use crate::expression::{Comparison, Expression};
 use crate::value::{DataType, KeyOrder, NumberType};
 
-/// How a table's rows are found, and what is left to check.
+/// An access path to a table's rows, and the conditions left to check.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The path.
+    /// The access path.
     pub path: Path,
-    /// The conditions the path does not ensure by itself. All must be true.
+    /// Conditions that the access path does not ensure. All must be true.
     pub filter: Vec<Expression>,
 }
 
-/// A path to rows of a table.
+/// An access path to rows of a table.
 #[derive(Clone, Debug)]
 pub enum Path {
-    /// All rows, in no particular order.
+    /// Table scan: all rows, in no particular order.
     Table,
-    /// The row with one key of an index that is unique.
+    /// Point lookup: the row with one key of a unique index.
     Key {
-        /// The index.
+        /// Index used by the lookup.
         index: Arc<Index>,
-        /// A value for each of its columns. A null means there is no such row.
+        /// One value per key column. If a value is null, no row matches.
         key: Vec<Expression>,
     },
-    /// The rows within a range of an index's keys.
+    /// Range scan: the rows within a range of an index's keys.
     Range {
-        /// The index.
+        /// Index used by the scan.
         index: Arc<Index>,
-        /// Values of its first columns. A null means there is no such row.
+        /// Values of the leading key columns. If a value is null, no row matches.
         prefix: Vec<Expression>,
-        /// Where the next column begins.
+        /// Lower limit of the next key column.
         lower: Option<RangeLimit>,
-        /// Where it ends.
+        /// Upper limit of the next key column.
         upper: Option<RangeLimit>,
     },
-    /// The rows whose next column after `prefix` is one of a list.
+    /// List lookup: the rows whose key column after `prefix` equals one of a list of
+    /// values.
     List {
-        /// The index.
+        /// Index used by the lookup.
         index: Arc<Index>,
-        /// Values of its first columns. A null means there is no such row.
+        /// Values of the leading key columns. If a value is null, no row matches.
         prefix: Vec<Expression>,
-        /// Values of the next one. Nulls among them stand for no row.
+        /// Values of the next key column. A null in the list matches no row.
         list: List,
     },
 }
 
-/// Values that a column is one of.
+/// Values that a column is compared with for equality.
 #[derive(Clone, Debug, PartialEq)]
 pub enum List {
-    /// These: IN.
+    /// The values of an IN list.
     Values(Vec<Expression>),
-    /// The elements of this array: `= ANY`.
+    /// The elements of an array: `= ANY`.
     Array(Expression),
 }
 
 impl List {
-    /// Its expressions.
+    /// The expressions of the list.
     #[must_use]
     pub fn expressions(&self) -> &[Expression] {
         match self {
@@ -71,36 +73,36 @@ impl List {
     }
 }
 
-/// One end of a range.
+/// One limit of a range scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeLimit {
-    /// The value there. A null means there is no row at all.
+    /// Value of the limit. If it is null, no row matches.
     pub value: Expression,
-    /// Whether rows with that value are in.
+    /// Whether rows equal to the value match.
     pub inclusive: bool,
 }
 
-/// A condition that an index can be used for.
+/// A condition that an index can serve.
 struct Usable {
-    /// Position among the conditions.
+    /// Position of the condition in the list of conditions.
     condition: usize,
-    /// Position among the table's columns.
+    /// Position of the column in the table.
     column: usize,
     test: Test,
 }
 
-/// What such a condition asks of its column.
+/// Test that a condition applies to its column.
 enum Test {
     Compare(Comparison, Expression),
     OneOf(List),
 }
 
 impl Access {
-    /// The best path to the rows of `table` that fulfil all `conditions`.
+    /// The best access path to the rows of `table` for which all `conditions` are true.
     ///
-    /// `offset` is the position of the table's first column in the rows that the
-    /// conditions are about, and `known` says which other columns of those rows are
-    /// known before the table's row is looked for.
+    /// `offset` is the position of the table's first column in the rows over which the
+    /// conditions are evaluated, and `known` decides whether another column of those
+    /// rows has a value before the table's row is looked up.
     #[must_use]
     pub fn choose(
         table: &Table,
@@ -140,16 +142,17 @@ impl Access {
 }
 
 impl Path {
-    /// The direction in which this path yields rows in the wanted order of the
-    /// table's columns, if there is one. Columns fixed by the path are in any
-    /// order.
+    /// The scan direction in which this path returns rows in the wanted order of the
+    /// table's columns; `None` if neither direction does. Columns that the path fixes
+    /// may have any position and direction in the wanted order.
     #[must_use]
     pub fn direction_for(&self, wanted: &[(usize, KeyOrder)]) -> Option<Direction> {
         let (index, fixed) = match self {
             Self::Table => return wanted.is_empty().then_some(Direction::Forward),
             Self::Key { .. } => return Some(Direction::Forward),
             Self::Range { index, prefix, .. } => (index, prefix.len()),
-            // Each value of the list begins anew.
+            // A list lookup returns the rows of each value separately, so it gives no
+            // overall order.
             Self::List { .. } => return wanted.is_empty().then_some(Direction::Forward),
         };
         let is_fixed = |column: usize| {
@@ -176,14 +179,14 @@ impl Path {
             if *direction.get_or_insert(this) != this {
                 return None;
             }
-            // Rows are told apart by a whole unique key: what follows it in the
-            // wanted order changes nothing, unless the key can hold nulls.
+            // A whole unique key identifies a row, so further columns of the wanted
+            // order change nothing, unless the key can contain nulls.
         }
         Some(direction.unwrap_or(Direction::Forward))
     }
 
-    /// A path over all rows that yields them in the wanted order, if an index has
-    /// it.
+    /// A path over all rows that returns them in the wanted order, if an index has that
+    /// order.
     #[must_use]
     pub fn ordered(table: &Table, wanted: &[(usize, KeyOrder)]) -> Option<(Self, Direction)> {
         table.indexes.iter().find_map(|index| {
@@ -198,7 +201,7 @@ impl Path {
         })
     }
 
-    /// The index it goes through.
+    /// The index that the path uses; `None` for a table scan.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<Index>> {
         match self {
@@ -209,14 +212,14 @@ impl Path {
         }
     }
 
-    /// Whether it leads to one row at most.
+    /// Whether the path returns at most one row.
     #[must_use]
     pub fn is_single(&self) -> bool {
         matches!(self, Self::Key { .. })
     }
 }
 
-/// The path through an index, how good it is, and the conditions it ensures.
+/// The path through an index, its score, and the conditions that it ensures.
 fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec<usize>)> {
     let mut used = Vec::new();
     let mut prefix = Vec::new();
@@ -259,7 +262,7 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
                 prefix,
                 list: list.clone(),
             };
-            // A few rows of a unique key are better than any range.
+            // Lookups of a few rows by a unique key are better than any range scan.
             let score = if whole {
                 u32::MAX - 1
             } else {
@@ -302,7 +305,7 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
     Some((score, path, used))
 }
 
-/// Reads a condition as `column comparison value`, either way round, or as
+/// Recognises a condition of the form `column comparison value`, in either order, or
 /// `column is one of values`.
 fn usable(
     table: &Table,
@@ -357,8 +360,8 @@ fn usable(
     }
 }
 
-/// The column that an expression is, or is a cast of that keeps order and tells
-/// apart what the column tells apart.
+/// The column that an expression consists of, or casts in a way that preserves order
+/// and distinctness.
 fn plain_column(table: &Table, offset: usize, expression: &Expression) -> Option<usize> {
     match expression {
         Expression::Column(position) => {
@@ -374,8 +377,8 @@ fn plain_column(table: &Table, offset: usize, expression: &Expression) -> Option
     }
 }
 
-/// Whether values compare after a cast as they did before, with keys that
-/// [`super::bounds`] can bring back to the column's type.
+/// Whether values compare after a cast as before it, with keys that [`super::bounds`]
+/// can cast back to the column's type.
 fn keeps_order(from: DataType, to: DataType) -> bool {
     let width = |data_type: DataType| match data_type.number()? {
         NumberType::Int2 => Some(2),
@@ -385,7 +388,8 @@ fn keeps_order(from: DataType, to: DataType) -> bool {
     };
     match (width(from), width(to)) {
         (Some(from), Some(to)) => from <= to,
-        // Not to char, which forgets blanks at the end, nor to name, which is short.
+        // A cast to `char` drops trailing blanks, and a cast to `name` truncates, so
+        // neither preserves distinctness.
         _ => from.is_string() && matches!(to, DataType::Text | DataType::VarChar),
     }
 }

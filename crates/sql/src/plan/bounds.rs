@@ -1,4 +1,4 @@
-//! The keys of a path, for one execution.
+//! Computation of an access path's keys for one execution.
 
 use std::ops::Bound;
 
@@ -10,34 +10,36 @@ use crate::expression::{EvaluationContext, Expression};
 use crate::value::{DataType, NumberType};
 use crate::{Result, Value};
 
-/// The keys a path leads to, for one execution.
+/// The encoded keys that an access path reads in one execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Every row.
+    /// All rows.
     All,
-    /// No row: a comparison with null, or with what the column cannot hold.
+    /// No row: the path compares with null, or with a value that the column's type
+    /// cannot hold.
     None,
     /// The row with this key.
     One(Vec<u8>),
-    /// The rows in this range.
+    /// The rows whose keys are in this range.
     Range(KeyRange),
-    /// The rows with these keys of an index that is unique, in order, each once.
+    /// The rows with these keys of a unique index, sorted and without duplicates.
     Some(Vec<Vec<u8>>),
-    /// The rows whose keys begin with one of these, in order, each once.
+    /// The rows whose keys begin with one of these prefixes, sorted and without
+    /// duplicates.
     Prefixes(Vec<Vec<u8>>),
 }
 
 /// A range of encoded keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// Lower bound of the range.
     pub lower: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// Upper bound of the range.
     pub upper: Bound<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// The keys that begin with `prefix`.
+    /// The range of keys that begin with `prefix`.
     #[must_use]
     pub fn of_prefix(prefix: Vec<u8>) -> Self {
         Self {
@@ -46,13 +48,13 @@ impl KeyRange {
         }
     }
 
-    /// Every key.
+    /// The range of all keys.
     pub const ALL: Self = Self {
         lower: Bound::Unbounded,
         upper: Bound::Unbounded,
     };
 
-    /// As a scan wants it.
+    /// The range in the form that a scan request takes.
     #[must_use]
     pub fn bounds(&self) -> Bounds<'_> {
         Bounds {
@@ -62,19 +64,19 @@ impl KeyRange {
     }
 }
 
-/// A value brought to a key column's type.
+/// Result of a cast to a key column's type.
 enum Fitted {
     Value(Value),
     Null,
-    /// Less than all the column can hold.
+    /// The value is less than all values of the type.
     Below,
-    /// Greater than all the column can hold.
+    /// The value is greater than all values of the type.
     Above,
 }
 
 impl Path {
-    /// Computes the keys. `row` is what is known before: empty, or the row of the
-    /// tables that were read first.
+    /// Computes the path's keys. `row` holds the values known before: it is empty, or
+    /// the row of the tables that were read earlier in the join.
     pub fn keys(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Keys> {
         match self {
             Self::Table => Ok(Keys::All),
@@ -121,7 +123,8 @@ impl Path {
     }
 }
 
-/// `prefix` with each value of a list behind it, in order, each once.
+/// Keys of a list lookup: `prefix` followed by each value of the list, sorted and
+/// without duplicates.
 fn list_keys(
     prefix: &[u8],
     next: &KeyColumn,
@@ -154,7 +157,7 @@ fn list_keys(
     Ok(keys)
 }
 
-/// The encoding of the first columns; `None` when no row has such.
+/// Encodes the values of the leading key columns; `None` if no row can match them.
 fn write_prefix(
     index: &Index,
     values: &[Expression],
@@ -171,8 +174,8 @@ fn write_prefix(
     Ok(Some(key))
 }
 
-/// The keys that begin with `prefix` and whose next column lies between limits.
-/// Nulls lie between none.
+/// Range of the keys that begin with `prefix` and whose next column lies between the
+/// limits. Nulls are in no such range.
 fn range(
     prefix: &[u8],
     next: &KeyColumn,
@@ -187,8 +190,8 @@ fn range(
         value.write_key(next.order, &mut key);
         key
     };
-    // The ends of all values, which leave the nulls out. First as if the column
-    // were ascending.
+    // Bounds that include all values but no nulls, first computed as if the column were
+    // ascending.
     let mut least = if next.order.nulls_first != next.order.descending {
         Bound::Excluded(with(&Value::Null))
     } else {
@@ -229,7 +232,8 @@ fn range(
         Bound::Included(key) | Bound::Excluded(key) => key.clone(),
         Bound::Unbounded => Vec::new(),
     };
-    // `a > 5 and a < 3`: engines may rely on bounds that are in order.
+    // Handles `a > 5 and a < 3`: the engine may rely on a lower bound that does not
+    // exceed the upper one.
     let (first, last) = (bytes(&lower), bytes(&upper));
     let excluded = matches!(lower, Bound::Excluded(_)) || matches!(upper, Bound::Excluded(_));
     if (first == last && excluded) || (first > last && !first.starts_with(&last)) {
@@ -238,8 +242,9 @@ fn range(
     Ok(Keys::Range(KeyRange { lower, upper }))
 }
 
-/// Brings a value to a key column's type. The comparison was made in the wider of
-/// both types, so a value that does not fit lies beyond all of the column's.
+/// Casts a value to a key column's type. The condition compares in the wider of both
+/// types, so a value that does not fit is less or greater than all values of the
+/// column.
 fn fit(value: Value, data_type: DataType) -> Fitted {
     let wide = match &value {
         Value::Null => return Fitted::Null,

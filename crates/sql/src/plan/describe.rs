@@ -1,4 +1,4 @@
-//! A path as EXPLAIN shows it.
+//! EXPLAIN of an access path.
 
 use coeval_txn::Direction;
 
@@ -6,8 +6,8 @@ use super::Path;
 use crate::catalog::{Index, Table};
 
 impl Path {
-    /// What it does, and below it how; `named` is the table as the statement calls
-    /// it.
+    /// Lines that describe the path: the kind of scan, then its conditions; `named` is
+    /// the table's name with its alias.
     #[must_use]
     pub fn describe(
         &self,

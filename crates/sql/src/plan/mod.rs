@@ -1,8 +1,8 @@
-//! How a statement finds a table's rows.
+//! Access paths: how a statement finds a table's rows through its indexes.
 //!
-//! Of the conditions in a WHERE clause, those that compare an index's columns with
-//! something known before the row is become a path through that index. The others
-//! stay behind as a filter.
+//! The planner turns conditions of a WHERE clause that compare an index's columns with
+//! values known in advance into an access path through that index. The other conditions
+//! remain as a filter.
 //!
 //! ```text
 //!   table t, primary key (a, b)
@@ -14,17 +14,17 @@
 //!   where c = 1                        the whole table; filter c = 1
 //! ```
 //!
-//! The choice needs no statistics: a path to one row is best; else the index with
-//! the most columns fixed, one with a further range before one without. It depends
-//! on nothing but the statement and the catalog, so it is made once for a prepared
-//! statement; only the keys are computed for each execution.
+//! The choice needs no statistics: a path to one row is best; otherwise the index with
+//! the most fixed columns, preferably with a range on the next one. It depends only on
+//! the statement and the catalog, so the planner makes it once for a prepared
+//! statement; each execution computes only the keys.
 //!
-//! - [`access`]: choosing a path.
-//! - [`bounds`]: the keys of a path, for one execution.
-//! - [`row`]: a stored row as values.
+//! - [`access`]: access path selection.
+//! - [`bounds`]: an access path's keys in one execution.
+//! - [`row`]: decoding of a stored row to values.
 //!
-//! Invariant: path and filter together let exactly those rows through for which
-//! all conditions are true.
+//! Invariant: path and filter together return exactly those rows for which all
+//! conditions are true.
 
 pub mod access;
 pub mod bounds;

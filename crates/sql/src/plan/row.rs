@@ -1,4 +1,4 @@
-//! A stored row as values.
+//! Decoding of a stored row to values.
 
 use coeval_types::RowRef;
 
@@ -6,7 +6,7 @@ use crate::catalog::Table;
 use crate::value::DataType;
 use crate::{Result, Value};
 
-/// Reads a table's rows: which cells they have, of which types.
+/// Decoder of a table's rows: knows which cells to decode, and their types.
 #[derive(Clone, Debug)]
 pub struct RowReader {
     columns: Box<[ReadColumn]>,
@@ -20,14 +20,14 @@ struct ReadColumn {
 }
 
 impl RowReader {
-    /// Reads all of a table's columns.
+    /// A decoder of all columns of a table.
     #[must_use]
     pub fn new(table: &Table) -> Self {
         Self::of(table, &|_| true)
     }
 
-    /// Reads the columns for which `wanted` says so, by their positions. The
-    /// others come as null.
+    /// A decoder of the columns for whose positions `wanted` returns true. It returns
+    /// null for the others.
     #[must_use]
     pub fn of(table: &Table, wanted: &dyn Fn(usize) -> bool) -> Self {
         Self {
@@ -44,13 +44,13 @@ impl RowReader {
         }
     }
 
-    /// How many values a row becomes.
+    /// Number of values that a row decodes to.
     #[must_use]
     pub fn width(&self) -> usize {
         self.columns.len()
     }
 
-    /// Appends the row's values to `values`.
+    /// Decodes the row and appends its values to `values`.
     #[inline]
     pub fn read(&self, row: RowRef<'_>, values: &mut Vec<Value>) -> Result<()> {
         values.reserve(self.columns.len());
