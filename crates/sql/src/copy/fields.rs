@@ -1,4 +1,4 @@
-//! Fields out of a line.
+//! Parser of COPY lines: splits a line into fields.
 
 use super::options::{CopyFormat, Layout};
 use crate::error::{Error, Result, SqlState};
@@ -6,19 +6,19 @@ use crate::error::{Error, Result, SqlState};
 /// The fields of one line; keeps its buffers between lines.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// The fields' text, one behind the other.
+    /// Text of all fields, concatenated.
     bytes: Vec<u8>,
-    /// Where each ends in `bytes`, and whether it is null.
+    /// For each field, its end in `bytes` and whether it is null.
     ends: Vec<(usize, bool)>,
 }
 
 impl Fields {
-    /// How many there are.
+    /// Number of fields.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// A field's text; `None` when it is null.
+    /// Text of a field; `None` if it is null.
     pub(super) fn get(&self, position: usize) -> Option<&[u8]> {
         let (end, null) = self.ends[position];
         let start = match position {
@@ -28,7 +28,7 @@ impl Fields {
         (!null).then(|| &self.bytes[start..end])
     }
 
-    /// Takes a line apart.
+    /// Splits a line into fields.
     pub(super) fn split(&mut self, line: &[u8], format: &CopyFormat) -> Result<()> {
         self.bytes.clear();
         self.ends.clear();
@@ -42,7 +42,7 @@ impl Fields {
     fn split_text(&mut self, line: &[u8], format: &CopyFormat) {
         let mut rest = line;
         loop {
-            // As written, for the comparison with what stands for a null.
+            // Compares the field with the null string before unescaping it.
             let mut end = 0;
             let mut plain = true;
             while end < rest.len() && rest[end] != format.delimiter {
@@ -138,7 +138,7 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) {
             out.push(byte);
             continue;
         }
-        // A backslash at the very end stands for itself.
+        // A backslash at the end of the field is literal.
         let Some(&next) = raw.get(at) else {
             out.push(b'\\');
             return;

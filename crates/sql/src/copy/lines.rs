@@ -1,12 +1,13 @@
-//! Whole lines out of data that are cut anywhere.
+//! Line splitter of COPY: assembles whole records from data that the client splits
+//! anywhere.
 
 use super::options::{CopyFormat, Layout};
 use crate::error::{Error, Result, SqlState};
 
-/// Most bytes of one line. A client that never ends a line is stopped there.
+/// Maximum length of a line in bytes, for a client that never ends a line.
 const MOST_LINE_BYTES: usize = 256 << 20;
 
-/// How lines end: as the first one does.
+/// Line ending of the data, determined by the first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Newline,
@@ -14,28 +15,28 @@ enum Ending {
     ReturnNewline,
 }
 
-/// Cuts data into lines.
+/// Splits data into records.
 #[derive(Debug)]
 pub(super) struct Lines {
     layout: Layout,
     quote: u8,
     escape: u8,
     ending: Option<Ending>,
-    /// What has come and is not yet taken.
+    /// Data received and not yet returned.
     buffer: Vec<u8>,
-    /// Where the line that is looked for begins.
+    /// Start of the current record in `buffer`.
     start: usize,
-    /// How far it has been looked at.
+    /// Position in `buffer` up to which the splitter has scanned.
     looked: usize,
     in_quotes: bool,
-    /// The last byte was an escape that may concern the next one.
+    /// Whether the last byte was an escape character, which affects the next byte.
     escaped: bool,
-    /// Lines that have been passed, also those that end between quotes: a CSV record
-    /// may be of several lines.
+    /// Number of lines scanned, including those that end inside quotes, because a CSV
+    /// record may contain several lines.
     passed: u64,
 }
 
-/// A record, and the number of its last line, from 1: what errors name, as in
+/// A record, and the number of its last line, from 1, which errors report, as in
 /// PostgreSQL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record<'buffer> {
@@ -59,12 +60,12 @@ impl Lines {
         }
     }
 
-    /// The number of the line that is looked at, from 1.
+    /// Number of the line being scanned, from 1.
     pub(super) fn line(&self) -> u64 {
         self.passed + 1
     }
 
-    /// Takes more data.
+    /// Appends received data.
     pub(super) fn push(&mut self, data: &[u8]) -> Result<()> {
         self.buffer.drain(..self.start);
         self.looked -= self.start;
@@ -79,8 +80,8 @@ impl Lines {
         Ok(())
     }
 
-    /// The next complete record, without its end. `last` says that no more data will
-    /// come, so that a record without an end is complete too.
+    /// The next complete record, without its line ending. `last` means that no more
+    /// data will arrive, so that a record without a line ending is complete, too.
     pub(super) fn next(&mut self, last: bool) -> Result<Option<Record<'_>>> {
         while self.looked < self.buffer.len() {
             let byte = self.buffer[self.looked];
@@ -95,7 +96,7 @@ impl Lines {
             let end = self.looked;
             let next = self.buffer.get(end + 1).copied();
             if byte == b'\r' && self.ending.is_none() && next.is_none() && !last {
-                // Whether a newline follows is not known yet.
+                // A newline may follow in the next message.
                 return Ok(None);
             }
             let ending = *self.ending.get_or_insert(match (byte, next) {
@@ -131,8 +132,7 @@ impl Lines {
         }
     }
 
-    /// Whether the byte ends a line in text format: a backslash takes its meaning
-    /// from any that follows.
+    /// Whether the byte ends a line in text format: a byte after a backslash does not.
     fn look_text(&mut self, byte: u8) -> bool {
         if self.escaped {
             self.escaped = false;
@@ -142,10 +142,10 @@ impl Lines {
         matches!(byte, b'\n' | b'\r')
     }
 
-    /// Whether the byte ends a line in CSV: not between quotes.
+    /// Whether the byte ends a line in CSV: a byte inside quotes does not.
     fn look_csv(&mut self, byte: u8) -> bool {
-        // Which byte ends lines is not known in the first record; then PostgreSQL
-        // counts returns, and so numbers by them.
+        // In the first record the line ending is not known yet; PostgreSQL then counts
+        // carriage returns.
         let ends_lines = match self.ending {
             Some(Ending::Newline) => b'\n',
             Some(Ending::Return | Ending::ReturnNewline) | None => b'\r',
@@ -163,7 +163,8 @@ impl Lines {
                 return false;
             }
         }
-        // A doubled quote leaves and enters again, which comes to the same.
+        // A doubled quote ends and restarts the quoted part, which has the same effect
+        // as a literal quote.
         if byte == self.quote {
             self.in_quotes = !self.in_quotes;
         }

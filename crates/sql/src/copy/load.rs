@@ -1,4 +1,4 @@
-//! COPY FROM STDIN under way.
+//! Execution of COPY FROM STDIN: parses data as they arrive and inserts rows.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::value::Value;
 
-/// Characters of a line that an error shows.
+/// Maximum number of characters of a line in an error message.
 const SHOWN: usize = 100;
 
-/// Rows between two looks at whether others want to run.
+/// Number of rows between two checks whether to yield to other tasks.
 const ROWS_BETWEEN_YIELDS: u64 = 256;
 
-/// A COPY FROM STDIN that waits for data.
+/// State of a COPY FROM STDIN that waits for data from the client.
 #[derive(Debug)]
 pub(crate) struct CopyIn {
     plan: Arc<CopyPlan>,
-    /// What its defaults were bound under.
+    /// Catalog that the defaults were bound with.
     pub(crate) catalog: Arc<Catalog>,
     lines: Lines,
     fields: Fields,
@@ -33,15 +33,15 @@ pub(crate) struct CopyIn {
     row: Vec<u8>,
     /// Whether the next record is the first.
     first: bool,
-    /// The number of the line that is looked at, from 1.
+    /// Number of the line being parsed, from 1.
     line: u64,
-    /// Whether the end of the data was marked by `\.`.
+    /// Whether the end-of-data marker `\.` has been read.
     ended: bool,
-    /// Rows inserted.
+    /// Number of rows inserted.
     pub(crate) count: u64,
 }
 
-/// What a line was.
+/// Result of parsing a line.
 enum Taken {
     Row,
     Nothing,
@@ -49,7 +49,7 @@ enum Taken {
 }
 
 impl CopyIn {
-    /// Waits for data. `None` when the plan is for the other direction.
+    /// Starts a COPY that waits for data; `None` if the plan is COPY TO.
     pub(crate) fn new(plan: &Arc<CopyPlan>, catalog: &Arc<Catalog>) -> Option<Self> {
         let CopyPlan::In(into) = &**plan else {
             return None;
@@ -76,7 +76,7 @@ impl CopyIn {
         }
     }
 
-    /// How many columns a line has.
+    /// Number of columns in a line.
     pub(crate) fn columns(&self) -> usize {
         match &*self.plan {
             CopyPlan::In(plan) => plan.columns.len(),
@@ -84,8 +84,8 @@ impl CopyIn {
         }
     }
 
-    /// Takes data, and inserts the rows that are complete. `last` says that no more
-    /// will come.
+    /// Takes data from the client and inserts all complete rows. `last` means that no
+    /// more data will arrive.
     pub(crate) async fn take(
         &mut self,
         data: &[u8],
@@ -105,7 +105,7 @@ impl CopyIn {
         }
     }
 
-    /// Makes the next line a row.
+    /// Parses the next line to a row.
     fn next_row(&mut self, last: bool, context: &mut EvaluationContext<'_>) -> Result<Taken> {
         let plan = Arc::clone(&self.plan);
         let plan = Self::into_plan(&plan)?;
@@ -145,7 +145,7 @@ impl CopyIn {
             }
             return Ok(Taken::Nothing);
         }
-        // Of a table without columns each row is an empty line.
+        // For a table without columns, each row is an empty line.
         let without_columns = plan.columns.is_empty() && line.is_empty();
         if self.fields.len() > plan.columns.len() && !without_columns {
             return Err(Error::new(

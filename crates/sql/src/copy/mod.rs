@@ -1,16 +1,16 @@
-//! COPY: many rows in or out as lines of text.
+//! COPY: bulk import and export of rows as lines of text.
 //!
 //! ```text
 //!  client bytes ──▶ [`lines`]: whole lines ──▶ [`fields`]: fields ──▶ values ──▶ insert
 //!  query rows ──▶ values ──▶ [`write`]: a line ──▶ client
 //! ```
 //!
-//! Data from the client are cut anywhere; a line is looked at when it is complete,
-//! so what is kept is at most one line. Rows go into the table as they come, in the
-//! transaction that the command runs in.
+//! The client splits data anywhere; the server parses a line when it is complete, so it
+//! buffers at most one line. It inserts rows as they arrive, in the transaction that
+//! runs the command.
 //!
-//! Both formats are PostgreSQL's: `text`, with backslash escapes, and `csv`. Errors
-//! say the line, and the column where there is one, in their context.
+//! Both formats are PostgreSQL's: `text`, with backslash escapes, and `csv`. The
+//! context of an error names the line, and the column if known.
 
 mod fields;
 mod lines;
@@ -35,27 +35,27 @@ use crate::expression::{Binder, Expression};
 use crate::select::{self, QueryPlan};
 use crate::statement::{CopyCommand, CopySource};
 
-/// A planned COPY.
+/// A planned COPY command.
 #[derive(Debug)]
 pub(crate) enum CopyPlan {
-    /// COPY FROM STDIN.
+    /// COPY FROM STDIN: import.
     In(CopyInPlan),
-    /// COPY TO STDOUT.
+    /// COPY TO STDOUT: export.
     Out(CopyOutPlan),
 }
 
-/// COPY FROM STDIN.
+/// A planned COPY FROM STDIN.
 #[derive(Debug)]
 pub(crate) struct CopyInPlan {
     pub(crate) table: Arc<Table>,
-    /// Positions of the columns the data have, in their order.
+    /// Positions of the columns in the data, in the order of the fields.
     pub(crate) columns: Vec<usize>,
-    /// The columns they do not have, with their defaults, nulls left out.
+    /// Columns missing in the data, with their defaults unless null.
     pub(crate) defaults: Vec<(usize, Expression)>,
     pub(crate) format: CopyFormat,
 }
 
-/// COPY TO STDOUT.
+/// A planned COPY TO STDOUT.
 #[derive(Debug)]
 pub(crate) struct CopyOutPlan {
     pub(crate) query: Arc<QueryPlan>,
@@ -63,7 +63,7 @@ pub(crate) struct CopyOutPlan {
 }
 
 impl CopyPlan {
-    /// Plans a COPY.
+    /// Plans a COPY command.
     pub(crate) fn bind(copy: &CopyCommand, binder: &mut Binder<'_>) -> Result<Self> {
         let (name, names) = match &copy.source {
             CopySource::Query(query) => {
@@ -139,7 +139,7 @@ impl CopyPlan {
     }
 }
 
-/// The query that reads these columns of a table.
+/// A query that reads the given columns of a table.
 fn table_query(
     table: &Table,
     columns: &[String],

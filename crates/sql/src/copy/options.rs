@@ -1,41 +1,41 @@
-//! The options of COPY.
+//! Options of the COPY command.
 
 use crate::error::{Error, Result, SqlState};
 use crate::expression::Locate;
 use crate::statement::{Argument, CopyOption};
 
-/// Which of the two formats.
+/// Data format of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Backslash escapes.
+    /// Format `text`, with backslash escapes.
     Text,
-    /// Quotes.
+    /// Format `csv`, with quotes.
     Csv,
 }
 
-/// How lines are written.
+/// Format options of COPY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyFormat {
     pub(crate) layout: Layout,
     pub(crate) delimiter: u8,
-    /// What stands for a null.
+    /// String that represents a null.
     pub(crate) null: String,
-    /// Whether the first line names the columns.
+    /// Whether the first line is a header with the column names.
     pub(crate) header: bool,
-    /// Whether the names in the first line must be those of the columns.
+    /// Whether the header must match the columns' names.
     pub(crate) match_header: bool,
     pub(crate) quote: u8,
     pub(crate) escape: u8,
-    /// Columns, by their position in a line, that are always quoted, nulls apart.
+    /// For each column of a line, whether its values are always quoted, except nulls.
     pub(crate) force_quote: Vec<bool>,
-    /// Columns whose unquoted values are never null.
+    /// For each column of a line, whether unquoted values are never null.
     pub(crate) force_not_null: Vec<bool>,
-    /// Columns whose quoted values may be null.
+    /// For each column of a line, whether quoted values may be null.
     pub(crate) force_null: Vec<bool>,
 }
 
 impl CopyFormat {
-    /// Reads the options. `columns` are the columns of a line.
+    /// Parses the options. `columns` are the columns of a line.
     pub(crate) fn new(
         options: &[CopyOption],
         from: bool,
@@ -92,7 +92,7 @@ impl CopyFormat {
             };
             match option.name.as_str() {
                 "format" => {}
-                // Rows are as old as the transaction anyway.
+                // FREEZE needs no action, because Coeval has no later freezing of rows.
                 "freeze" => {
                     switch(option)?;
                 }

@@ -1,10 +1,10 @@
-//! Lines for the client.
+//! Formatting of COPY TO lines.
 
 use super::options::{CopyFormat, Layout};
 use crate::output::Column;
 use crate::value::{Style, Value};
 
-/// Writes rows as lines.
+/// Formats rows as lines of COPY data.
 #[derive(Debug)]
 pub(crate) struct LineWriter<'plan> {
     format: &'plan CopyFormat,
@@ -25,7 +25,7 @@ impl<'plan> LineWriter<'plan> {
         }
     }
 
-    /// The line that names the columns.
+    /// The header line with the column names.
     pub(crate) fn header(&mut self) -> &[u8] {
         self.line.clear();
         for (position, column) in self.columns.iter().enumerate() {
@@ -37,7 +37,7 @@ impl<'plan> LineWriter<'plan> {
         &self.line
     }
 
-    /// A row's line.
+    /// The line of a row.
     pub(crate) fn row(&mut self, values: &[Value]) -> &[u8] {
         self.line.clear();
         for (position, (column, value)) in self.columns.iter().zip(values).enumerate() {
@@ -92,7 +92,7 @@ impl<'plan> LineWriter<'plan> {
                 let quoted = force
                     || self.field == self.format.null.as_bytes()
                     || self.field.iter().any(special)
-                    // A line of its own that would end the data.
+                    // Quotes `\.`, which on a line of its own would end the data.
                     || (self.columns.len() == 1 && self.field == b"\\.");
                 if !quoted {
                     self.line.extend_from_slice(&self.field);
