@@ -36,11 +36,11 @@ pub struct Table {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// Type of the column.
     pub column_type: ColumnType,
-    /// Its number, from 1. Dropped columns keep theirs, so there may be gaps.
+    /// Attribute number, from 1. Dropped columns keep theirs, so numbers may have gaps.
     pub attribute: i16,
     /// Whether the column has a NOT NULL constraint.
     pub not_null: bool,

@@ -11,6 +11,7 @@
 //! 5. Give the tables a new schema version, so that writers with a plan for the old one
 //!    plan again.
 //! 6. Give the catalog a new version.
+//!
 //! ```text
 //!   alter table t add primary key (a)
 //!     version row: lock ─ t: lock alone ─ build index ─ rewrite t's row ─ version

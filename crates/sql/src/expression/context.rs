@@ -32,7 +32,7 @@ pub struct SessionInfo {
     pub session_user: SmolStr,
     /// OID of the session role.
     pub session_role: u32,
-    /// The name that the client used to log in as the bootstrap role, if it differs.
+    /// Name under which the client was admitted as the bootstrap role, if it was.
     pub alias: Option<SmolStr>,
     /// Database that the client is connected to.
     pub database: SmolStr,

@@ -11,9 +11,9 @@ use crate::{Error, Result, SqlState, Value};
 pub enum Kind {
     /// Exactly this type.
     Is(DataType),
-    /// Any type.
+    /// A value of any type.
     Any,
-    /// Any array type.
+    /// An array with any element type.
     AnyArray,
     /// The element type of the `AnyArray` argument.
     AnyElement,

@@ -1,4 +1,4 @@
-//! Unit tests of numbers and marks.
+//! Unit tests of transaction numbers and marks.
 
 use coeval_types::Term;
 

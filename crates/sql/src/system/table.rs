@@ -119,7 +119,7 @@ impl<T: Cell> Cell for Option<T> {
     }
 }
 
-/// An array of values.
+/// Converts items to an array value.
 pub(super) fn array<T: Cell>(items: impl IntoIterator<Item = T>) -> Value {
     Value::Array(items.into_iter().map(Cell::cell).collect())
 }

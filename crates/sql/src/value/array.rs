@@ -90,7 +90,7 @@ pub(super) fn parse(
     }
 }
 
-/// Converts one element; `quoted` is the position at which its quotes ended, if it had
+/// Converts one element of an array literal; `quoted` is the position at which its quotes ended, if it had
 /// any.
 fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style) -> Result<Value> {
     let trimmed = match quoted {

@@ -11,10 +11,10 @@ use super::calendar::{self, Civil, DAY, SECOND};
 use super::{DateOrder, Style, TimeZone};
 use crate::{Error, Result, SqlState};
 
-/// Meaning of a parsed string.
+/// Result of parsing a date or timestamp string.
 #[derive(Clone, Copy, Debug)]
 enum Parsed {
-    /// ±infinity.
+    /// `infinity` or `-infinity`.
     Infinity { negative: bool },
     /// A named moment: `now`, `epoch`.
     Moment(i64),

@@ -1,7 +1,7 @@
 //! Key encoding of indexes: order-preserving bytes that compare as the values do.
 //!
-//! Each value begins with a marker byte that sorts nulls; then come bytes whose order
-//! is the order of the values and of which none is a prefix of another. So composite
+//! Each value begins with a marker byte that sorts nulls; then come bytes that
+//! sort like the values, and no value's bytes are a prefix of another's. So composite
 //! keys compare column by column, and the encoding of the first columns is a prefix of
 //! every key with the same values in those columns.
 //!
@@ -104,13 +104,13 @@ pub(super) fn push_i16(number: i16, key: &mut Vec<u8>) {
     key.extend_from_slice(&(number as u16 ^ (1 << 15)).to_be_bytes());
 }
 
-/// See [`push_i16`].
+/// Appends an integer in an order-preserving encoding, as [`push_i16`] does.
 #[inline]
 pub(super) fn push_i32(number: i32, key: &mut Vec<u8>) {
     key.extend_from_slice(&(number as u32 ^ (1 << 31)).to_be_bytes());
 }
 
-/// See [`push_i16`].
+/// Appends an integer in an order-preserving encoding, as [`push_i16`] does.
 #[inline]
 pub(super) fn push_i64(number: i64, key: &mut Vec<u8>) {
     key.extend_from_slice(&(number as u64 ^ (1 << 63)).to_be_bytes());

@@ -4,6 +4,7 @@
 //! except for long strings (shared) and numerics (boxed). The operations of a type are
 //! in one place, [`types`], as implementations of the traits of [`operations`]; each of
 //! the four encodings has a file for the code that all types share:
+//!
 //! | encoding | for | file |
 //! | --- | --- | --- |
 //! | text | literals, simple queries, COPY | `text` |

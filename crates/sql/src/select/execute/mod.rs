@@ -161,7 +161,7 @@ impl State {
         }
     }
 
-    /// Starts the node over a driving row.
+    /// Opens the node (again) over a driving row.
     pub(super) fn open(
         &mut self,
         node: &Node,

@@ -30,7 +30,7 @@ impl Numeric {
         }
     }
 
-    /// The sum.
+    /// The sum of two numbers.
     pub fn add(&self, other: &Self) -> Result<Self> {
         match (self, other) {
             (Self::Finite(left), Self::Finite(right)) => {
@@ -46,12 +46,12 @@ impl Numeric {
         }
     }
 
-    /// The difference.
+    /// The difference of two numbers.
     pub fn subtract(&self, other: &Self) -> Result<Self> {
         self.add(&other.negate())
     }
 
-    /// The product.
+    /// The product of two numbers.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
         match (self, other) {
             (Self::Finite(left), Self::Finite(right)) => {

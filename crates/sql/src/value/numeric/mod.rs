@@ -238,7 +238,7 @@ impl Numeric {
         matches!(self, Self::Finite(decimal) if is_zero(&decimal.unscaled))
     }
 
-    /// -1, 0 or 1; NaN counts as positive.
+    /// Sign of the number: -1, 0 or 1; NaN counts as positive.
     #[must_use]
     pub fn signum(&self) -> i32 {
         match self {
@@ -340,7 +340,7 @@ impl Numeric {
             .ok_or_else(|| Error::internal("a double that does not print as a number"))
     }
 
-    /// The nearest double.
+    /// The double nearest to this number.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
         match self {
