@@ -90,8 +90,8 @@ pub(super) fn parse(
     }
 }
 
-/// Converts one element of an array literal; `quoted` is the position at which its quotes ended, if it had
-/// any.
+/// Converts one element of an array literal; `quoted` is the position at which its
+/// quotes ended, if it had any.
 fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style) -> Result<Value> {
     let trimmed = match quoted {
         Some(end) => {
