@@ -18,6 +18,7 @@ read_options "seconds coeval" "$@"
 [ -z "$coeval" ] || coeval=$(realpath "$coeval")
 cd "$root"
 [ -n "$coeval" ] || coeval=$(built coeval-cli coeval)
+refuse_other_profiles "$coeval"
 overload=$(built coeval-workload overload)
 trial_too=()
 [ "$trial" = no ] || trial_too=(--trial)
