@@ -1,11 +1,11 @@
-//! Several nodes that are one database: transactions of `occ`, over a log that is on the
-//! disks of a majority.
+//! Replication: several nodes that are one database. Transactions of `occ` run over a log
+//! that is on the disks of a majority.
 //!
-//! Threads and files of a cluster live here, and nothing else of it: which entry
-//! is committed is for `consensus` to say, a pure function that this crate feeds; how a
-//! transaction is validated is for `occ`.
+//! This crate owns the threads and files of a cluster node, and nothing else: which entry
+//! is committed is decided by `consensus`, a pure function that this crate feeds; how a
+//! transaction is validated is decided by `occ`.
 //!
-//! The one room is [`node`]: a node, which puts consensus, log, engine and its connections
-//! to the other nodes (`coeval_peers`) together.
+//! Its one module is [`node`]: a node, which assembles consensus, log, engine and the
+//! connections to the other nodes (`coeval_peers`).
 
 pub mod node;

@@ -1,9 +1,10 @@
-//! How somebody who joins with nothing comes to vote.
+//! Admission of newcomers: how a node that joins with an empty disk gets its vote.
 //!
-//! A node's word is its vote, and its acknowledgement. One that has lost its disk has lost
-//! what it gave its word for: if it voted again, it might help somebody to lead who lacks
-//! what is committed because it had it. From an empty disk nobody can tell such a node from
-//! one that is new. So both are *newcomers*, durably, from their first start on:
+//! A node's promises are its votes and its acknowledgements. A node that has lost its disk
+//! has lost its promises: if it voted again, it might elect a leader that lacks entries
+//! which were committed because this node had them. From an empty disk no member can
+//! distinguish such a node from a new one. So both are *newcomers*, durably, from their
+//! first start on:
 //!
 //! ```text
 //!   newcomer 4                                leader of term 7
@@ -19,30 +20,31 @@
 //!                         ── hello ────▶      puts into the log that 4 votes
 //! ```
 //!
-//! - Nobody listens to a newcomer that is a *voter* in the log it knows, committed or not: it
-//!   is refused at the door. Its machine is added under another id.
-//! - A newcomer gives no vote and does not stand (crate `consensus`).
-//! - Only a leader to which it is no voter admits it, and only one that still led after the
-//!   newcomer had come.
+//! - Members do not listen to a newcomer that is a *voter* in the log they know, committed
+//!   or not: they refuse it when it connects. Its machine is added under another id.
+//! - A newcomer gives no vote and does not campaign (crate `consensus`).
+//! - Only a leader in whose log the newcomer is no voter admits it, and only a leader that
+//!   still led after the newcomer had joined.
 //!
 //! # Why it is right
 //!
-//! Say that a node was a voter, lost its disk, comes back under its id and is admitted in
-//! term T by a leader in whose log it is none. Everything in that log is committed up to the
-//! leader's last change of members, and the leader was confirmed, by a majority of its voters,
-//! after the disk was lost. If the node had been a voter by a change in an earlier term, that
-//! change is in the leader's log, and taken back there by another one that is committed; or it
-//! never was committed, and whoever has it lacks the leader's mark, which a majority has, and
-//! cannot be elected by the rest of the voters with the lost vote added. If by one in a later
-//! term, that term's leader was elected before, by a majority, of which nobody can have
-//! confirmed T since. So no lost vote or acknowledgement counts any more, and what was
-//! committed by its help is before the leader's end, which the node has on its disk.
+//! Say that a node was a voter, lost its disk, comes back under its id, and is admitted in
+//! term T by a leader in whose log it is no voter. Everything in that log is committed up
+//! to the leader's last change of members, and a majority of its voters confirmed the
+//! leader after the disk was lost. If the node had become a voter by a change in an earlier
+//! term, the leader's log holds that change, undone by another one that is committed; or
+//! the change was never committed, and a node that has it lacks the leader's mark, which a
+//! majority has, so that the rest of the voters with the lost vote added cannot elect it.
+//! If by a change in a later term, the leader of that term was elected before, by a
+//! majority of which no voter can have confirmed T since. So no lost vote or
+//! acknowledgement counts any more, and the entries committed by its help are before the
+//! leader's end, which the node has on its disk.
 //!
-//! Whoever founds a cluster is no newcomer, though its disk be empty.
+//! A founder of a cluster is no newcomer, even though its disk is empty.
 //!
-//! Source: Raft's dissertation (§4.1, §11.7.2) for not coming back under an id whose disk was
-//! lost; that a majority must be asked anew before a node without its memory may count is the
-//! lesson of what was wrong with recovery in Viewstamped Replication (Michael et al., DISC
+//! Source: Raft's dissertation (§4.1, §11.7.2) for not returning under an id whose disk was
+//! lost. That a majority must be asked anew before a node without its memory may count is
+//! the lesson of the flaw in Viewstamped Replication's recovery (Michael et al., DISC
 //! 2017).
 
 use std::num::NonZeroU64;
@@ -58,7 +60,7 @@ use super::disk::Command;
 use super::driver::Driver;
 use super::frames;
 
-/// Reads of consensus that are for admissions have numbers from here on.
+/// Read-index contexts from this number on belong to admissions.
 const NUMBERS: u64 = 1 << 63;
 
 /// A newcomer that has caught up.
@@ -68,14 +70,14 @@ pub(super) struct Admitting {
     confirming: Option<Confirming>,
 }
 
-/// Whether this node still leads, since that newcomer had come.
+/// A round that confirms that this node still leads, begun after the newcomer had joined.
 #[derive(Debug)]
 struct Confirming {
     newcomer: NonZeroU64,
     round: u64,
-    /// Where the log ended then.
+    /// End of the log when the round began.
     end: Lsn,
-    /// When the newcomer was last told.
+    /// When the admission was last sent to the newcomer.
     told: Option<Instant>,
 }
 
@@ -88,14 +90,14 @@ impl Admitting {
     }
 }
 
-/// What a leader says to a newcomer.
+/// The message by which a leader admits a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Admission {
-    /// The leader's.
+    /// The leader's term.
     term: Term,
-    /// Where its log ended.
+    /// End of the leader's log when it began the round.
     end: Lsn,
-    /// Who is meant.
+    /// The number that identifies the newcomer.
     newcomer: u64,
 }
 
@@ -119,7 +121,7 @@ impl Admission {
 }
 
 impl Driver {
-    /// Goes on with an admission. Whether it is done, or none is needed.
+    /// Advances an admission. Returns whether it is done, or none is needed.
     pub(super) fn admit(&mut self, status: &Status, admitting: &mut Admitting) -> bool {
         let node = admitting.node;
         let peers = self.peers.status();
@@ -141,17 +143,17 @@ impl Driver {
                         end: confirming.end,
                         newcomer: newcomer.get(),
                     };
-                    // What is lost is said again.
+                    // A lost admission is sent again.
                     let bytes = admission.encode();
                     let sent = self.peers.send(node, frames::ADMISSION, bytes, Loss::Kept);
                     tracing::info!(%node, sent = sent.is_ok(), "admits a newcomer");
                 }
             }
-            // It has come since, or once more.
+            // The newcomer has joined since the last call, or joined again.
             _ => {
                 self.admissions += 1;
                 let round = NUMBERS + self.admissions;
-                // If it does not lead any more it hears so next.
+                // If this node no longer leads, the next actions of consensus say so.
                 let asked = self.consensus.read(round).is_ok();
                 admitting.confirming = asked.then_some(Confirming {
                     newcomer,
@@ -164,7 +166,7 @@ impl Driver {
         false
     }
 
-    /// Answers that are not for admissions.
+    /// Takes the answers that belong to admissions, and returns the others.
     pub(super) fn not_for_admission(&mut self, answer: ReadAnswer) -> Option<ReadAnswer> {
         if answer.context < NUMBERS {
             return Some(answer);
@@ -195,7 +197,7 @@ impl Driver {
         Ok(())
     }
 
-    /// It is noted for good that this node was admitted.
+    /// This node's admission is durable.
     pub(super) fn admitted(&mut self) {
         tracing::info!("admitted: this node may vote now");
         self.consensus.admit();

@@ -1,4 +1,4 @@
-//! What consensus hands out, carried out.
+//! Applying a `Ready`: carries out the actions that consensus returns.
 
 use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, Stage, encoding};
 use coeval_peers::{Loss, NodeId};
@@ -11,7 +11,7 @@ use super::lead::Lead;
 use super::{Error, Standing};
 
 impl Driver {
-    /// Takes what there is to do until there is nothing more.
+    /// Takes and carries out the actions of consensus until none are left.
     pub(super) fn carry_out(&mut self) -> Result<(), Error> {
         loop {
             let ready = self.consensus.ready();
@@ -63,7 +63,7 @@ impl Driver {
                 None => self.tell_disk(Command::Write(write))?,
             }
         }
-        // Before the messages, which may make another one leader.
+        // Before the messages, which may elect another leader.
         self.say_how_certain();
         messages.iter().for_each(|message| self.send(message));
         if let Some(committed) = committed {
@@ -75,12 +75,12 @@ impl Driver {
             };
             match (&self.confirmations, answer.outcome) {
                 (Some(confirmations), Ok(_)) => confirmations.confirmed(answer.context),
-                // The role has changed, and whoever waited was told.
+                // The role has changed, and the waiting readers have had an error.
                 (None, _) => {}
                 (Some(_), Err(refusal)) => tracing::debug!(%refusal, "reads are not confirmed"),
             }
         }
-        // Those who came meanwhile share the next.
+        // Readers that asked meanwhile share the next round.
         self.begin_round();
         for fetch in fetches {
             self.tell_disk(Command::Fetch(fetch))?;
@@ -91,15 +91,15 @@ impl Driver {
         Ok(())
     }
 
-    /// Log that those need who are connected is kept, up to a limit; consensus hears what
-    /// there is.
+    /// Retains the log that connected followers need, up to a limit, and informs consensus
+    /// where the retained log begins.
     pub(super) fn keep_log_for_followers(&mut self) {
         let Some(engine) = self.lead.as_ref().and_then(|lead| lead.engine.as_ref()) else {
             return;
         };
         let status = self.consensus.status();
         let followers = status.followers.iter().filter(|follower| {
-            // For one that gets a checkpoint the transfer holds what it needs.
+            // For a follower that receives a checkpoint the transfer retains the log.
             self.transfers.is_connected(follower.node) && follower.stage != Stage::Checkpoint
         });
         let least = followers.map(|follower| follower.matched).min();
@@ -136,7 +136,7 @@ impl Driver {
         Ok(())
     }
 
-    /// This node does not lead any more.
+    /// Ends this node's term.
     fn retire(&mut self) -> Result<(), Error> {
         let Some(lead) = self.lead.take() else {
             return Ok(());
@@ -166,7 +166,8 @@ impl Driver {
         }
     }
 
-    /// Everything before this term's mark is committed: the tables are to become whole.
+    /// Everything before this term's mark is committed: asks for the engine on complete
+    /// tables.
     pub(super) fn serve(&mut self) -> Result<(), Error> {
         let Some(lead) = self.lead.as_mut().filter(|lead| !lead.is_asked) else {
             return Ok(());
@@ -179,13 +180,13 @@ impl Driver {
     fn send(&self, message: &Message) {
         let bytes = encoding::encode(message);
         let to = NodeId(message.to.0);
-        // Consensus takes a lost message for what it is.
+        // Consensus tolerates lost messages.
         if let Err(error) = self.peers.send(to, frames::CONSENSUS, bytes, Loss::Kept) {
             tracing::debug!(%to, %error, "a message is not sent");
         }
     }
 
-    /// Talks to those who take part, if others do than before.
+    /// Updates the peer set if the membership has changed.
     fn meet_neighbours(&mut self) {
         let changes = Some(self.consensus.membership_changes());
         if std::mem::replace(&mut self.met_at, changes) == changes {
@@ -201,14 +202,14 @@ impl Driver {
         }
     }
 
-    /// Says to connections whom they are to be with.
+    /// Passes the peer set to the connections.
     pub(super) fn tell_peers(&self) {
         if let Err(error) = self.peers.set_members(self.neighbours.members()) {
             tracing::error!(%error, "a member is not talked to");
         }
     }
 
-    /// Shows how the node stands, if that has changed.
+    /// Publishes the node's status if it has changed.
     fn show(&mut self) {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let now = Standing {

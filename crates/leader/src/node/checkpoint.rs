@@ -1,26 +1,27 @@
-//! Checkpoints that a node takes while it follows, so that its log does not grow until it
-//! leads, and a start does not read all of it.
+//! Follower checkpoints: bound the log of a node that follows, so that a restart does not
+//! replay all of it.
 //!
 //! ```text
-//!   disk     enough log behind the last one: asks replay for one
+//!   disk     enough log since the last one: asks replay for one
 //!   replay   between two steps, at P, before which everything is committed and replayed:
-//!            a view of what is visible, and from where on the log is needed
-//!   walk     a thread of its own writes what the view shows, at a limited rate, while
-//!            replay goes on; seals the file
+//!            a view of the visible rows, and the offset from which log is needed
+//!   walk     a thread of its own writes the rows of the view, at a limited rate, while
+//!            replay continues; seals the file
 //!   disk     puts it in force, removes log
 //! ```
 //!
-//! The walk ends with its replay: before the tables are led, dropped, or filled anew, replay
-//! has told it to stop and waited. What comes of it counts only if the log still follows and
-//! nothing newer stands for it; otherwise the file is removed.
+//! The walk ends with its replay: before the tables are led, dropped, or refilled, replay
+//! has asked the walk to stop and waited for it. The disk thread uses the result only if
+//! the log still follows and no newer checkpoint covers it; otherwise it removes the file.
 //!
-//! Behind the checkpoint as much log stays as a leader keeps for followers
-//! ([`Settings::follower_log_bytes`](super::Settings)): whoever leads next can send that. And
-//! from the first chunk on of a large transaction that may still commit; of one that was
-//! rolled back nobody hears, so its chunks stay until the term ends.
+//! Before the checkpoint's end a follower retains as much log as a leader keeps for its
+//! followers ([`Settings::follower_log_bytes`](super::Settings)), so that it can send that
+//! log if it leads next. It also retains the log from the first chunk on of a large
+//! transaction that may still commit. A follower does not learn that such a transaction was
+//! rolled back, so its chunks stay until the term ends.
 //!
-//! Invariants: at most one is under way; none covers what is not committed, for a view shows
-//! nothing else.
+//! Invariants: at most one checkpoint is under way; none covers uncommitted rows, for a
+//! view shows none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,47 +35,48 @@ use tokio::sync::mpsc;
 
 use super::disk::Command;
 
-/// Records of a step: what is to be taken back waits for it.
+/// Records that a walk writes per step: a truncation waits for at most one step.
 const STEP_RECORDS: usize = 16;
 const RETRY_FIRST: Duration = Duration::from_secs(5);
 const RETRY_LAST: Duration = Duration::from_secs(300);
 
-/// What a walk has come to.
+/// Result of a checkpoint's walk.
 pub(super) type Outcome = Result<SealedCheckpoint, Error>;
 
-/// One to be taken.
+/// A checkpoint that replay is asked to take.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// Which: what comes of others is not wanted any more.
+    /// The checkpoint's number; the disk thread ignores results with other numbers.
     pub(super) number: u64,
     pub(super) place: CheckpointPlace,
-    /// 0 for no limit.
+    /// Rate limit in bytes per second; 0 for none.
     pub(super) bytes_per_second: u64,
-    /// Where to say what came of it. It does not keep the disk's thread alive.
+    /// Where the walk reports its result. The sender does not keep the disk thread alive.
     pub(super) tell: mpsc::WeakUnboundedSender<Command>,
 }
 
 impl Wanted {
-    /// Says what came of it.
+    /// Reports the walk's result.
     pub(super) fn say(&self, outcome: Outcome) {
         match self.tell.upgrade() {
-            // If nobody takes it the node has ended, and a start removes the file.
+            // If the disk thread is gone the node has ended, and the next start removes the
+            // file.
             Some(tell) => drop(tell.send(Command::Checkpoint(self.number, outcome))),
             None => tracing::debug!("a checkpoint is not wanted any more"),
         }
     }
 }
 
-/// When they are taken.
+/// Decides when checkpoints are taken.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// As soon as there is so much log behind the last one; 0 for never.
+    /// Bytes of log after the last checkpoint at which the next is due; 0 for never.
     log_bytes: u64,
     bytes_per_second: u64,
     tell: mpsc::WeakUnboundedSender<Command>,
     numbers: u64,
     under_way: Option<u64>,
-    /// When one may be tried again that failed, and how long was waited.
+    /// When to retry after a failure, and how long the last pause was.
     retry: Option<(Instant, Duration)>,
 }
 
@@ -93,8 +95,8 @@ impl Schedule {
         }
     }
 
-    /// The one to begin now, if one is due: the last stands for everything before `begin`,
-    /// and everything before `committed` is.
+    /// The checkpoint to begin now, if one is due: the last one covers everything before
+    /// `begin`, and everything before `committed` is committed.
     pub(super) fn next(
         &mut self,
         begin: Lsn,
@@ -116,7 +118,7 @@ impl Schedule {
         })
     }
 
-    /// That one has ended. Whether it is the one that is wanted.
+    /// A checkpoint has ended. Returns whether it is the one under way.
     pub(super) fn ended(&mut self, number: u64) -> bool {
         let is_wanted = self.under_way == Some(number);
         if is_wanted {
@@ -125,7 +127,7 @@ impl Schedule {
         is_wanted
     }
 
-    /// What is under way is not wanted any more: the tables are others.
+    /// Forgets the checkpoint under way: the tables have been replaced.
     pub(super) fn forget(&mut self) {
         self.under_way = None;
     }
@@ -134,7 +136,7 @@ impl Schedule {
         self.retry = None;
     }
 
-    /// It is tried again later.
+    /// Schedules a retry.
     pub(super) fn failed(&mut self, error: &Error) {
         let pause = self
             .retry
@@ -152,7 +154,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Begins to write what `view` shows, which is everything before the checkpoint's place.
+    /// Begins to write the rows of `view`, which holds everything before the checkpoint's
+    /// end.
     pub(super) fn begin(wanted: Wanted, start: CheckpointStart, view: FollowedView) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -163,10 +166,10 @@ impl Walk {
         Self { stop, task }
     }
 
-    /// Gives it up soon, and waits.
+    /// Stops the walk, and waits until it has ended.
     pub(super) async fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        // What it says is of no interest any more.
+        // Its result is not needed any more.
         let _ = self.task.await;
     }
 }
@@ -185,7 +188,7 @@ async fn write(
             return Err(error);
         }
     }
-    // What it has kept may go while the file is synced.
+    // The versions that the view has pinned may be collected while the file is synced.
     drop(view);
     writer.seal().await
 }
@@ -204,8 +207,8 @@ async fn walk(
             next = view.rows(storage, from, STEP_RECORDS, &mut |saved| {
                 writer.add(storage, &saved);
             });
-            // The executor of the thread has nothing else to do, and in simulation this lets
-            // others in.
+            // The thread's executor has nothing else to do; in simulation this lets other
+            // tasks run.
             coeval_env::yield_now().await;
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped("the tables are needed".into()));

@@ -1,10 +1,10 @@
-//! How readers of a leader's engine find out together that it still leads.
+//! The read index: confirms, once for many readers, that this node still leads.
 //!
-//! A leader that is cut off does not know it: for up to two election timeouts it goes on,
-//! while another one leads and commits. What it has read may then be old, and a client that
-//! has seen the new leader's value would see it gone. So an answer to a transaction that
-//! wrote nothing waits until a majority has answered a round of consensus that began after
-//! its snapshot (`coeval_consensus`, read index; decision 0028).
+//! A leader that is cut off does not know it: for up to two election timeouts it continues,
+//! while another node leads and commits. Its reads may then be stale, and a client that has
+//! seen the new leader's value would see that value disappear. So the answer to a read-only
+//! transaction waits until a majority has answered a consensus round that began after the
+//! transaction's snapshot (`coeval_consensus`, read index; decision 0028).
 //!
 //! # Worked example
 //!
@@ -14,23 +14,26 @@
 //!   round       └─ 1: a ──────────▶ ok └─ 2: b c d ───▶ ok
 //! ```
 //!
-//! `a` asks, is told 1, and wakes the driver, which begins round 1: from now on 2 collects.
-//! `b` and `c` are told 2, and wake nobody, since a round is under way. When that is
-//! answered `a` goes on, and round 2 begins at once, because somebody wants it.
-//! However many read, there is one round at a time, and one message to each member for it.
+//! Reader `a` asks, is assigned round 1, and wakes the driver, which begins round 1: from
+//! now on round 2 collects readers. `b` and `c` are assigned round 2 and do not wake the
+//! driver, since a round is under way. When a majority has answered round 1, `a` continues,
+//! and round 2 begins at once because readers wait for it. However many readers ask, one
+//! round runs at a time, with one message to each member.
 //!
-//! A transaction that wrote needs no round: a majority has taken its commit, which came
-//! after its snapshot, in this leader's term. Nor does anybody while it is certain that
-//! there is no other leader: where nobody else votes, and within a lease. The driver says
-//! so ahead of time. What an open transaction shows, which asks at its end, need not wait
-//! while that is to be expected: for half an election timeout after a majority was heard of
-//! (decision 0031).
+//! A transaction that wrote needs no round: a majority has its commit, which came after its
+//! snapshot, in this leader's term. No reader needs one while it is certain that no other
+//! node leads: in a cluster with one voter, and within a lease. The driver publishes that
+//! certainty ahead of time. The results of a statement in an open transaction, which asks
+//! when it ends, need not wait while a challenger is unlikely: for half an election timeout
+//! after the leader last heard from a majority (decision 0031).
 //!
 //! # Invariants
 //!
-//! 1. *A round begins after everybody who waits for it has asked.*
-//! 2. *Certainty is taken back before the message leaves* that may make another one leader.
-//! 3. When the term is over everybody who waits is told, and everybody who asks later.
+//! 1. *A round begins after every reader that waits for it has asked.*
+//! 2. *The driver withdraws certainty before it sends a message* that may elect another
+//!    leader.
+//! 3. When the term is over every waiting reader gets an error, and so does every later
+//!    one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -41,7 +44,7 @@ use coeval_txn::{Confirmation, Error};
 use coeval_types::planted;
 use tokio::sync::Notify;
 
-/// What readers and the driver share.
+/// State shared by the readers and the driver.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -51,32 +54,32 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The round that began last: readers who come now share the next.
+    /// The last round begun: readers that ask now share the next.
     begun: u64,
-    /// The last one that a majority has answered.
+    /// The last round that a majority has answered.
     confirmed: u64,
-    /// Whether somebody waits for the next round.
+    /// Whether a reader waits for the next round.
     is_wanted: bool,
-    /// Until when nobody else can lead, whatever happens.
+    /// Until when no other node can lead, in any case.
     certain: Certain,
-    /// The same as is to be expected, and not for certain.
+    /// Until when another leader is unlikely but possible.
     unchallenged: Certain,
     /// The term is over.
     ended: bool,
-    /// Who waits for which round.
+    /// The waiting readers, each with its round.
     waiting: Vec<(u64, Waker)>,
     counts: Counts,
 }
 
-/// How long nobody else can lead.
+/// How long no other node can lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Certain {
-    /// It has to be found out.
+    /// Unknown: a round has to confirm it.
     #[default]
     Not,
-    /// Until then: a lease.
+    /// Until this instant: a lease.
     Until(Instant),
-    /// Nobody else votes.
+    /// For ever: no other node votes.
     Always,
 }
 
@@ -90,14 +93,14 @@ impl Certain {
     }
 }
 
-/// What came of the readers of this node's terms.
+/// Counters of the read index, over this node's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Readers that asked whether it still leads.
+    /// Readers that asked whether the node still leads.
     pub asked: u64,
-    /// Those for whom that was certain already.
+    /// Readers for which that was certain without a round.
     pub certain: u64,
-    /// Rounds that were begun for the others.
+    /// Rounds begun for the other readers.
     pub rounds: u64,
 }
 
@@ -108,13 +111,13 @@ impl Shared {
 }
 
 impl State {
-    /// Whether the driver has something to begin.
+    /// Whether the driver has a round to begin.
     fn is_due(&self) -> bool {
         self.is_wanted && self.confirmed == self.begun
     }
 }
 
-/// The readers' side.
+/// The readers' handle.
 #[derive(Debug)]
 struct Readers(Arc<Shared>);
 
@@ -160,11 +163,11 @@ impl Leadership for Readers {
     }
 }
 
-/// The driver's side, for one engine. Dropped, it ends.
+/// The driver's handle, for one engine. Dropping it ends the read index.
 #[derive(Debug)]
 pub(super) struct Confirmations {
     shared: Arc<Shared>,
-    /// What was said last.
+    /// The certainty that was last published.
     certain: (Certain, Certain),
 }
 
@@ -178,19 +181,20 @@ impl Confirmations {
         }
     }
 
-    /// For the engine.
+    /// The readers' handle, for the engine.
     pub(super) fn readers(&self) -> Arc<dyn Leadership> {
         Arc::new(Readers(Arc::clone(&self.shared)))
     }
 
-    /// Waits until a round is to be begun.
+    /// Waits until a round is due.
     pub(super) async fn wanted(&self) {
         while !self.shared.state().is_due() {
             self.shared.wanted.notified().await;
         }
     }
 
-    /// Begins the next round, if somebody wants it and none is under way. Its number.
+    /// Begins the next round and returns its number, if a reader waits for it and no round
+    /// is under way.
     pub(super) fn begin(&self) -> Option<u64> {
         let mut state = self.shared.state();
         if !state.is_due() {
@@ -202,7 +206,7 @@ impl Confirmations {
         Some(state.begun)
     }
 
-    /// A majority has answered this round.
+    /// A majority has answered this round: its readers continue.
     pub(super) fn confirmed(&self, round: u64) {
         let mut state = self.shared.state();
         state.confirmed = state.confirmed.max(round);
@@ -212,7 +216,8 @@ impl Confirmations {
         done.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// For how long it is certain from now on, and to be expected. Before messages are sent.
+    /// Publishes how long leadership is certain, and how long a challenger is unlikely. The
+    /// driver calls this before it sends messages.
     pub(super) fn set_certain(&mut self, certain: Certain, unchallenged: Certain) {
         if self.certain != (certain, unchallenged) {
             self.certain = (certain, unchallenged);

@@ -1,4 +1,4 @@
-//! The thread that has a node's log, and does with it what it is told, in order.
+//! The disk thread: owns a node's log and executes commands on it in order.
 //!
 //! ```text
 //!             Lead             Serve               Retire
@@ -7,7 +7,7 @@
 //!   replay           replay              –                  replay
 //! ```
 //!
-//! Writes that wait together are flushed together.
+//! Writes that wait at the same time share one flush.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,71 +26,72 @@ use super::replay::{Following, How};
 use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};
 
-/// Something to be done.
+/// A command to the disk thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// A follower's write.
+    /// A follower's write of consensus.
     Write(Write),
-    /// One that puts a checkpoint in the place of the log.
+    /// A write that installs a received checkpoint in place of the log.
     Install(Write, Receipt),
-    /// Everything before is committed.
+    /// Everything before this offset is committed.
     Committed(Lsn),
-    /// This node is a newcomer no more.
+    /// Record that this node is no longer a newcomer.
     Admit,
-    /// A checkpoint that was asked of replay has ended so.
+    /// The checkpoint of this number, which replay was asked for, has ended with this
+    /// outcome.
     Checkpoint(u64, Outcome),
     /// Begin to lead, with a mark that names these members.
     Lead(Membership),
-    /// The mark is committed, and begins here: put the engine on the tables.
+    /// The mark at this offset is committed: build the engine on the tables.
     Serve(Lsn),
-    /// Lead no more; what the log has from here on was never proposed.
+    /// Stop leading; log from this offset on was never proposed.
     Retire(Lsn),
-    /// Entries that a follower needs.
+    /// Read entries that a follower needs.
     Fetch(Fetch),
     /// Open the checkpoint in force, to be sent while this node leads.
     Open(oneshot::Sender<CheckpointToSend>),
-    /// End in order; everything before is committed.
+    /// Shut down in order; everything before this offset is committed.
     Close(Lsn, oneshot::Sender<Result<(), Error>>),
 }
 
-/// What has been done.
+/// A report of the disk thread to the driver.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// This write, and all before it.
+    /// This write and all writes before it are durable.
     Persisted(u64),
-    /// The log is open and has its mark.
+    /// The log is open for a leader and has its mark.
     Leads(LogStream, LogNews),
-    /// The tables are whole.
+    /// The tables are complete, and the engine serves.
     Serves(Arc<Engine>),
-    /// A checkpoint has taken the place of the log, and filled the tables.
+    /// A received checkpoint has replaced the log and filled the tables.
     Installed,
-    /// The log follows again, and has what was proposed.
+    /// The log follows again, and holds what was proposed.
     Retired,
-    /// That this node was admitted is noted for good.
+    /// This node's admission is durable.
     Admitted,
-    /// The entries, if they are still there.
+    /// The entries, or `None` if the log no longer has them.
     Fetched(Fetch, Option<Vec<Entry>>),
-    /// It cannot go on.
+    /// The thread cannot continue.
     Failed(Error),
 }
 
-/// The checkpoint in force, held with its log, if there is one.
+/// The checkpoint in force, if there is one, pinned with the log that it needs.
 pub(super) type CheckpointToSend = Result<Option<CheckpointSource>, coeval_log::Error>;
 
-/// What a node with an empty directory is.
+/// How a node with an empty directory begins.
 pub(super) struct Beginning {
-    /// Who founds the cluster.
+    /// The founding members of the cluster.
     pub(super) founders: Membership,
-    /// It joins one.
+    /// The node joins an existing cluster.
     pub(super) join: bool,
 }
 
-/// What a start has found.
+/// State that the disk thread restored when it opened the directory.
 pub(super) struct Opened {
     pub(super) restored: Restored,
-    /// Who has taken part, as is committed.
+    /// All nodes that have been members by committed entries.
     pub(super) ever: Vec<NodeId>,
-    /// All entries there are, if somebody watches.
+    /// All entries of the log, if an observer watches.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -98,11 +99,11 @@ enum State {
     Follows(Box<ReplicaLog>, FollowedTables, Following),
     Begins(Log, FollowedTables, Following),
     Leads(Arc<Engine>),
-    /// Between two of them; if it stays so, something has failed.
+    /// The transient state between two others; if it lasts, a step has failed.
     Nothing,
 }
 
-/// The thread's own.
+/// State of the disk thread.
 pub(super) struct Disk {
     directory: PathBuf,
     database: u128,
@@ -110,7 +111,7 @@ pub(super) struct Disk {
     replay: How,
     /// When checkpoints are taken while the node follows.
     schedule: Schedule,
-    /// How much log stays behind them.
+    /// Bytes of log retained before a checkpoint's end, for followers.
     kept_bytes: u64,
     state: State,
     done: mpsc::UnboundedSender<Done>,
@@ -119,7 +120,7 @@ pub(super) struct Disk {
 type Answer = oneshot::Receiver<Result<Opened, Error>>;
 
 impl Disk {
-    /// Starts the thread, which opens the directory and says what it has found.
+    /// Starts the thread, which opens the directory and returns what it restored.
     pub(super) fn start(
         directory: PathBuf,
         database: u128,
@@ -184,7 +185,7 @@ impl Disk {
         })
     }
 
-    /// Opens the directory as a follower, with tables filled anew.
+    /// Opens the directory as a follower, and refills the tables.
     async fn follow(&mut self) -> Result<(), Error> {
         self.schedule.forget();
         let tables = FollowedTables::new();
@@ -203,7 +204,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Until nobody tells it anything any more, or something fails.
+    /// Runs until all command senders are dropped, or a command fails.
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut next = commands.recv().await;
         while let Some(command) = next {
@@ -213,7 +214,7 @@ impl Disk {
                 Command::Write(write) => {
                     let result = self.write(&write).await;
                     written = Some(write.number);
-                    // What else there is to write may share the flush.
+                    // Other waiting writes may share the flush.
                     while result.is_ok() && next.is_none() {
                         match commands.try_recv() {
                             Ok(Command::Write(write)) => {
@@ -238,7 +239,7 @@ impl Disk {
                     self.install(&write, &receipt).await
                 }
                 Command::Close(committed, answer) => {
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = answer.send(self.close(committed).await);
                     return;
                 }
@@ -256,7 +257,7 @@ impl Disk {
     }
 
     fn tell(&self, done: Done) {
-        // If nobody takes it the node has ended.
+        // A closed channel means that the node has ended.
         let _ = self.done.send(done);
     }
 
@@ -292,7 +293,7 @@ impl Disk {
             Command::Fetch(fetch) => self.fetch(fetch).await,
             Command::Open(answer) => {
                 if let Some(log) = self.led() {
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = answer.send(log.checkpoint_source().await);
                 }
                 Ok(())
@@ -303,14 +304,14 @@ impl Disk {
         }
     }
 
-    /// Puts a checkpoint in the place of the log, fills tables from it, and writes what
-    /// there is behind it.
+    /// Installs a checkpoint in place of the log, fills the tables from it, and writes
+    /// the entries that follow it.
     async fn install(&mut self, write: &Write, receipt: &Receipt) -> Result<(), Error> {
         let State::Follows(mut log, tables, following) = self.take() else {
             return Err(Error::Ended);
         };
         following.abandon().await;
-        // The room that they take is needed for the new ones.
+        // The new tables need the memory of these.
         drop(tables);
         let promise = write.hard_state;
         let now = log.hard_state();
@@ -328,7 +329,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Everything before is committed.
+    /// Records that everything before `end` is committed.
     fn committed(&mut self, end: Lsn) {
         if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
             following.committed(end);
@@ -336,7 +337,7 @@ impl Disk {
         self.take_checkpoint(end);
     }
 
-    /// Has replay take a checkpoint, if one is due.
+    /// Asks replay for a checkpoint, if one is due.
     fn take_checkpoint(&mut self, committed: Lsn) {
         if let State::Follows(log, _, following) = &self.state
             && let Some(wanted) = self
@@ -349,7 +350,7 @@ impl Disk {
         }
     }
 
-    /// One that replay has taken is put in force, if it is still wanted.
+    /// Puts a checkpoint that replay has taken in force, if it is still wanted.
     async fn checkpoint(&mut self, number: u64, outcome: Outcome) -> Result<(), Error> {
         let is_wanted = self.schedule.ended(number);
         let sealed = match outcome {
@@ -393,8 +394,8 @@ impl Disk {
         if planted!(ForgetVote) {
             vote = now.vote.filter(|_| promise.term == now.term);
         }
-        // The term comes first: entries of a term that this node has not heard of are
-        // refused. That a crash leaves it without the entries does no harm.
+        // The term is written first: the log refuses entries of a term that it does not
+        // know. A crash that loses the entries after it does no harm.
         if (promise.term, vote) != (now.term, now.vote) {
             let kept = write.truncate.unwrap_or(log.end()).min(log.end());
             log.set_hard_state(HardState {
@@ -422,14 +423,14 @@ impl Disk {
                 }
                 Content::Payload(_) => {
                     let (count, payloads) = entries::payloads(rest);
-                    // Each was checked when it came.
+                    // `entries::check` verified each entry when it arrived.
                     log.append_sound(entry.start, &payloads.concat()).await?;
                     count
                 }
             };
             rest = &rest[behind..];
         }
-        // Replay need not wait for the flush: nobody is told of what it does.
+        // Replay need not wait for the flush: it acknowledges nothing.
         following.written(log.end());
         Ok(())
     }
@@ -468,7 +469,7 @@ impl Disk {
         Ok(())
     }
 
-    /// From whatever it is to a follower.
+    /// Turns the node into a follower, from any state.
     async fn retire(&mut self) -> Result<(), Error> {
         let log = match self.take() {
             State::Follows(log, tables, following) => {
@@ -504,8 +505,8 @@ impl Disk {
             return Ok(());
         };
         let mut stream = log.stream(fetch.from).ok_or(Error::LogEnded)?;
-        // Not from where a frame starts if the follower has another log than this one: it
-        // finds that out by what it is sent.
+        // The offset is no frame boundary if the follower's log differs from this one:
+        // the follower detects that from the entries it is sent.
         let most = usize::try_from(fetch.space)
             .unwrap_or(usize::MAX)
             .min(64 << 20);
@@ -550,8 +551,8 @@ impl Disk {
     }
 }
 
-/// Cuts the log where a new leader's begins, when what was replayed of it has been taken
-/// back.
+/// Truncates the log where a new leader's log begins, after replay has undone what it
+/// applied from there on.
 async fn cut(log: &mut ReplicaLog, following: &Following, at: Lsn) -> Result<(), Error> {
     if at != log.end() {
         following.cut(at).await?;

@@ -1,4 +1,4 @@
-//! The task that waits for whatever comes first, and hands it to consensus.
+//! The driver: the event loop that feeds consensus and carries out its actions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,75 +21,78 @@ use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
 use super::{Error, Settings, Standing, Status, Watch, entries};
 
-/// How much of the engine's log is proposed between two looks at what else there is.
+/// Bytes of the engine's log that the driver proposes before it polls other events again.
 const PROPOSE_BYTES: usize = 1 << 20;
 
-/// How long followers may not know that something is committed, when nothing else is sent
-/// to them. Under load the next entries say so, to most of them within it.
+/// How long the leader delays telling followers a new commit index when it sends them
+/// nothing else. Under load the next entries carry it, mostly within this time.
 pub(super) const TELL_COMMIT: Duration = Duration::from_millis(1);
 
-/// Something that is asked of a node.
+/// A request to a node.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// How it stands with all others.
+    /// The node's status, with its connections and followers.
     Status(oneshot::Sender<Status>),
-    /// To change who leads, or who takes part.
+    /// An administrator's request to change the leader or the membership.
     Operate(Wish, Answer),
-    /// To end.
+    /// Shut the node down.
     Stop(oneshot::Sender<Result<(), Error>>),
 }
 
-/// Everything a node's task has.
+/// The state of a node's driver task.
 pub(super) struct Driver {
     pub(super) consensus: Consensus,
     pub(super) peers: Peers,
     pub(super) disk: mpsc::UnboundedSender<Command>,
     pub(super) shown: watch::Sender<Standing>,
     pub(super) watch: Watch,
-    /// While it leads.
+    /// State of the leader's term, while this node leads.
     pub(super) lead: Option<Lead>,
-    /// A term that is over, whose log has not been taken down yet, with its last write.
+    /// A leader's term that is over but whose log has not been closed yet, with its last
+    /// write.
     pub(super) retiring: Option<Option<u64>>,
-    /// Those who read from the engine that others are shown.
+    /// The read index of the published engine's readers.
     pub(super) confirmations: Option<Confirmations>,
-    /// What came of those of terms before.
+    /// Read-index counters of earlier terms.
     counts: Counts,
-    /// Rounds that were begun for admissions, and the last that was confirmed.
+    /// Number of confirmation rounds begun for admissions; then the last one confirmed.
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
     pub(super) neighbours: Neighbours,
-    /// How often who takes part had changed when neighbours were told.
+    /// Count of membership changes when the connections were last updated.
     pub(super) met_at: Option<u64>,
     pub(super) elections: Elections,
-    /// What people have asked for, while it is under way.
+    /// The administrator's request under way, if there is one.
     pub(super) operation: Option<Operation>,
-    /// The shortest time in which a leader that has gone is replaced.
+    /// The minimum election timeout: the shortest time in which a lost leader is
+    /// replaced.
     pub(super) election: Duration,
-    /// How long a node that is being added may come no further.
+    /// How long a node that is being added may make no progress.
     pub(super) patience: Duration,
-    /// Checkpoints on their way.
+    /// Checkpoints being transferred.
     pub(super) transfers: Transfers,
-    /// How far followers have come.
+    /// Replay progress of the followers.
     pub(super) reaching: Reaching,
-    /// How much of the log is kept for a follower that is connected.
+    /// Bytes of log that the leader retains for a connected follower.
     pub(super) follower_log_bytes: u64,
     pub(super) directory: PathBuf,
     pub(super) database: u128,
     tick: Duration,
     next_tick: Instant,
-    /// When followers are told what is committed, if they are sent nothing before.
+    /// When the leader sends followers the commit index, if no earlier message carries
+    /// it.
     pub(super) tell_commit: Option<Instant>,
-    /// How long entries wait for followers that no commit waits for, if they do.
+    /// How long entries wait for non-quorum followers; `None` if they do not.
     batch_interval: Option<Duration>,
-    /// When those may be sent something again, if that is not now, and where the log ended
-    /// when they were sent something.
+    /// When non-quorum followers may be sent entries again, if that is not now, and where
+    /// the log ended when they were last sent some.
     batch_due: Option<(Instant, Lsn)>,
-    /// Whether there is something for them.
+    /// Whether entries are waiting for non-quorum followers.
     batch_waits: bool,
 }
 
-/// A refusal that a node lives with. After one that says that data was lost, whatever it
-/// did would be built on that.
+/// Passes on a refusal that the node survives. After one that reports lost data the node
+/// stops, since everything it did later would build on the loss.
 pub(super) fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
     match refusal.remedy() {
         Remedy::Fatal => Err(Error::Contradiction(refusal)),
@@ -97,11 +100,11 @@ pub(super) fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
     }
 }
 
-/// Why the task ends.
+/// Why the driver task ends.
 pub(super) enum End {
-    /// Somebody wants it to.
+    /// A caller asked the node to stop.
     Asked(oneshot::Sender<Result<(), Error>>),
-    /// It cannot go on.
+    /// The node cannot continue.
     Failed(Error),
 }
 
@@ -112,8 +115,9 @@ impl From<Error> for End {
 }
 
 impl End {
-    /// A disk that failed has said why before it takes nothing any more, and what is sent to
-    /// it may find the latter out before what it said was heard.
+    /// Prefers the disk thread's own error. A failed disk thread reports its error before
+    /// it closes its channel, but a sender may notice the closed channel before the
+    /// driver has read the report.
     fn or_what_the_disk_said(self, done: &mut mpsc::UnboundedReceiver<Done>) -> Self {
         if matches!(self, Self::Failed(Error::LogEnded)) {
             while let Ok(what) = done.try_recv() {
@@ -167,7 +171,7 @@ impl Driver {
         }
     }
 
-    /// Until it is told to end, or cannot go on.
+    /// Runs until the node is asked to stop or cannot continue.
     pub(super) async fn run(
         mut self,
         mut inbox: Inbox,
@@ -240,7 +244,7 @@ impl Driver {
                 match request {
                     Some(Request::Status(answer)) => {
                         self.report_flushed();
-                        // Whoever asked may have gone.
+                        // The caller may have gone.
                         drop(answer.send(self.status()));
                     }
                     Some(Request::Operate(wish, answer)) => self.begin(wish, answer).await?,
@@ -259,7 +263,7 @@ impl Driver {
         if due.is_some_and(|due| due <= coeval_env::now()) {
             self.consensus.send_to_all();
         }
-        // A flush that nobody waited for was no event.
+        // A flush that no commit waited for raised no event.
         self.report_flushed();
         self.carry_out()?;
         self.operate().await?;
@@ -269,7 +273,7 @@ impl Driver {
         Ok(())
     }
 
-    /// When those are sent entries again whom no commit waits for.
+    /// Sets the time at which non-quorum followers are sent entries again.
     pub(super) fn say_when_batches_go(&mut self) {
         if let Some(interval) = self.batch_interval {
             self.batch_waits = self.consensus.has_unawaited_entries();
@@ -280,7 +284,7 @@ impl Driver {
         }
     }
 
-    /// Consensus relies on it that ticks come before whatever happened later.
+    /// Consensus relies on ticks arriving before events that happened later.
     fn make_up_for_ticks(&mut self) -> Result<(), Error> {
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
@@ -389,14 +393,14 @@ impl Driver {
         }
     }
 
-    /// Tells consensus what the log has flushed. Whether there was something to tell.
+    /// Reports flushed writes to consensus. Returns whether there were any.
     fn report_flushed(&mut self) -> bool {
         let flushed = self.lead.as_mut().and_then(Lead::flushed);
         flushed.inspect(|number| self.persisted(*number)).is_some()
     }
 
-    /// Says what the log has to flush for a commit, if one waits for this disk. Whether one
-    /// does; then it may have been flushed meanwhile.
+    /// Asks the log to flush the offset that a commit needs, if one waits for this disk.
+    /// Returns whether one does; the log may have flushed it meanwhile.
     fn wants_flush(&self) -> bool {
         let wanted = self.lead.as_ref().zip(self.consensus.awaits_durable());
         if let Some((lead, end)) = wanted {
@@ -405,8 +409,8 @@ impl Driver {
         wanted.is_some()
     }
 
-    /// The engine's log has come further: what is new is proposed, what is flushed
-    /// reported.
+    /// The engine's log has grown or been flushed: the driver proposes new entries, and
+    /// reports flushed ones.
     pub(super) async fn log_moved(&mut self) -> Result<(), Error> {
         loop {
             if self.hands_over() {
@@ -439,7 +443,7 @@ impl Driver {
                 match self.consensus.propose_spanning(payload, space) {
                     Ok(position) if position.end == entry.end => {}
                     Ok(_) => return Err(Error::Malformed("this node's own log has a gap")),
-                    // It does not lead any more, and hears so with what is handed out next.
+                    // This node no longer leads; the next actions of consensus say so.
                     Err(Refusal::NotLeader { .. }) => return Ok(()),
                     Err(refusal) => return Err(Error::NotLeading(refusal.to_string())),
                 }
@@ -450,7 +454,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Has consensus find out whether this node still leads, for all who wait for that.
+    /// Starts a consensus round that confirms, for all waiting readers, that this node
+    /// still leads.
     pub(super) fn begin_round(&mut self) {
         let Some(confirmations) = &self.confirmations else {
             return;
@@ -458,12 +463,12 @@ impl Driver {
         if let Some(round) = confirmations.begin()
             && let Err(refusal) = self.consensus.read(round)
         {
-            // It does not lead any more, and hears so with what is handed out next.
+            // This node no longer leads; the next actions of consensus say so.
             tracing::debug!(%refusal, "reads are not confirmed");
         }
     }
 
-    /// Says until when nobody else can lead.
+    /// Publishes until when no other node can lead.
     pub(super) fn say_how_certain(&mut self) {
         let Some(confirmations) = &mut self.confirmations else {
             return;
@@ -472,7 +477,7 @@ impl Driver {
             0 => Certain::Not,
             u64::MAX => Certain::Always,
             ticks => {
-                // The next tick is the first of them, and its time has not come.
+                // The next tick is the first of these ticks, and is still to come.
                 let ticks = u32::try_from(ticks - 1).unwrap_or(u32::MAX);
                 Certain::Until(self.next_tick + self.tick * ticks)
             }
@@ -482,20 +487,20 @@ impl Driver {
         confirmations.set_certain(certain, unchallenged);
     }
 
-    /// Nobody reads from this node's engine any more.
+    /// Ends the read index: no transaction reads from this node's engine any more.
     pub(super) fn end_confirmations(&mut self) {
         if let Some(confirmations) = self.confirmations.take() {
             self.counts = confirmations.counts();
         }
     }
 
-    /// What came of those who read here.
+    /// Read-index counters of this node's terms.
     pub(super) fn counts(&self) -> Counts {
         let confirmations = self.confirmations.as_ref();
         confirmations.map_or(self.counts, Confirmations::counts)
     }
 
-    /// Takes the log down and says why the node has ended.
+    /// Closes the log and publishes why the node has ended.
     async fn end(mut self, end: End) {
         let committed = self.consensus.commit();
         let failure = match &end {
@@ -518,7 +523,7 @@ impl Driver {
             Err(_) => Err(Error::Ended),
         };
         if let End::Asked(asked) = end {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = asked.send(closed);
         }
     }

@@ -1,4 +1,4 @@
-//! The elections that a node has seen since its start.
+//! The history of elections: the leaders that a node has seen since its start.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,43 +7,44 @@ use coeval_consensus::{Body, Message, RoleChange};
 use coeval_peers::NodeId;
 use coeval_types::Term;
 
-/// So many are remembered.
+/// Number of elections remembered.
 const MOST: usize = 64;
 
-/// Why there was an election, as far as a node can tell.
+/// Why an election took place, as far as a node can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It is the first leader that this node has heard of since its start.
+    /// The first leader that this node has seen since its start.
     First,
-    /// The leader before was not heard of any more.
+    /// The previous leader was no longer heard from.
     Lost(NodeId),
-    /// The leader before has handed over.
+    /// The previous leader transferred its leadership.
     HandedOver(NodeId),
 }
 
-/// Somebody has become leader.
+/// A node has become leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Election {
-    /// Of which term.
+    /// The leader's term.
     pub term: Term,
-    /// Who.
+    /// The elected node.
     pub leader: NodeId,
-    /// When this node heard of it: by its wall clock, since 1970.
+    /// When this node learned of the election: its wall clock, since 1970.
     pub when: Duration,
-    /// Why.
+    /// Why the election took place.
     pub cause: Cause,
 }
 
-/// See the module.
+/// The most recent elections, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Elections {
     seen: VecDeque<Election>,
-    /// The leader of a term has asked for the election of another.
+    /// The term whose leader the previous one asked to be elected.
     handed_over: Option<Term>,
 }
 
 impl Elections {
-    /// A message may tell why somebody will be elected.
+    /// Notes a message that announces a leadership transfer, and so the next election's
+    /// cause.
     pub(super) fn hear(&mut self, message: &Message) {
         match message.body {
             Body::VoteRequest { transfer: true, .. } => self.handed_over = Some(message.term),
@@ -52,7 +53,7 @@ impl Elections {
         }
     }
 
-    /// A node's role has changed. It may know a leader now.
+    /// Notes a change of this node's role, with which it may have learned of a leader.
     pub(super) fn note(&mut self, change: &RoleChange) {
         let Some(leader) = change.leader.map(|node| NodeId(node.0)) else {
             return;

@@ -1,4 +1,4 @@
-//! Log as entries, and back: one frame is one entry.
+//! Conversion between log frames and consensus entries: one frame is one entry.
 
 use bytes::Bytes;
 use coeval_consensus::encoding::{decode_membership, encode_membership};
@@ -17,9 +17,9 @@ fn members(payload: &Bytes) -> Result<Membership, Error> {
     decode_membership(payload).map_err(|_| NO_MEMBERSHIP)
 }
 
-/// Whether a message is from whom the connection says, and its entries are sound frames of
-/// this database's log: what consensus has taken is on its way to the disk, which has no
-/// answer to bytes that are none.
+/// Verifies that a message is from the node at the other end of its connection, and that
+/// its entries are sound frames of this database's log. The check comes first because the
+/// disk thread writes the entries that consensus accepts, and cannot refuse malformed ones.
 pub(super) fn check(from: NodeId, database: u128, message: &Message) -> Result<(), &'static str> {
     if message.from != from {
         return Err("it says that it is of another node");
@@ -43,7 +43,7 @@ pub(super) fn check(from: NodeId, database: u128, message: &Message) -> Result<(
     }
 }
 
-/// The entries that whole frames of a database's log are.
+/// Decodes whole frames of a database's log as entries.
 pub(super) fn entries(database: u128, stretch: &Frames) -> Result<Vec<Entry>, Error> {
     let entry = |frame: &Frame<'_>| {
         let members = || members(&Bytes::copy_from_slice(frame.payload));
@@ -61,8 +61,8 @@ pub(super) fn entries(database: u128, stretch: &Frames) -> Result<Vec<Entry>, Er
     stretch.each(database)?.iter().map(entry).collect()
 }
 
-/// What consensus starts with, of a log in which everything before `applied` has been
-/// replayed; `founders` took part when it began.
+/// The state that consensus starts from, read from a log of which everything before
+/// `applied` has been replayed; `founders` are the members with which it began.
 pub(super) fn restored(
     log: &ReplicaLog,
     applied: Lsn,
@@ -111,7 +111,7 @@ pub(super) fn restored(
     })
 }
 
-/// What consensus is told of a checkpoint that has come.
+/// A received checkpoint as consensus sees it.
 pub(super) fn checkpoint(received: &ReceivedCheckpoint) -> Result<Checkpoint, Error> {
     let mark = |mark: &coeval_log::Mark| Mark {
         term: mark.term,
@@ -135,7 +135,7 @@ pub(super) fn checkpoint(received: &ReceivedCheckpoint) -> Result<Checkpoint, Er
     })
 }
 
-/// Who has taken part at any time, as is committed.
+/// All nodes that have been members by committed entries.
 pub(super) fn ever(log: &ReplicaLog) -> Result<Vec<NodeId>, Error> {
     let mut ever = Vec::new();
     let commit = log.hard_state().commit;
@@ -148,8 +148,8 @@ pub(super) fn ever(log: &ReplicaLog) -> Result<Vec<NodeId>, Error> {
     Ok(ever)
 }
 
-/// The frames of entries that hold nothing of consensus's own, from the first on: those
-/// that can be written at once.
+/// The leading entries that carry payload frames only, which the log appends in one write:
+/// their number and their frames.
 pub(super) fn payloads(entries: &[Entry]) -> (usize, Vec<Bytes>) {
     let payload = |entry: &Entry| match &entry.content {
         Content::Payload(bytes) => Some(bytes.clone()),
@@ -183,11 +183,11 @@ mod tests {
             },
         };
         let members = Content::Membership(Membership::new([NodeId(1), NodeId(300)], [NodeId(4)]));
-        // A header, and six bytes that say who takes part.
+        // A header, and six bytes that encode the members.
         check(NodeId(1), DATABASE, &message(64 + 32 + 8, members.clone())).unwrap();
         check(NodeId(2), DATABASE, &message(64 + 32 + 8, members.clone())).unwrap_err();
         check(NodeId(1), DATABASE, &message(64 + 32 + 16, members)).unwrap_err();
-        // As long as it says, and no frame.
+        // The right length, but no frame.
         let bytes = Content::Payload(Bytes::from_static(&[7; 48]));
         check(NodeId(1), DATABASE, &message(64 + 48, bytes)).unwrap_err();
     }

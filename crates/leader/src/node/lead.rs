@@ -1,4 +1,4 @@
-//! What a driver knows while its node leads.
+//! The driver's state for one term that its node leads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use coeval_types::Lsn;
 /// A term that this node leads.
 #[derive(Debug)]
 pub(super) struct Lead {
-    /// Where its mark stands, and ends.
+    /// Start and end of the term's mark in the log.
     pub(super) mark: (Lsn, Lsn),
-    /// Up to here consensus has been told of the log.
+    /// Log offset up to which consensus knows the log.
     pub(super) end: Lsn,
-    /// Writes of consensus, each with where the log must be flushed to for it to be done.
+    /// Writes of consensus, each with the offset to which the log must be flushed for it.
     unflushed: VecDeque<(u64, Lsn)>,
-    /// The log, once it is open.
+    /// The log's stream and flush notices, once the log is open.
     pub(super) log: Option<(LogStream, LogNews)>,
-    /// Whether the engine has been asked for.
+    /// Whether the driver has asked the disk thread for the engine.
     pub(super) is_asked: bool,
     pub(super) engine: Option<Arc<Engine>>,
 }
@@ -43,7 +43,7 @@ impl Lead {
         matches!(first.content, Content::Mark(_)).then_some(first)
     }
 
-    /// Consensus wants this on the disk, where the log's own thread brings it.
+    /// Notes a write of consensus that the log's own thread brings to disk.
     pub(super) fn wants(&mut self, write: &Write) {
         if let Some(last) = write.entries.last() {
             self.end = last.end;
@@ -51,7 +51,7 @@ impl Lead {
         self.unflushed.push_back((write.number, self.end));
     }
 
-    /// The last of the writes that are done.
+    /// Removes the writes that are flushed, and returns the number of the last one.
     pub(super) fn flushed(&mut self) -> Option<u64> {
         let (_, news) = self.log.as_ref()?;
         let flushed = news.now().flushed;
@@ -62,7 +62,7 @@ impl Lead {
         last
     }
 
-    /// All that are not reported yet: the log has retired, and has flushed everything.
+    /// The last write not reported yet, for a log that has retired and flushed everything.
     pub(super) fn last_write(&self) -> Option<u64> {
         self.unflushed.back().map(|(number, _)| *number)
     }
@@ -73,7 +73,7 @@ impl Lead {
         log.is_some_and(|(_, news)| news.now().ended)
     }
 
-    /// Waits for news of the log. For ever, if it is not open.
+    /// Waits for the next change of the log; for ever if the log is not open.
     pub(super) async fn news(&self) {
         match &self.log {
             Some((_, news)) => news.next().await,
@@ -81,8 +81,9 @@ impl Lead {
         }
     }
 
-    /// A commit waits until everything before `end` is flushed here, which is news then.
-    /// Consensus hears of whole writes only.
+    /// Asks the log to flush up to `end`, for which a commit waits, and to notify the
+    /// driver. Consensus counts whole writes only, so the flush extends to the end of the
+    /// write.
     pub(super) fn want_flushed(&self, end: Lsn) {
         if let Some((_, news)) = &self.log {
             let write = self.unflushed.iter().find(|(_, its)| *its >= end);

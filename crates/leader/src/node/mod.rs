@@ -1,4 +1,4 @@
-//! A node of a cluster: consensus, log, tables and connections put together.
+//! A cluster node: assembles consensus, write-ahead log, engine and peer connections.
 //!
 //! ```text
 //!   other nodes ◀──▶ peers ◀─messages─▶ driver ◀──▶ Consensus        (no thread, no I/O)
@@ -10,11 +10,12 @@
 //!                                       └▶ replay ─▶ FollowedTables
 //! ```
 //!
-//! The *driver* is a task that waits for whatever comes first (a message, a tick, a
-//! finished write, log that the engine made), hands it to [`Consensus`], and carries out
-//! what that hands out, after every single step. The *disk* is a thread that has the log
-//! as long as the node follows, and does what it is told in order. *Replay* is another one,
-//! with workers of its own, which reads behind the disk what is written.
+//! The *driver* is a task that waits for the next event (a message, a tick, a finished
+//! write, log that the engine appended), passes it to [`Consensus`], and after every
+//! single step carries out the actions that consensus returns. The *disk* is a thread
+//! that owns the log while the node follows, and executes its commands in order. *Replay*
+//! is another thread, with workers of its own, which applies the log that the disk thread
+//! has written.
 //!
 //! # Worked example
 //!
@@ -22,60 +23,65 @@
 //!
 //! ```text
 //!   consensus: leader, not serving; write 9 = mark 3 at 4296..4336
-//!     disk     ReplicaLog::lead: the mark is in the log, and nothing else is taken
+//!     disk     ReplicaLog::lead: the log has the mark, and accepts no commits yet
 //!     driver   write 9 is reported when the log says that 4336 is flushed
 //!   others: have the mark
 //!   consensus: committed up to 4336; serving
-//!     disk     replay to 4296, most of which it has done by now: Engine::lead with the
-//!              tables that are whole
-//!     driver   Log::set_committed(4336): commits are taken. The engine is shown to all
+//!     disk     finishes replay to 4296, most of which is done by now: Engine::lead with
+//!              complete tables
+//!     driver   Log::set_committed(4336): commits are accepted. The engine is published
 //!   a client commits: a frame at 4336..4400
-//!     driver   proposes the frame as it stands in the log; write 10; the others get it
+//!     driver   proposes the frame as the log holds it; write 10; the followers receive it
 //!              while it goes to the disk here
 //!   others: have it
 //!   consensus: committed up to 4400: set_committed, and the client is answered
 //! ```
 //!
-//! Deposed, it gives the engine up ([`coeval_occ::Engine::retire`]), takes away what the
-//! log has beyond what was proposed, opens the directory again as a follower, and goes on
-//! with what consensus says, truncation first.
+//! When the leader is deposed, the driver retires the engine
+//! ([`coeval_occ::Engine::retire`]), cuts off the log that was never proposed, opens the
+//! directory again as a follower, and continues with the actions of consensus, truncation
+//! first.
 //!
-//! Those who only read are answered once a majority has confirmed that the node still leads
-//! (`confirmations`): cut off from the others it would not know.
+//! The leader answers read-only transactions once a majority has confirmed that it still
+//! leads (`confirmations`): a leader that is cut off from the others would not know.
 //!
-//! A node that follows takes checkpoints of what is committed, as a leader does (`checkpoint`);
-//! one whose log ends before what its leader still has is sent one ([`Transfer`]).
+//! A follower takes checkpoints of the committed state, as a leader does (`checkpoint`).
+//! A follower whose log ends before the leader's log begins is sent a checkpoint
+//! ([`Transfer`]).
 //!
-//! Who leads and who takes part changes by what people ask of the leader (`operation`). Who
-//! joins with nothing votes when a leader has admitted it (`admission`).
+//! Administrators change the leader and the membership by requests to the leader
+//! (`operation`). A node that joins with an empty disk votes once a leader has admitted
+//! it (`admission`).
 //!
 //! # Invariants
 //!
-//! 1. *One frame is one entry* (decision 0024), on every node, whoever sends it.
-//! 2. *What consensus is told to be on the disk is*: writes are reported after the flush,
-//!    a leader's when its own log is flushed past them.
-//! 3. *What is replayed is in the log's files*, flushed or not, committed or not. Only what
-//!    is committed becomes visible, in the order of the log; and what a cut takes out of the
-//!    log has been taken back before, while nothing is replayed.
-//! 4. *Everything before a leader's mark is in its tables before anybody sees its engine.*
+//! 1. *One frame is one entry* (decision 0024), on every node, whichever node sends it.
+//! 2. *A write reported to consensus is on the disk*: the driver reports writes after the
+//!    flush, a leader's writes when its own log is flushed past them.
+//! 3. *Replayed log is in the log's files*, flushed or not, committed or not. Only
+//!    committed entries become visible, in log order; and entries that a truncation
+//!    removes have been undone before, while replay is paused.
+//! 4. *Everything before a leader's mark is in its tables before the engine is
+//!    published.*
 //! 5. *One engine at a time*, and none in a term that this node knows to be over.
-//! 6. *Whom a node talks to follows from its log*, and from its settings only for those that
-//!    the log does not know (`neighbours`).
-//! 7. A node that cannot go on stops with a reason in its [`Standing`]; it does not wait
-//!    for what will not come.
+//! 6. *The set of peers that a node connects to follows from its log*, and from its
+//!    settings only for nodes that the log does not know (`neighbours`).
+//! 7. A node that cannot continue stops and reports the reason in its [`Standing`]; it
+//!    never waits for an event that will not happen.
 //!
 //! # Not here
 //!
-//! Reads on followers. Filling tables beside the disk's thread: a node that puts a checkpoint
-//! in force that it was sent neither votes nor writes while they are loaded, nor does a leader
-//! that was deposed while it fills its own anew, from checkpoint and log; keeping the tables of
-//! its engine instead. A disk that was lost is not noticed when its node is told to found its
-//! cluster once more: then it counts for a founder that comes late.
+//! Reads on followers. Filling tables outside the disk thread: a node that installs a
+//! received checkpoint neither votes nor writes while it loads the tables, nor does a
+//! deposed leader while it refills its own from checkpoint and log. Keeping the tables of
+//! a deposed leader's engine. A node does not notice that its disk was lost if it is
+//! started to found its cluster a second time: it then counts as a founder that starts
+//! late.
 //!
-//! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
-//! it, service; QuorumX for sending log to the others while it is written here. The split
-//! into a step function and what carries it out is that of the Raft libraries of etcd and
-//! TiKV.
+//! Sources: FRS (chapter 6) for taking over in three steps: the mark, replay beside it,
+//! service; QuorumX for sending log to followers while the leader still writes it. The
+//! split into a step function and a driver that carries out its actions is that of the
+//! Raft libraries of etcd and TiKV.
 
 mod admission;
 mod carry;
@@ -126,28 +132,29 @@ pub use status::{Link, MemberProgress, MemberStatus, Status};
 pub use transfer::Transfer;
 pub use witness::Witness;
 
-/// Where a node is, and whom it knows.
+/// A node's identity, addresses and data directory.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Which node of which cluster. The cluster's id is also that of its database.
+    /// Which node of which cluster. The cluster's id is also the id of its database.
     pub identity: Identity,
-    /// Where it listens for other nodes.
+    /// Address at which the node listens for other nodes.
     pub listen: SocketAddr,
-    /// Whom it knows, this node included. Whoever is there when a cluster is founded
-    /// votes; later the log says who does. A node that joins names at least all members
-    /// that there are then.
+    /// Addresses of the nodes that this node knows, its own included. The nodes named
+    /// when a cluster is founded vote; later the log determines the voters. A joining
+    /// node names at least all current members.
     pub members: Members,
-    /// With an empty directory it founds no cluster, but waits to be added to one, under an
-    /// id that no voter has had there. As a newcomer it votes when it has been admitted; one
-    /// that comes back under the id of a voter, having lost its disk, is not (`admission`).
+    /// With an empty directory the node founds no cluster, but waits to be added to one,
+    /// under an id that no voter of that cluster has had. Such a newcomer votes when it
+    /// has been admitted; a node that returns under the id of a voter after losing its
+    /// disk is not admitted (`admission`).
     pub join: bool,
-    /// Its data directory.
+    /// The node's data directory.
     pub directory: PathBuf,
-    /// What guards its connections.
+    /// TLS and authentication of the node's connections.
     pub security: Security,
 }
 
-/// A running node. Dropped, it ends as if it had been killed.
+/// A running node. Dropping it ends the node as a crash would.
 #[derive(Debug)]
 pub struct Node {
     requests: mpsc::UnboundedSender<Request>,
@@ -157,7 +164,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the directory, or makes it, and takes part. To be called in a runtime.
+    /// Opens or creates the directory, and joins the cluster. The caller is in a runtime.
     pub async fn start(place: Place, settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let Place {
@@ -220,29 +227,31 @@ impl Node {
         })
     }
 
-    /// How it stands, to be watched; with its engine while it leads.
+    /// The node's status, to be watched; it includes the engine while the node leads.
     #[must_use]
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.clone()
     }
 
-    /// A stream to another member; see [`Streams`].
+    /// Opens a stream to another member; see [`Streams`].
     pub async fn open_stream(&self, to: NodeId) -> Result<PeerStream, StreamError> {
         self.streams.open(to).await
     }
 
-    /// The next stream that another member has opened; none when this node has ended.
+    /// The next stream that another member has opened, or `None` once this node has
+    /// ended.
     pub async fn next_stream(&self) -> Option<(NodeId, PeerStream)> {
         self.streams.next().await
     }
 
-    /// Streams with other members, for tasks that do not have the node. They end with it.
+    /// Streams with other members, for tasks that do not own the node. They end with the
+    /// node.
     #[must_use]
     pub fn streams(&self) -> Streams {
         self.streams.clone()
     }
 
-    /// How it stands with all others.
+    /// Status of the node and of its connections and followers.
     pub async fn status(&self) -> Result<Status, Error> {
         let (answer, answered) = oneshot::channel();
         let asked = self.requests.send(Request::Status(answer));
@@ -250,21 +259,22 @@ impl Node {
         answered.await.map_err(|_| Error::Ended)
     }
 
-    /// Hands leadership to another voter, and says when that leads. Of this node, when it
-    /// leads; what is being committed meanwhile is in doubt. Whoever does not wait for the
-    /// answer does not keep it from happening, here as with the following two.
+    /// Transfers leadership to another voter and returns when that voter leads. The
+    /// caller asks the node that leads; transactions that are committing meanwhile end in
+    /// doubt. A caller that drops the future does not cancel the request, here as in the
+    /// next two methods.
     pub async fn transfer(&self, to: NodeId) -> Result<(), OperationError> {
         self.operate(Wish::Transfer(to)).await
     }
 
-    /// Adds a node that listens at this address, or gives one a vote that takes part without.
-    /// It learns first, and votes as soon as it has caught up. Of this node, when it leads.
+    /// Adds a node that listens at this address, or promotes a learner to voter. A new
+    /// node is a learner until it has caught up. The caller asks the node that leads.
     pub async fn add(&self, node: NodeId, address: SocketAddr) -> Result<(), OperationError> {
         self.operate(Wish::Add(node, address)).await
     }
 
-    /// Removes a node. Of this node, when it leads; if it is the one, another is asked to
-    /// lead, and it goes on as one that takes no part.
+    /// Removes a node. The caller asks the node that leads; a leader that removes itself
+    /// first has another node elected, and continues as a non-member.
     pub async fn remove(&self, node: NodeId) -> Result<(), OperationError> {
         self.operate(Wish::Remove(node)).await
     }
@@ -276,8 +286,8 @@ impl Node {
         answered.await.map_err(|_| OperationError::Ended)?
     }
 
-    /// Ends in order: what is on its way to the disk gets there, and the directory is
-    /// released.
+    /// Shuts the node down in order: pending writes reach the disk, and the directory's
+    /// lock is released.
     pub async fn stop(&self) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         let asked = self.requests.send(Request::Stop(answer));
@@ -292,5 +302,5 @@ impl Drop for Node {
     }
 }
 
-/// Shared by what a node consists of.
+/// The observer, as the parts of a node share it.
 type Watch = Option<Arc<dyn Observer>>;

@@ -1,19 +1,20 @@
-//! Whom this node talks to.
+//! The peer set: the nodes that this node connects to and accepts connections from.
 //!
-//! The log says who takes part, by ids. Where they listen is said by the settings, by
-//! whoever adds a node, and by the nodes themselves when they connect.
+//! The log names the members by id. Their addresses come from the settings, from the
+//! request that adds a node, and from the nodes themselves when they connect.
 //!
 //! ```text
 //!   settings  1 2 3 6      log, so far  {1 2 3} {1 2 3 4} {1 2 4}
-//!   talked to where settings say     1 2 6      6 may be one that is to be added
-//!   let in, to say where they are    4
+//!   connects to as settings say      1 2 6      6 may be a node about to be added
+//!   accepted, to learn its address   4
 //!   refused as removed               3
 //! ```
 //!
-//! A voter is not let in as long as it says that it is a newcomer (`admission`).
+//! This node refuses a voter's connection while that voter says it is a newcomer
+//! (`admission`).
 //!
-//! Somebody who is not in the log yet, but in the settings, is talked to because the log
-//! here may be old: a node that joins reads of members that have gone long ago, and has its
+//! A node that the settings name and the log does not is connected to, because the local
+//! log may be old: a joining node reads of members that left long ago, and receives its
 //! log from a leader that it has not read of yet. See decision 0025.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,16 +29,16 @@ use coeval_types::planted;
 pub(super) struct Neighbours {
     own: NodeId,
     addresses: BTreeMap<NodeId, SocketAddr>,
-    /// Who has taken part at any time, as is committed.
+    /// All nodes that have been members by committed changes.
     ever: BTreeSet<NodeId>,
-    /// The last of that.
+    /// The last committed membership.
     committed: Membership,
-    /// Who does now, or did before changes that are not committed.
+    /// Current members, including those before changes that are not committed.
     now: BTreeSet<NodeId>,
-    /// Whose vote counts, or did before changes that are not committed.
+    /// Current voters, including those before changes that are not committed.
     voters: BTreeSet<NodeId>,
-    /// This node has joined with nothing, and was not admitted yet: this is how it is told
-    /// from those who had its id before.
+    /// Set while this node has joined with an empty disk and was not admitted yet: the
+    /// number that distinguishes it from nodes that had its id before.
     newcomer: Option<NonZeroU64>,
 }
 
@@ -66,8 +67,9 @@ impl Neighbours {
         }
     }
 
-    /// These take part now, or did before changes that are not committed, and of these the
-    /// vote counts; and these, if there are no such changes. Whether one of the former is news.
+    /// Sets the current members and voters, each including those before uncommitted
+    /// changes, and the committed membership if there are no such changes. Returns
+    /// whether members or voters have changed.
     pub(super) fn take_part(
         &mut self,
         now: impl IntoIterator<Item = Member>,
@@ -92,27 +94,27 @@ impl Neighbours {
         self.newcomer = None;
     }
 
-    /// What it says as a newcomer.
+    /// The number that this node announces as a newcomer.
     pub(super) fn newcomer(&self) -> Option<NonZeroU64> {
         self.newcomer
     }
 
-    /// A node listens there.
+    /// Records the address at which a node listens.
     pub(super) fn add(&mut self, node: NodeId, address: SocketAddr) {
         self.addresses.insert(node, address);
     }
 
-    /// Where a node listens, as far as that has been said to this one.
+    /// The address at which a node listens, if this node knows it.
     pub(super) fn address(&self, node: NodeId) -> Option<SocketAddr> {
         self.addresses.get(&node).copied()
     }
 
-    /// Whether a node has taken part, and does not any more.
+    /// Whether a node has been a member and is none any more.
     pub(super) fn is_removed(&self, node: NodeId) -> bool {
         self.ever.contains(&node) && !self.now.contains(&node)
     }
 
-    /// All of that, as connections take it.
+    /// The peer set in the form that the connections take.
     pub(super) fn members(&self) -> Members {
         let known = self.addresses.iter();
         let known = known.filter(|(node, _)| **node == self.own || !self.is_removed(**node));
@@ -176,7 +178,7 @@ mod tests {
             newcomer: None,
         };
         assert_eq!(neighbours.members(), expected);
-        // A node that was never in for good can be added at any time.
+        // A node whose membership was never committed can be added at any time.
         neighbours.take_part(members(&[1, 2, 4, 5]), left(), open);
         neighbours.take_part(left(), left(), Some(&after));
         assert!(neighbours.is_removed(NodeId(3)) && !neighbours.is_removed(NodeId(5)));

@@ -1,30 +1,34 @@
-//! What people ask of a cluster, one thing at a time: who leads, and who takes part.
+//! Administrative operations on a cluster, one at a time: leadership transfer and
+//! membership changes.
 //!
 //! ```text
-//!   transfer   what is in the log is proposed ─▶ consensus hands over ─▶ the other leads
-//!                                                                    └─▶ given up
+//!   transfer   pending log is proposed ─▶ consensus hands over ─▶ the other node leads
+//!                                                             └─▶ given up
 //!   add        learner, in the log ─▶ committed ─▶ catches up ─▶ is admitted
 //!                                                  ─▶ voter, in the log ─▶ committed
 //!   remove     in the log ─▶ committed; a leader that removes itself follows then
 //! ```
 //!
-//! A change of members is a frame of the engine's log, like every other. It is put there
-//! beside commits; when the log comes by it, consensus is told, at that very place. While
-//! a leader hands over it proposes nothing: what its log has gained since goes when it
-//! retires, and is proposed after all when nobody takes over.
+//! A change of members is a frame of the engine's log, like every other, appended among the
+//! commits. When the driver reads the frame from the log, it proposes the change to
+//! consensus at exactly that offset. While a leader hands over it proposes nothing: it cuts
+//! off the log appended since then when it retires, and proposes it after all if the other
+//! node does not take over.
 //!
-//! Who has caught up is admitted, if it has joined with nothing (`admission`).
+//! A learner that has caught up is admitted first, if it joined with an empty disk
+//! (`admission`).
 //!
-//! *Catching up* goes by rounds (Ongaro's dissertation, §4.2.1): a round is over when the
-//! new node has what the log held at its beginning. One that took no longer than an
-//! election has shown that the node keeps pace; it may vote.
+//! *Catching up* proceeds in rounds (Ongaro's dissertation, §4.2.1): a round is over when
+//! the new node has the log that existed when the round began. A round that took no longer
+//! than an election timeout shows that the node keeps pace; it may vote.
 //!
-//! A new node that does not come up, because nobody is where it was said to be, is waited
-//! for. Who asks meanwhile to remove it, or to add it at another address, need not wait.
+//! The leader waits for a new node that does not catch up, for example because no node runs
+//! at its address. An administrator who asks meanwhile to remove that node, or to add it at
+//! another address, need not wait.
 //!
-//! Invariants: one operation at a time, and none outlives the term in which it began but
-//! by hearing that it is done. A change of members is only begun if those who can be
-//! talked to are a majority of the voters after it.
+//! Invariants: one operation at a time, and none outlives the term in which it began,
+//! except to learn that it is done. A change of members begins only if the connected nodes
+//! are a majority of the voters after it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -40,80 +44,81 @@ use super::Error;
 use super::admission::Admitting;
 use super::driver::Driver;
 
-/// Why something that was asked of a cluster is not done.
+/// Why an administrative operation was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
-    /// Retry: elsewhere.
+    /// Retry on the leader.
     #[error("this node does not lead; {}", match .leader {
         Some(leader) => format!("node {leader} does"),
-        None => "it knows nobody who does, try again".to_owned(),
+        None => "it knows of no leader, try again".to_owned(),
     })]
     NotLeading {
-        /// Who does, as far as it knows.
+        /// The leader, as far as this node knows.
         leader: Option<NodeId>,
     },
     /// Retry: the leader has only just been elected.
     #[error("this node is about to lead; try again")]
     Begins,
-    /// Retry: one thing at a time.
+    /// Retry: one operation at a time.
     #[error("another node is being added, removed or handed over to; try again when that is done")]
     Busy,
-    /// Fix: an id.
+    /// Fix: the id names no member.
     #[error("no member of this cluster has the id {0}")]
     Unknown(NodeId),
-    /// Fix: nothing, or an id.
+    /// Fix: nothing, if the node was meant; otherwise the id.
     #[error("node {0} is a member already, with a vote")]
     AlreadyMember(NodeId),
-    /// Fix: an id.
+    /// Fix: the id belongs to a removed node.
     #[error("node {0} has been removed from the cluster; a node that comes back takes a new id")]
     Removed(NodeId),
-    /// Fix: an address, or what guards it.
+    /// Fix: the address, or the connection security that it requires.
     #[error(transparent)]
     Unguarded(#[from] Unguarded),
-    /// Fix: add another first.
+    /// Fix: add another voter first.
     #[error("node {0} is the last one with a vote; add another first")]
     LastVoter(NodeId),
-    /// Fix: nodes that are down.
+    /// Fix: bring the unreachable nodes back.
     #[error(
         "of the {voters} nodes that would have a vote only {connected} can be reached now, which \
          is no majority; bring others back first"
     )]
     NoMajority {
-        /// How many would have a vote.
+        /// Number of nodes that would have a vote.
         voters: usize,
-        /// How many of them can be reached, this one included.
+        /// How many of them can be reached, this node included.
         connected: usize,
     },
-    /// Fix: an id.
+    /// Fix: the id names a learner.
     #[error("node {0} has no vote, so it cannot lead")]
     NotAVoter(NodeId),
-    /// Retry: the node is a member, and learns.
+    /// Retry: the node is a member, and catches up as a learner.
     #[error(
         "node {node} is a member without a vote: it lacks {behind} bytes of the log, and has \
          come no further for {} s; see that it runs, and add it again",
         .waited.as_secs()
     )]
     NotCaughtUp {
-        /// Which node.
+        /// The node that was to be added.
         node: NodeId,
         /// Bytes of the log that it lacks.
         behind: u64,
-        /// For how long it has come no further.
+        /// How long it has made no progress.
         waited: Duration,
     },
-    /// Retry, after a look: somebody else has asked otherwise.
-    #[error("node {0} is waited for no longer: somebody has asked to remove it, or to add it anew")]
+    /// Retry after checking the members: another administrator has asked for something
+    /// else.
+    #[error("node {0} is waited for no longer: another request removes it, or adds it anew")]
     Overtaken(NodeId),
-    /// Retry: the other did not become leader.
+    /// Retry: the other node did not become leader.
     #[error("node {0} has not taken over in time")]
     NotTaken(NodeId),
-    /// Retry, after a look: it may be done.
+    /// Retry after checking the members: the change may be done.
     #[error(
         "this node ceased to lead before the change of members was committed; whether it will \
          be, the members show"
     )]
     Deposed,
-    /// Retry: elsewhere.
+    /// Retry on the leader.
     #[error("the change of members does not get into the log: {0}")]
     Log(String),
     /// Fatal: the node has stopped.
@@ -148,7 +153,7 @@ impl OperationError {
 
 pub(super) type Answer = oneshot::Sender<Result<(), OperationError>>;
 
-/// What is asked for.
+/// An administrator's request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wish {
     Transfer(NodeId),
@@ -156,10 +161,10 @@ pub(super) enum Wish {
     Remove(NodeId),
 }
 
-/// What is under way.
+/// The operation under way.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// In which term it began.
+    /// The term in which it began.
     term: Term,
     stage: Step,
     answer: Answer,
@@ -167,13 +172,13 @@ pub(super) struct Operation {
 
 #[derive(Debug)]
 enum Step {
-    /// Leadership is on its way.
+    /// Leadership is being transferred.
     Transfer { to: NodeId, until: Instant },
-    /// A change of members is on its way into the log, and to a majority.
+    /// A change of members is being appended to the log and replicated to a majority.
     Change(Changing),
-    /// A learner is to become a voter.
+    /// A learner is catching up to become a voter.
     CatchUp(CatchUp),
-    /// It has caught up, and is a newcomer.
+    /// The learner has caught up, and is a newcomer to be admitted.
     Admit {
         admitting: Admitting,
         began: Instant,
@@ -183,17 +188,17 @@ enum Step {
 #[derive(Debug)]
 struct Changing {
     change: Change,
-    /// The frame is being put into the log.
+    /// The task that appends the frame to the log.
     putting: Option<JoinHandle<Result<Lsn, coeval_log::Error>>>,
-    /// Where it ends, once consensus has it.
+    /// End offset of the frame, once consensus has it.
     end: Option<Lsn>,
 }
 
-/// A learner that comes up.
+/// A learner that is catching up.
 #[derive(Debug)]
 struct CatchUp {
     node: NodeId,
-    /// What the log held when the round began.
+    /// End of the log when the round began.
     target: Lsn,
     began: Instant,
     reached: Lsn,
@@ -213,7 +218,7 @@ impl CatchUp {
     }
 }
 
-/// What comes next.
+/// How an operation proceeds.
 enum Next {
     Wait,
     Go(Step),
@@ -225,9 +230,9 @@ fn member(node: NodeId) -> Member {
 }
 
 impl Driver {
-    /// Begins what is asked for, or says why not.
+    /// Begins an operation, or answers why it cannot.
     pub(super) async fn begin(&mut self, wish: Wish, answer: Answer) -> Result<(), Error> {
-        // What the log has is proposed first: it shall not be in doubt for this.
+        // Pending log is proposed first, so that those commits do not end in doubt.
         if matches!(wish, Wish::Transfer(_)) && self.operation.is_none() {
             self.log_moved().await?;
         }
@@ -241,14 +246,14 @@ impl Driver {
                     answer,
                 });
             }
-            // Whoever asked may have gone.
+            // The caller may have gone.
             Ok(None) => drop(answer.send(Ok(()))),
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
         Ok(())
     }
 
-    /// Gives up waiting for a new node of which something else is asked.
+    /// Gives up waiting for a new node if the new request concerns that node.
     fn overtake(&mut self, wish: Wish) {
         let of = match wish {
             Wish::Add(node, _) | Wish::Remove(node) => node,
@@ -265,7 +270,7 @@ impl Driver {
         }
     }
 
-    /// None when there is nothing to do.
+    /// The first step of an operation, or `None` when nothing has to be done.
     fn first_step(&mut self, wish: Wish) -> Result<Option<Step>, OperationError> {
         let status = self.consensus.status();
         let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
@@ -315,7 +320,7 @@ impl Driver {
         }
     }
 
-    /// Puts a change of members into the log.
+    /// Appends a change of members to the log.
     fn put(&self, change: Change) -> Result<Step, OperationError> {
         let status = self.consensus.status();
         let after = status.membership.changed(change);
@@ -349,7 +354,7 @@ impl Driver {
         }))
     }
 
-    /// The log has come to a change of members, which ends there.
+    /// The driver has read the change of members that ends at `end` from the log.
     pub(super) fn change_comes_by(&mut self, end: Lsn) -> Result<Refused, Error> {
         let Some(Operation {
             stage: Step::Change(changing),
@@ -357,7 +362,7 @@ impl Driver {
         }) = &mut self.operation
         else {
             return Err(Error::Malformed(
-                "a change of members that nobody asked for",
+                "a change of members that no operation asked for",
             ));
         };
         match self.consensus.change_membership(changing.change) {
@@ -371,13 +376,13 @@ impl Driver {
         }
     }
 
-    /// Whether nothing is to be proposed for now.
+    /// Whether a leadership transfer forbids proposals for now.
     pub(super) fn hands_over(&self) -> bool {
         let operation = self.operation.as_ref();
         operation.is_some_and(|operation| matches!(operation.stage, Step::Transfer { .. }))
     }
 
-    /// Goes on with what is under way.
+    /// Advances the operation under way.
     pub(super) async fn operate(&mut self) -> Result<(), Error> {
         while let Some(mut operation) = self.operation.take() {
             let handed_over = matches!(operation.stage, Step::Transfer { .. });
@@ -389,7 +394,7 @@ impl Driver {
                 Next::Go(stage) => self.operation = Some(Operation { stage, ..operation }),
                 Next::Done(outcome) => {
                     tracing::info!(?outcome, "an operation has ended");
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     drop(operation.answer.send(outcome));
                     if handed_over {
                         self.log_moved().await?;
@@ -401,7 +406,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the entry that ends there is of this term.
+    /// Whether the entry that ends at `end` is of this term.
     fn is_of_term(&self, end: Lsn, term: Term) -> bool {
         let before = self.consensus.marks().iter().rfind(|mark| mark.start < end);
         before.is_some_and(|mark| mark.term == term)
@@ -421,7 +426,8 @@ impl Driver {
                 _ => Next::Done(Err(OperationError::NotTaken(*to))),
             },
             Step::Change(changing) => {
-                // A term has one leader: what stands there in this term is what it put.
+                // A term has one leader: an entry of this term at that offset is the one
+                // this node put.
                 let is_committed = changing
                     .end
                     .is_some_and(|end| status.commit >= end && self.is_of_term(end, term));
@@ -448,7 +454,7 @@ impl Driver {
                 if waited < self.patience {
                     return Next::Wait;
                 }
-                // It is not there any more, or has come back with nothing.
+                // The node is not connected any more, or has come back with an empty disk.
                 let mut followers = status.followers.iter();
                 let follower = followers.find(|follower| follower.node == member(node));
                 let matched = follower.map_or(Lsn(0), |follower| follower.matched);
@@ -474,7 +480,7 @@ impl Driver {
         let Some(follower) = follower else {
             return Next::Done(Err(OperationError::Unknown(node)));
         };
-        // A checkpoint is on its way, perhaps for long, but only to one that is there.
+        // A checkpoint may take long to send, but only a connected node receives it.
         let gets_checkpoint =
             follower.stage == Stage::Checkpoint && self.transfers.is_connected(member(node));
         if follower.matched > round.reached || gets_checkpoint {
@@ -502,14 +508,14 @@ impl Driver {
     }
 }
 
-/// Whether consensus took a change of members.
+/// Whether consensus accepted a change of members.
 pub(super) enum Refused {
     Not,
-    /// This node does not lead any more.
+    /// This node no longer leads.
     NotLeader,
 }
 
-/// Waits until a change of members could not be put into the log.
+/// Waits until appending a change of members to the log has failed.
 pub(super) async fn not_put(operation: &mut Option<Operation>) -> OperationError {
     if let Some(Operation {
         stage: Step::Change(changing),
@@ -528,10 +534,10 @@ pub(super) async fn not_put(operation: &mut Option<Operation>) -> OperationError
     std::future::pending().await
 }
 
-/// Ends an operation that comes to nothing.
+/// Ends an operation that has failed.
 pub(super) fn give_up(operation: &mut Option<Operation>, why: OperationError) {
     if let Some(operation) = operation.take() {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         drop(operation.answer.send(Err(why)));
     }
 }

@@ -1,14 +1,15 @@
-//! How far a follower has come beyond its disk, as it tells its leader: for people.
+//! Apply progress: a follower reports to its leader how far it has committed and replayed.
 //!
 //! ```text
 //!   sent ─▶ on disk ─▶ committed ─▶ replayed
-//!   ├─ consensus ──┤   ├── said here ──────┤
+//!   ├─ consensus ──┤   ├── reported here ──┤
 //! ```
 //!
-//! What a follower has on its disk the leader knows from acknowledgements. What of that the
-//! follower knows to be committed, and shows to whoever would read there, nothing depends
-//! on; so it says that a few times a second, if it has changed, and on every new connection,
-//! for what it said last may have been lost with the one before.
+//! The leader knows from acknowledgements what a follower has on its disk. Nothing depends
+//! on how much of that the follower knows to be committed and shows to its readers: the
+//! report is for administrators. So a follower sends it a few times a second if it has
+//! changed, and on every new connection, since the last report may have been lost with the
+//! previous connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +23,15 @@ use super::driver::Driver;
 use super::frames;
 use super::{Role, Standing};
 
-/// A follower looks so seldom, in ticks, whether there is something to say.
+/// Ticks between two checks of a follower whether its progress has changed.
 const TICKS: u32 = 4;
 
-/// How far replay has come; its thread says so.
+/// The replay thread's progress, which it publishes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replayed(Arc<AtomicU64>);
 
 impl Replayed {
-    /// Everything before is in the tables, and visible.
+    /// Everything before `end` is in the tables and visible.
     pub(super) fn set(&self, end: Lsn) {
         self.0.store(end.0, Ordering::Relaxed);
     }
@@ -40,12 +41,12 @@ impl Replayed {
     }
 }
 
-/// How far a node has come.
+/// A node's apply progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Everything before is committed, and it knows.
+    /// Log offset before which everything is committed, as far as the node knows.
     pub committed: Lsn,
-    /// Everything before is in its tables.
+    /// Log offset before which everything is in the node's tables.
     pub replayed: Lsn,
 }
 
@@ -65,15 +66,15 @@ impl Reached {
     }
 }
 
-/// What a node says of itself, and has heard.
+/// The progress that this node has reported, and the reports it has received.
 #[derive(Debug)]
 pub(super) struct Reaching {
     replayed: Replayed,
-    /// Ticks since it was last looked.
+    /// Ticks since progress was last checked.
     ticks: u32,
-    /// What was said last, and to whom.
+    /// The last report, and the leader it was sent to.
     told: Option<(NodeId, Reached)>,
-    /// What followers have said, while this node leads.
+    /// The followers' reports, while this node leads.
     heard: BTreeMap<NodeId, Reached>,
 }
 
@@ -87,19 +88,20 @@ impl Reaching {
         }
     }
 
-    /// A leader begins with knowing nothing of anybody, and ends with it.
+    /// Clears the followers' reports, when a term of this node begins or ends.
     pub(super) fn forget(&mut self) {
         self.heard.clear();
     }
 
-    /// What was said last may have been lost with the connection before.
+    /// Reports again on a new connection: the last report may have been lost with the old
+    /// one.
     pub(super) fn connected(&mut self, node: NodeId) {
         self.told.take_if(|(to, _)| *to == node);
     }
 }
 
 impl Driver {
-    /// A tick: a follower tells its leader how far it has come.
+    /// On a tick, a follower reports its progress to its leader.
     pub(super) fn tell_reached(&mut self) {
         self.reaching.ticks += 1;
         if self.reaching.ticks < TICKS {
@@ -119,7 +121,7 @@ impl Driver {
         self.reaching.told = sent.is_ok().then_some(told);
     }
 
-    /// A follower says how far it has come.
+    /// Records a follower's report.
     pub(super) fn reached(&mut self, frame: &Frame) {
         let Some(reached) = Reached::decode(&frame.payload) else {
             tracing::error!(from = %frame.from, "how far a node has come makes no sense");
@@ -130,12 +132,12 @@ impl Driver {
         }
     }
 
-    /// How far this node has come.
+    /// This node's own progress.
     fn own_reached(&self) -> Reached {
         let committed = self.consensus.commit();
         let serves = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
         let replayed = match serves {
-            // What it commits is in its tables before.
+            // A serving engine applies its commits to the tables before they are committed.
             true => committed,
             false => self.reaching.replayed.get(),
         };
@@ -145,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// How far a node has come, if that is known here.
+    /// A node's progress, if this node knows it.
     pub(super) fn reached_by(&self, node: NodeId) -> Option<Reached> {
         if node.0 == self.consensus.id().0 {
             return Some(self.own_reached());

@@ -1,16 +1,15 @@
-//! Replay of what is written, on a thread of its own, ahead of what is committed.
+//! Follower replay: applies written log to the tables on its own thread, ahead of commit.
 //!
 //! ```text
 //!            committed        position          written
 //!   ────────────┬────────────────┬─────────────────┬──── log
-//!     visible   │ may be taken   │ being replayed  │
-//!               │ back           │                 │
+//!     visible   │ may be undone  │ being replayed  │
 //! ```
 //!
-//! The thread takes orders between two steps, each of some log. It goes on as long as there
-//! is log that is written and not too far from what is committed: what is replayed beyond
-//! keeps what it has replaced in memory. Before the log is cut it has taken back what goes,
-//! and then reads nothing until the disk has cut it.
+//! Between two steps, each over some log, the thread takes orders. It continues while log
+//! is written and not too far beyond the commit index, because replay beyond it keeps the
+//! replaced row versions in memory. Before the log is truncated the thread undoes the
+//! entries that go, and then reads nothing until the disk thread has truncated the log.
 
 use std::sync::Arc;
 
@@ -26,37 +25,38 @@ use super::checkpoint::{Walk, Wanted};
 use super::disk::Done;
 use super::reached::Replayed;
 
-/// How much is replayed between two looks at the orders.
+/// Bytes replayed before the thread polls for orders again.
 const STEP_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
 enum Order {
-    /// Everything before stands in the log's files.
+    /// The log's files hold everything before this offset.
     Written(Lsn),
-    /// Everything before is committed.
+    /// Everything before this offset is committed.
     Committed(Lsn),
-    /// The log is about to be cut here. Nothing is read until it is written again.
+    /// The log is about to be truncated here. The thread reads nothing until the next
+    /// `Written`.
     Cut(Lsn, oneshot::Sender<Result<(), Error>>),
-    /// A checkpoint of what is committed is to be taken.
+    /// Take a checkpoint of the committed rows.
     Checkpoint(Wanted),
-    /// The one under way is not wanted any more.
+    /// Give up the checkpoint under way.
     NoCheckpoint,
-    /// Everything before is written and committed, and nothing follows.
+    /// Everything before this offset is written and committed; end there.
     Finish(Lsn),
 }
 
-/// How replay goes.
+/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct How {
-    /// So many bytes behind what is committed at most.
+    /// Bytes that replay may run ahead of the commit index.
     pub(super) ahead: u64,
-    /// With the indexes that these know of.
+    /// Source of the index definitions, if replay maintains indexes.
     pub(super) definitions: Option<Arc<dyn Definitions>>,
-    /// Who wants to know how far it has come.
+    /// Where the thread publishes its progress.
     pub(super) replayed: Replayed,
 }
 
-/// A replay that is under way.
+/// A handle to the replay thread.
 #[derive(Debug)]
 pub(super) struct Following {
     orders: mpsc::UnboundedSender<Order>,
@@ -64,7 +64,7 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Goes on with a replayer. When it fails `done` hears of it.
+    /// Starts the thread on a replayer. A failure is reported to `done`.
     pub(super) fn start(
         replayer: Replayer,
         tables: FollowedTables,
@@ -87,7 +87,7 @@ impl Following {
             replaying.define();
             let ended = replaying.run(received).await;
             ended.map_err(|error| {
-                // If nobody takes it the node has ended.
+                // A closed channel means that the node has ended.
                 let _ = done.send(Done::Failed(error));
                 Error::Ended
             })
@@ -96,70 +96,70 @@ impl Following {
     }
 
     fn order(&self, order: Order) {
-        // If nobody takes it, it has failed and said so.
+        // A thread that is gone has failed, and has reported why.
         let _ = self.orders.send(order);
     }
 
-    /// Everything before stands in the log's files.
+    /// The log's files hold everything before `end`.
     pub(super) fn written(&self, end: Lsn) {
         self.order(Order::Written(end));
     }
 
-    /// Everything before is committed.
+    /// Everything before `end` is committed.
     pub(super) fn committed(&self, end: Lsn) {
         self.order(Order::Committed(end));
     }
 
-    /// Takes a checkpoint of what is replayed and committed, beside replay.
+    /// Takes a checkpoint of the replayed and committed rows, beside replay.
     pub(super) fn checkpoint(&self, wanted: Wanted) {
         self.order(Order::Checkpoint(wanted));
     }
 
-    /// Gives up the one under way.
+    /// Gives up the checkpoint under way.
     pub(super) fn no_checkpoint(&self) {
         self.order(Order::NoCheckpoint);
     }
 
-    /// Takes back what stands at `at` and behind. The log may be cut when this returns;
-    /// replay goes on with the next [`Following::written`].
+    /// Undoes the entries from `at` on. The caller may truncate the log when this returns;
+    /// replay continues with the next [`Following::written`].
     pub(super) async fn cut(&self, at: Lsn) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         self.order(Order::Cut(at, answer));
         answered.await.map_err(|_| Error::Ended)?
     }
 
-    /// Goes to this place, which is committed, and ends there.
+    /// Replays up to `to`, which is committed, and ends the thread there.
     pub(super) async fn finish(self, to: Lsn) -> Result<(), Error> {
         self.order(Order::Finish(to));
         self.task.await.map_err(|_| Error::Ended)?
     }
 
-    /// Ends soon, wherever it is.
+    /// Ends the thread soon, at any offset.
     pub(super) async fn abandon(self) {
         drop(self.orders);
-        // What it says is of no interest any more.
+        // Its result is not needed any more.
         let _ = self.task.await;
     }
 }
 
-/// The thread's own.
+/// State of the replay thread.
 struct Replaying {
     replayer: Replayer,
     tables: FollowedTables,
     written: Lsn,
     committed: Lsn,
     how: How,
-    /// Between the word that the log is cut and the next that it is written.
+    /// Whether the log is being truncated, until the next `Written`.
     is_held: bool,
     last: Option<Lsn>,
-    /// The last checkpoint that was begun.
+    /// The last checkpoint begun.
     walk: Option<Walk>,
 }
 
 impl Replaying {
     async fn run(mut self, orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
         let replayed = self.replay(orders).await;
-        // Whoever takes the tables next finds nobody who reads them.
+        // The next owner of the tables finds no readers in them.
         self.end_walk().await;
         replayed?;
         Ok(self.replayer.close().await?)
@@ -205,7 +205,7 @@ impl Replaying {
     fn checkpoint(&mut self, wanted: Wanted) {
         let end = self.committed.min(self.replayer.position());
         let Some(view) = self.tables.view() else {
-            // Whoever wanted it may want another.
+            // The disk thread may ask for another one later.
             return wanted.say(Err(coeval_log::Error::Stopped(
                 "nothing is shown yet".into(),
             )));
@@ -214,7 +214,8 @@ impl Replaying {
         self.walk = Some(Walk::begin(wanted, start, view));
     }
 
-    /// Where it may go to now is behind where it is.
+    /// Whether replay may advance: log is written, and the limit beyond the commit index
+    /// not reached.
     fn may_go_on(&self) -> bool {
         let position = self.replayer.position();
         let furthest = self.committed.0.saturating_add(self.how.ahead);
@@ -232,7 +233,7 @@ impl Replaying {
             Order::Cut(at, answer) => {
                 let taken = self.cut(at);
                 let failed = taken.is_err();
-                // Whoever waits for it fails with it.
+                // A caller that waits for the answer fails with the thread.
                 let _ = answer.send(taken);
                 if failed {
                     return Err(Error::Ended);
@@ -253,7 +254,8 @@ impl Replaying {
         self.make_visible();
     }
 
-    /// What is replayed and committed is visible; if it says so, there are other indexes.
+    /// Makes replayed and committed rows visible; definitions among them change the
+    /// indexes.
     fn make_visible(&self) {
         let changed = self.tables.commit(self.committed);
         let visible = self.committed.min(self.replayer.position());
@@ -271,7 +273,7 @@ impl Replaying {
         if let Some(definitions) = &self.how.definitions
             && let Err(reason) = self.tables.define_by(&**definitions)
         {
-            // Whoever leads with them will find out, and builds what is missing.
+            // The next leader on these tables detects the missing indexes and builds them.
             tracing::error!(reason, "the indexes that a follower keeps are not known");
         }
     }
@@ -286,7 +288,7 @@ impl Replaying {
         Ok(())
     }
 
-    /// Replays some log.
+    /// Replays one step's bytes of log.
     async fn step(&mut self) -> Result<(), Error> {
         self.replayer.advance_by(self.written, STEP_BYTES).await?;
         self.tables.settle();

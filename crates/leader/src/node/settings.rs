@@ -1,4 +1,4 @@
-//! A node's settings, as data.
+//! A node's settings, as plain data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,34 +6,37 @@ use std::time::Duration;
 use coeval_txn::Definitions;
 
 use super::{Error, Observer};
-/// How a node works.
+/// A node's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a tick of consensus takes. With ten ticks to an election a leader that
-    /// has gone is replaced after ten to twenty of them, and a round trip.
+    /// Duration of a consensus tick. With an election timeout of ten ticks, a lost leader
+    /// is replaced after ten to twenty of them and one round trip.
     pub tick_milliseconds: u64,
-    /// How long a node that is being added may come no further before it is said so.
+    /// How long a node that is being added may make no progress before the request fails.
     pub catch_up_milliseconds: u64,
-    /// A follower on whose answer no commit waits is sent the log at most this often, in
-    /// larger pieces; with 0 each group of commits at once, as the others are.
+    /// A non-quorum follower, on whose answer no commit waits, is sent the log at most once
+    /// in this interval, in larger pieces; with 0 it is sent each group of commits at once,
+    /// as the other followers are.
     pub batch_interval_milliseconds: u64,
-    /// Of consensus. Its spacing is that of the log; whether it batches says the interval.
+    /// Settings of consensus. Its spacing must be that of the log; the interval above
+    /// determines whether it batches.
     pub consensus: coeval_consensus::Settings,
-    /// Of the engine, and of the log.
+    /// Settings of the engine and its log.
     pub engine: coeval_occ::Settings,
-    /// How far a follower replays log that it does not know to be committed. What that has
-    /// replaced stays in memory until then. Replay has as many threads as the log's
+    /// Bytes that a follower replays beyond the commit index it knows. The row versions
+    /// that this replay has replaced stay in memory until the entries are committed. Replay
+    /// uses as many threads as the log's
     /// [recovery](coeval_log::Settings::recovery_threads).
     pub replay_ahead_bytes: u64,
-    /// How far a follower that is connected may be behind before the log that it lacks is
-    /// removed behind a checkpoint; then it is sent that.
+    /// Bytes of log that a connected follower may lack before the leader removes that log
+    /// after a checkpoint; the follower is then sent the checkpoint.
     pub follower_log_bytes: u64,
-    /// Knows from rows which indexes there are: a follower keeps them as it replays, and
-    /// need not build them when it is elected.
+    /// Reads the index definitions from rows: a follower maintains the indexes as it
+    /// replays, and need not build them when it is elected.
     pub definitions: Option<Arc<dyn Definitions>>,
-    /// Of connections.
+    /// Settings of the connections.
     pub peers: coeval_peers::Settings,
-    /// Sees every step, in tests.
+    /// Observes every step of consensus, in tests.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -55,7 +58,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether they can be meant; what its parts are given they check themselves.
+    /// Validates the settings; the parts validate their own.
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = if !(1..=10_000).contains(&self.tick_milliseconds) {
             "tick_milliseconds must be from 1 to 10000"
@@ -72,7 +75,7 @@ impl Settings {
         Err(Error::Setting(wrong.to_owned()))
     }
 
-    /// How long those wait for the log whom no commit waits for; `None` if they do not.
+    /// How long non-quorum followers wait for the log; `None` if they do not.
     pub(super) fn batch_interval(&self) -> Option<Duration> {
         let interval = Duration::from_millis(self.batch_interval_milliseconds);
         Some(interval).filter(|interval| !interval.is_zero())

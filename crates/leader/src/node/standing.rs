@@ -1,4 +1,4 @@
-//! How a node stands, for whoever wants to know.
+//! A node's status: its role, term and log positions, published to watchers.
 
 use std::sync::Arc;
 
@@ -9,40 +9,40 @@ use coeval_types::{Lsn, Term};
 
 use super::Transfer;
 
-/// What a node is, as others see it.
+/// A node's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It follows, or waits for a leader.
+    /// The node follows, or waits for a leader.
     Follower,
-    /// It stands for election.
+    /// The node campaigns in an election.
     Candidate,
-    /// It leads.
+    /// The node leads.
     Leader,
 }
 
-/// How a node stands.
+/// A node's status at one moment.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Its term.
+    /// The node's current term.
     pub term: Term,
-    /// What it is.
+    /// The node's role.
     pub role: Role,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as the node knows.
     pub leader: Option<NodeId>,
-    /// Everything before is known to be committed.
+    /// Log offset before which everything is known to be committed.
     pub committed: Lsn,
-    /// Where its log ends.
+    /// End of the node's log.
     pub end: Lsn,
-    /// While it leads and can be used: its engine. Another term has another one.
+    /// The engine, while the node leads and serves. Every term has another engine.
     pub engine: Option<Arc<Engine>>,
-    /// Checkpoints on their way from or to it.
+    /// Checkpoints being transferred to or from the node.
     pub transfers: Vec<Transfer>,
-    /// Why it has stopped, if it has.
+    /// Why the node has stopped; `None` while it runs.
     pub failure: Option<Arc<str>>,
 }
 
 impl Standing {
-    /// Whether it says the same, of a node that goes on.
+    /// Whether both statuses are equal, ignoring `failure`.
     pub(super) fn is(&self, other: &Self) -> bool {
         let engine = |standing: &Self| standing.engine.as_ref().map(Arc::as_ptr);
         let numbers = |standing: &Self| {

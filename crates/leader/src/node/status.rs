@@ -1,4 +1,4 @@
-//! How a node stands with all others, for people.
+//! The status report of a node, its connections and its followers, for administrators.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,92 +10,93 @@ use coeval_types::{Lsn, Term};
 use super::driver::Driver;
 use super::{Confirmations, Election, Reached, Role, Standing};
 
-/// How a node stands with all others, at one moment.
+/// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Which node says so.
+    /// The node that reports.
     pub node: NodeId,
-    /// Its term.
+    /// Its current term.
     pub term: Term,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub leader: Option<NodeId>,
-    /// Everything before is known to be committed.
+    /// Log offset before which everything is known to be committed.
     pub committed: Lsn,
-    /// Everything before is on its disk.
+    /// Log offset before which everything is on the node's disk.
     pub durable: Lsn,
-    /// Where its log ends.
+    /// End of the node's log.
     pub end: Lsn,
-    /// A change of members is not committed yet.
+    /// Whether a change of members is not committed yet.
     pub is_changing: bool,
-    /// To whom it hands over, if it does.
+    /// The voter to which leadership is being transferred, if any.
     pub handing_over: Option<NodeId>,
-    /// Everybody who takes part, by id.
+    /// All members, ordered by id.
     pub members: Vec<MemberStatus>,
-    /// Who is known and takes no part, as connections know them.
+    /// Known nodes that are no members, as the connections report them.
     pub others: Vec<PeerStatus>,
-    /// The elections that it has seen since its start, the last 64 of them, oldest first.
+    /// The last 64 elections that the node has seen since its start, oldest first.
     pub elections: Vec<Election>,
-    /// Who came to its address for nodes.
+    /// Counters of the listener for connections from other nodes.
     pub door: DoorStatus,
-    /// What came of those who read from its engines.
+    /// Counters of the read index, over the node's terms.
     pub confirmations: Confirmations,
 }
 
-/// One of those who take part.
+/// A member of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Which node.
+    /// The member's id.
     pub node: NodeId,
-    /// Where it listens for others, if that is known here.
+    /// Address at which it listens for other nodes, if known.
     pub address: Option<SocketAddr>,
-    /// Whether it votes; otherwise it learns.
+    /// Whether it is a voter; otherwise it is a learner.
     pub is_voter: bool,
-    /// Whether it can be talked to.
+    /// Whether the reporting node is connected to it.
     pub link: Link,
-    /// What connections know of it; nothing of this node itself.
+    /// The connections' report on it; `None` for the reporting node itself.
     pub peer: Option<PeerStatus>,
-    /// How much of the log it has: said by the leader of all, by others of themselves.
+    /// Its share of the log: the leader knows it of all members, another node of itself
+    /// only.
     pub progress: Option<MemberProgress>,
-    /// How far it has come beyond that: of itself, and of its leader those that have said so
-    /// since it leads.
+    /// Its apply progress: a node knows its own, and a leader also that of the followers
+    /// that have reported it since it leads.
     pub reached: Option<Reached>,
 }
 
-/// Whether a node can be talked to.
+/// Whether a member is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// It is this node.
+    /// The reporting node itself.
     Own,
-    /// It is connected.
+    /// The member is connected.
     Connected {
-        /// For so long.
+        /// Age of the connection.
         lasted: Duration,
-        /// How long the last ping took to come back.
+        /// Round-trip time of the last ping.
         round_trip: Option<Duration>,
     },
-    /// It is not.
+    /// The member is not connected.
     Absent {
         /// Why not.
         reason: String,
-        /// How long ago it was last heard of.
+        /// How long ago a message from it last arrived.
         heard: Option<Duration>,
     },
 }
 
-/// How much of the leader's log a node has.
+/// How much of the leader's log a member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberProgress {
-    /// Everything before has been sent to it.
+    /// Log offset before which everything has been sent to it.
     pub sent: Lsn,
-    /// Everything before is on its disk.
+    /// Log offset before which everything is on its disk.
     pub durable: Lsn,
     /// Bytes of the log that have not been sent to it.
     pub unsent: u64,
     /// Bytes that were sent, and are not known to be on its disk.
     pub in_flight: u64,
-    /// The log that it would need is gone: it waits for a checkpoint.
+    /// Whether it waits for a checkpoint, because the log that it would need is gone.
     pub needs_checkpoint: bool,
 }
 
@@ -126,7 +127,7 @@ impl Link {
                 heard: None,
             };
         };
-        // It is connected to, and not let in.
+        // This node connects to it, but does not accept its connections.
         if is_voter && peer.newcomer.is_some() {
             return Self::Absent {
                 reason: "it has joined with an empty directory: what it had acknowledged is lost"

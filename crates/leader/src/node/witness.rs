@@ -1,4 +1,5 @@
-//! An observer that holds a whole cluster to the properties of consensus.
+//! A property checker: an observer that checks a whole cluster against the safety
+//! properties of consensus.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,8 +9,8 @@ use coeval_consensus::{Body, Content, Entry, Message, NodeId, Ready, Restored, R
 
 use super::Observer;
 
-/// Sees the steps of all nodes of one cluster, which have to happen in one order: in one
-/// simulated world, or under one lock.
+/// Observes the steps of all nodes of one cluster. The steps need one order: the nodes
+/// run in one simulated world, or under one lock.
 #[derive(Clone, Debug, Default)]
 pub struct Witness(Arc<Mutex<Seen>>);
 
@@ -20,7 +21,7 @@ struct Seen {
     elections: u64,
     installed: u64,
     appends: u64,
-    /// Their disks may lose what they had.
+    /// Nodes whose disks may have lost data.
     damaged: BTreeSet<NodeId>,
 }
 
@@ -38,44 +39,45 @@ impl Witness {
         self.0.lock().expect("no panic while it was held")
     }
 
-    /// A node's files were damaged: of what its disk had, something may be gone. Nothing
-    /// else is forgiven to it.
+    /// A node's files were damaged, so its disk may have lost data: the checker excuses
+    /// violations of durability by this node, and no others.
     pub fn damaged(&self, node: NodeId) {
         self.seen().damaged.insert(node);
     }
 
-    /// A node has another disk, an empty one.
+    /// A node has been given a new, empty disk.
     pub fn lost_its_disk(&self, node: NodeId) {
         self.seen().properties.lost_its_disk(node);
     }
 
-    /// How many checkpoints were to take the place of a log.
+    /// Number of checkpoints that nodes were to install in place of their log.
     #[must_use]
     pub fn installed(&self) -> u64 {
         self.seen().installed
     }
 
-    /// How many messages had entries.
+    /// Number of messages that carried entries.
     #[must_use]
     pub fn appends(&self) -> u64 {
         self.seen().appends
     }
 
-    /// What did not hold, in the order in which it was seen. Behind the first, a model that
-    /// differs from its cluster is held against it, too.
+    /// The violations, in the order in which they were seen. Those after the first may be
+    /// consequences: the checker's model differs from its cluster from then on.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.seen().violations.clone()
     }
 
-    /// How many terms have come to serve.
+    /// Number of terms whose leader came to serve.
     #[must_use]
     pub fn elections(&self) -> u64 {
         self.seen().elections
     }
 }
 
-/// Entries with what they mean alone: logs match in that.
+/// Entries reduced to the part of each frame that has meaning, in which matching logs
+/// agree.
 fn meanings(entries: &[Entry]) -> Vec<Entry> {
     let mut entries = entries.to_vec();
     for entry in &mut entries {

@@ -1,5 +1,5 @@
-//! The bank: accounts, transfers between them, and a row for each transfer. And large
-//! transactions, which transfer nothing and have many rows.
+//! The bank workload: accounts, transfers between them, and a row for each transfer. And
+//! large transactions, which transfer nothing and insert many rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::table::{Work, durable};
 
 pub const ACCOUNTS: u64 = 8;
 const BALANCE: u64 = 1000;
-/// Transfers have keys from here on.
+/// Keys of transfer rows begin here.
 const TRANSFERS: u64 = 1 << 32;
-/// Rows of large transactions have keys from here on.
+/// Keys of large transactions' rows begin here.
 const LARGE: u64 = 1 << 48;
-/// So many that the log's ring has no room for all of them at once.
+/// The log's ring cannot hold this many rows at once.
 const LARGE_ROWS: u64 = 800;
 pub const CLIENTS: usize = 3;
 
-/// Opens the accounts, if nobody has.
+/// Opens the accounts, unless an earlier leader's client has.
 pub async fn found(engine: &Engine) -> Result<(), Error> {
     let mut work = Work::write(engine).await?;
     if !work.all()?.is_empty() {
@@ -34,7 +34,7 @@ pub async fn found(engine: &Engine) -> Result<(), Error> {
     durable(engine, timestamp).await
 }
 
-/// Transfers until the engine is given up.
+/// Transfers until the engine is retired.
 pub async fn transfer(node: u64, engine: Arc<Engine>, court: Shared) {
     loop {
         let pause = coeval_env::random_u64() % 60;
@@ -67,8 +67,8 @@ async fn once(engine: &Engine, number: u64) -> Result<(), Error> {
     durable(engine, timestamp).await
 }
 
-/// Large transactions, one after another, until the engine is given up. What is told of each
-/// is its first row; [`judge`] sees that the others are there with it.
+/// Large transactions, one after another, until the engine is retired. The client reports
+/// the first row of each; [`judge`] checks that the others are present with it.
 pub async fn large(engine: Arc<Engine>, court: Shared) {
     loop {
         let Some(number) = court.lock().number() else {
@@ -92,8 +92,8 @@ async fn once_large(engine: &Engine, first: u64) -> Result<u64, Error> {
     Ok(first)
 }
 
-/// Reads everything, again and again, and takes it for what it is once the node is
-/// confirmed to lead: then nothing that anybody was told before may be missing.
+/// Reads all rows, again and again, and compares them once the node is confirmed to lead:
+/// then no transfer reported to a client before may be missing.
 pub async fn read(engine: Arc<Engine>, court: Shared) {
     loop {
         coeval_env::sleep(Duration::from_millis(30)).await;
@@ -132,7 +132,7 @@ async fn look(engine: &Engine) -> Result<Vec<(u64, u64)>, Error> {
     Ok(rows)
 }
 
-/// The transfers in a whole table, if its balances add up, and each follows from them.
+/// The transfers of a whole table, if its balances add up and follow from the transfers.
 pub fn judge(rows: &[(u64, u64)]) -> Result<BTreeSet<u64>, String> {
     let accounts = rows.iter().filter(|(key, _)| *key < TRANSFERS);
     let balances = accounts.clone().map(|(_, balance)| *balance);

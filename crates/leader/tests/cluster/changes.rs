@@ -1,4 +1,4 @@
-//! Who leads and who takes part changes while the bank works.
+//! Leadership transfers and membership changes while the bank works.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Waits for something, for a minute at most.
+/// Polls for a condition, for a minute at most.
 pub async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> Option<T>) -> T {
     for _ in 0..6000 {
         if let Some(found) = look(cluster) {
@@ -40,14 +40,14 @@ pub async fn leader(cluster: &Cluster) -> usize {
     until(cluster, "somebody leads", serves).await
 }
 
-/// More transfers than before.
+/// Waits until clients have made more transfers.
 pub async fn work(cluster: &Cluster) {
     let before = cluster.court.lock().told().len();
     let more = |cluster: &Cluster| (cluster.court.lock().told().len() > before + 5).then_some(());
     until(cluster, "transfers go on", more).await;
 }
 
-/// Asks whoever leads, again and again, until it is done or cannot be.
+/// Asks the current leader, again and again, until the request is done or refused for good.
 async fn ask<F>(
     cluster: &Cluster,
     what: &str,
@@ -61,7 +61,7 @@ where
         let Some(node) = cluster.node(leader) else {
             continue;
         };
-        // On its machine, and gone with it.
+        // The request runs on the leader's machine, and is lost with it.
         let asked = cluster
             .world
             .spawn(cluster.machines[leader], operation(node));
@@ -80,7 +80,7 @@ pub async fn add(cluster: &Cluster, node: u64) {
         leader.add(NodeId(node), address(node)).await
     });
     match added.await {
-        // What was said to be in doubt was done.
+        // An earlier request that ended in doubt was carried out.
         Ok(()) | Err(OperationError::AlreadyMember(_)) => {}
         Err(error) => panic!("node {node} is not added: {error}"),
     }
@@ -106,7 +106,7 @@ pub fn voters(status: &Status) -> Vec<u64> {
     voters.map(|member| member.node.0).collect()
 }
 
-/// Lets everybody come up, stops all, and compares these machines.
+/// Waits until all nodes have caught up, stops them, and compares these machines.
 async fn end(cluster: &mut Cluster) {
     converge(cluster).await;
     if !cluster.has_objections() {
@@ -145,7 +145,8 @@ fn a_fourth_node_is_added_under_load_and_counts() {
             world.kill(cluster.machines[down]);
             work(&cluster).await;
             cluster.restart(down);
-            // It reads of the fourth in its log, and hears from it where it is.
+            // The node reads of the fourth member in its log, and learns its address from
+            // it.
             let meets = |cluster: &Cluster| cluster.standing(down)?.leader;
             until(&cluster, "it is back", meets).await;
             world.wait(milliseconds(2500)).await;
@@ -179,13 +180,13 @@ fn the_cluster_goes_on_without_a_node_that_is_removed_and_keeps_it_out() {
                 matches!(&member.link, Link::Absent { reason, .. } if reason.contains("removed"))
             });
             assert_eq!(refused.count(), 2, "{outside:?}");
-            // Not under that id.
+            // The node is refused under that id.
             let id = gone as u64 + 1;
             let refused = ask(&cluster, "add", |leader| async move {
                 leader.add(NodeId(id), address(id)).await
             });
             assert_eq!(refused.await, Err(OperationError::Removed(NodeId(id))));
-            // Nor after everybody has started again.
+            // It is refused after all nodes have restarted, too.
             for index in 0..3 {
                 world.kill(cluster.machines[index]);
                 cluster.restart(index);
@@ -217,7 +218,8 @@ fn a_leader_that_removes_itself_leaves_the_cluster_to_another_at_once() {
             let other = |cluster: &Cluster| cluster.leader().filter(|leader| *leader != leads);
             let successor = until(&cluster, "another leads", other).await;
             let took = world.elapsed() - began;
-            // Not by its silence, which takes 200 ms at least.
+            // The others did not detect the loss by an election timeout, which takes at
+            // least 200 ms.
             assert!(took < milliseconds(100), "{took:?}");
             work(&cluster).await;
             let now = status(&cluster, successor).await;
@@ -247,7 +249,7 @@ fn leadership_goes_round_under_load() {
                 handed_over.expect("nobody is down");
                 drop(node);
                 assert_eq!(leader(&cluster).await, to);
-                // Only who leads knows how far the others have come.
+                // Only the leader knows the progress of the others.
                 world.wait(Duration::from_secs(1)).await;
                 for index in 0..3 {
                     let now = status(&cluster, index).await;
@@ -279,7 +281,7 @@ fn a_successor_that_is_not_there_leaves_the_leader_in_place() {
         let id = NodeId(to as u64 + 1);
         assert_eq!(node.transfer(id).await, Err(OperationError::NotTaken(id)));
         drop(node);
-        // In the same term, with what was committed meanwhile.
+        // The same leader in the same term, with the commits made meanwhile.
         assert_eq!(leader(&cluster).await, leads);
         work(&cluster).await;
         cluster.restart(to);
@@ -319,7 +321,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
             matches!(outside, Err(OperationError::Unguarded(_))),
             "{outside:?}"
         );
-        // Nobody is there: it is a learner, and stays one.
+        // No node runs at that address: the new member is a learner, and stays one.
         let absent = node.add(nine, address(9)).await;
         assert!(
             matches!(absent, Err(OperationError::NotCaughtUp { .. })),
@@ -332,7 +334,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         let now = node.status().await.expect("it runs");
         assert_eq!((now.members.len(), voters(&now)), (4, vec![1, 2, 3]));
         assert_eq!(node.remove(nine).await, Ok(()));
-        // One thing at a time.
+        // One operation at a time.
         let (absent, busy) = tokio::join!(node.add(NodeId(8), address(8)), async {
             world.wait(milliseconds(500)).await;
             node.remove(id(other)).await
@@ -340,7 +342,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         assert!(absent.is_err());
         assert_eq!(busy, Err(OperationError::Busy));
         assert_eq!(node.remove(NodeId(8)).await, Ok(()));
-        // With one that is down the other is needed.
+        // With one voter down the new one is needed for a majority.
         world.kill(cluster.machines[third]);
         world.wait(milliseconds(4000)).await;
         let refused = node.remove(id(other)).await;
@@ -361,7 +363,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
     });
 }
 
-/// Changes and faults, as a seed draws them.
+/// Membership changes and faults, chosen by the seed.
 fn run(seed: u64) {
     let mut cluster = Cluster::new(seed);
     let mut plan = Plan::new(seed);
@@ -381,7 +383,7 @@ fn run(seed: u64) {
                 remove(&cluster, node).await;
             }
             let to = members[seed as usize % members.len()];
-            // Whether it takes over is for faults to say.
+            // Faults may keep the other node from taking over.
             drop(
                 ask(&cluster, "transfer", |leader| async move {
                     match leader.transfer(NodeId(to)).await {

@@ -1,4 +1,4 @@
-//! Nodes that come back when the log that they would need is gone.
+//! Nodes that return after the log that they would need has been removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Waits until this many checkpoints have taken the place of a log.
+/// Waits until nodes have installed this many checkpoints.
 async fn installed(cluster: &Cluster, count: u64) {
     for _ in 0..400 {
         cluster.world.wait(milliseconds(20)).await;
@@ -28,7 +28,7 @@ async fn installed(cluster: &Cluster, count: u64) {
     court.object("no checkpoint was installed in 8 s".to_owned());
 }
 
-/// Waits until somebody leads, and says who does.
+/// Waits until a node leads, and returns it.
 async fn leader(cluster: &Cluster) -> usize {
     for _ in 0..500 {
         cluster.world.wait(milliseconds(20)).await;
@@ -98,7 +98,7 @@ fn needs_log(cluster: &Cluster, index: usize) -> bool {
         name.is_some_and(|name| name.ends_with(".checkpoint"))
     });
     newest.is_some_and(|(_, bytes)| {
-        // Behind magic, version, checksum and database.
+        // The fields follow magic, version, checksum and database.
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let end = Timestamp::from_bits(word(32)).lsn().0 + Lsn::ALIGNMENT;
         word(40) < end
@@ -132,18 +132,18 @@ async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
     clients.iter().for_each(JoinHandle::abort);
 }
 
-/// What the checkpoint is like that the leader starts with.
+/// The checkpoint that the leader starts with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// As it comes.
+    /// Taken at any moment.
     Somewhere,
-    /// Some of the log before its end is needed with it.
+    /// Taken within a large transaction, so it needs log from before its end.
     WithinALargeTransaction,
 }
 
-/// One is lost while another was away for long. That one and the leader start again: nothing
-/// is committed before the leader has sent a checkpoint. Of odd seeds one of the two crashes
-/// once more meanwhile.
+/// One node is lost after another was away for long. The latter and the leader restart: the
+/// cluster commits nothing before the leader has sent a checkpoint. With odd seeds one of
+/// the two crashes once more meanwhile.
 fn one_is_lost_and_one_is_behind(seed: u64, begins: Begins) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
@@ -155,7 +155,7 @@ fn one_is_lost_and_one_is_behind(seed: u64, begins: Begins) -> Outcome {
         }
         cluster.world.crash(cluster.machines[lost]);
         cluster.world.crash(cluster.machines[leads]);
-        // What was on its way from it is lost, too.
+        // Messages on their way from it are lost, too.
         let (from, to) = (cluster.machines[leads], cluster.machines[lost]);
         cluster.world.break_connections(from, to);
         cluster.restart(leads);
@@ -213,7 +213,7 @@ fn many_leaders_that_do_not_serve_yet() {
     }
 }
 
-/// A sender or a receiver crashes somewhere in the transfer.
+/// The sender or the receiver crashes during the transfer.
 fn interrupted(seed: u64) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
@@ -261,7 +261,7 @@ fn many_interrupted_transfers() {
     }
 }
 
-/// Whoever leads is cut off with what only it has, and takes a checkpoint of that.
+/// The leader is cut off with uncommitted log that only it has, and takes a checkpoint.
 fn alone(seed: u64) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
@@ -290,7 +290,7 @@ fn a_checkpoint_of_what_is_not_committed_is_found() {
     assert!(found);
 }
 
-/// A node that has come back by a checkpoint is asked for its vote by one that has less.
+/// A node that has installed a checkpoint is asked for its vote by a node with less log.
 fn asked_by_one_with_less(seed: u64) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
@@ -317,8 +317,8 @@ fn a_checkpoint_without_its_term_is_found() {
     assert!(found);
 }
 
-/// What a machine's disk has of checkpoints: those in force, and those being written; and
-/// where its log begins.
+/// The checkpoints on a machine's disk, in force and being written, and where its log
+/// begins.
 fn on_disk(cluster: &Cluster, index: usize) -> (usize, usize, u64) {
     let files = cluster.world.files(cluster.machines[index]);
     let named = |suffix: &str| {
@@ -337,8 +337,8 @@ fn on_disk(cluster: &Cluster, index: usize) -> (usize, usize, u64) {
     )
 }
 
-/// Waits until a node has a checkpoint while it follows, and log before it is gone. At no
-/// moment two of them are under way.
+/// Waits until a follower has taken a checkpoint and removed the log before it. At no
+/// moment two checkpoints are under way.
 async fn takes_one(cluster: &Cluster, index: usize) {
     for _ in 0..4000 {
         cluster.world.wait(milliseconds(5)).await;
@@ -380,7 +380,7 @@ fn followers_take_checkpoints_and_start_from_them() {
             }
             let leads = leader(cluster).await;
             began.extend(followers.map(|follower| on_disk(cluster, follower).2));
-            // A follower that has one leads with it.
+            // A follower that has taken a checkpoint leads with it.
             cluster.world.crash(cluster.machines[leads]);
             cluster.world.wait(milliseconds(1000)).await;
             cluster.restart(leads);
@@ -391,7 +391,7 @@ fn followers_take_checkpoints_and_start_from_them() {
     }
 }
 
-/// A follower crashes somewhere in a checkpoint of its own, or as it puts it in force.
+/// A follower crashes while it takes a checkpoint of its own, or puts it in force.
 fn crashes_in_its_own(seed: u64) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
@@ -412,7 +412,7 @@ fn crashes_in_its_own(seed: u64) -> Outcome {
             cluster.world.wait(milliseconds(200)).await;
             cluster.restart(follower);
             if round == 1 {
-                // It is needed for a majority, and may lead.
+                // The node is needed for a majority, and may lead.
                 let leads = leader(cluster).await;
                 cluster.world.crash(cluster.machines[leads]);
                 cluster.world.wait(milliseconds(1000)).await;

@@ -1,4 +1,4 @@
-//! What clients were told, and what consensus did: held against what must be.
+//! The verdict on a run: checks clients' results and the steps of consensus.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use coeval_consensus::NodeId;
 use coeval_leader::node::Witness;
 
-/// Everything that is known of a run.
+/// Results of a run, collected for its checks.
 #[derive(Debug, Default)]
 pub struct Court {
-    /// Of consensus.
+    /// Checks the properties of consensus.
     pub witness: Witness,
-    /// Of every transfer that a client was told of: by its own commit, or by a read.
+    /// Transfers that a client knows to be done: from its own commit, or from a read.
     told: BTreeSet<u64>,
     next: u64,
     is_quiet: bool,
     is_paused: bool,
-    /// Through this node nothing is transferred for now.
+    /// The node through which clients start no transfers for now.
     idle: Option<u64>,
     objections: Vec<String>,
     pub confirmed_reads: u64,
 }
 
-/// As tasks share it.
+/// A handle that tasks share.
 #[derive(Clone, Debug, Default)]
 pub struct Shared(Arc<Mutex<Court>>);
 
@@ -33,33 +33,33 @@ impl Shared {
 }
 
 impl Court {
-    /// A number that no other transfer has; none when there are to be no more.
+    /// A number for the next transfer, or `None` when no more are to begin.
     pub fn number(&mut self) -> Option<u64> {
         self.next += 1;
         (!self.is_quiet).then_some(self.next)
     }
 
-    /// No transfer begins for now, or they do again.
+    /// Pauses or resumes new transfers.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
     }
 
-    /// Whether no transfer begins now through this node.
+    /// Whether clients may start no transfer through this node now.
     pub fn pauses(&self, node: u64) -> bool {
         self.is_paused || self.idle == Some(node)
     }
 
-    /// No transfer begins any more.
+    /// Ends all new transfers.
     pub fn be_quiet(&mut self) {
         self.is_quiet = true;
     }
 
-    /// Nothing is transferred through this node for now, if it leads.
+    /// Pauses transfers through this node, if it leads.
     pub fn set_idle(&mut self, node: Option<u64>) {
         self.idle = node;
     }
 
-    /// Clients were told of these.
+    /// Records transfers that clients know to be done.
     pub fn tell(&mut self, transfers: impl IntoIterator<Item = u64>) {
         self.told.extend(transfers);
     }
@@ -68,7 +68,7 @@ impl Court {
         &self.told
     }
 
-    /// A node's disk is gone.
+    /// A node has lost its disk.
     pub fn lose_disk(&mut self, node: u64) {
         self.witness.lost_its_disk(NodeId(node));
     }

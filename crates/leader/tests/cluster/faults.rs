@@ -1,4 +1,4 @@
-//! What happens to the cluster, drawn from the seed.
+//! Faults of disks, links and nodes, chosen by the seed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::nodes::Cluster;
 
-/// Faults, one after another.
+/// A sequence of faults.
 pub struct Plan {
     random: StdRng,
 }
@@ -24,7 +24,7 @@ impl Plan {
         }
     }
 
-    /// How disks and links are in this run.
+    /// Sets the behaviour of disks and links in this run.
     pub fn begin(&mut self, cluster: &Cluster) {
         let link = Link {
             latency: Latency {
@@ -52,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// One fault, and its end.
+    /// Injects one fault, and ends it.
     pub async fn one(&mut self, cluster: &mut Cluster) {
         let pause = self.random.random_range(50..900);
         cluster.world.wait(milliseconds(pause)).await;
@@ -66,7 +66,7 @@ impl Plan {
                 cluster.restart(victim);
             }
             1 => {
-                // Only the process: what was written stays.
+                // Kills the process only: written data stays.
                 cluster.world.kill(machines[victim]);
                 cluster.world.wait(lasts).await;
                 cluster.restart(victim);

@@ -1,5 +1,6 @@
-//! A leader's disk is slower than a follower's as often as not. Then a commit waits for it, and
-//! has to be told as soon as it is done: flushes that nobody waits for wake nobody.
+//! A leader's disk is often slower than a follower's. Then a commit waits for that disk,
+//! and the driver must report the flush at once; flushes that no commit waits for wake no
+//! task.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::table::{Work, durable};
 
 const COMMITS: u64 = 100;
 
-/// With which everything is looked at anyway.
+/// The tick, at which the driver polls everything in any case.
 const TICK: Duration = Duration::from_millis(TICK_MILLISECONDS);
 
 #[test]
@@ -20,7 +21,7 @@ fn a_commit_does_not_wait_for_a_tick() {
     for seed in 1..=4 {
         let outcome = lived(seed, async |cluster| {
             let leader = leader(cluster).await;
-            // Nobody else writes, whose messages would do instead.
+            // No client writes, so that no other message wakes the driver instead.
             cluster.court.lock().set_idle(Some(leader as u64 + 1));
             cluster.world.wait(Duration::from_millis(300)).await;
             let engine = cluster.standing(leader).and_then(|now| now.engine);

@@ -1,4 +1,4 @@
-//! Nodes that have lost what they had, or have something else in its place.
+//! Nodes that have lost their data, or have other data in its place.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Waits until clients were told of so many more transfers. Whether that came to pass.
+/// Waits until clients have made this many more transfers. Returns whether they have.
 async fn goes_on(cluster: &Cluster, more: usize) -> bool {
     let before = cluster.court.lock().told().len();
     for _ in 0..500 {
@@ -32,8 +32,8 @@ async fn goes_on(cluster: &Cluster, more: usize) -> bool {
     false
 }
 
-/// Makes a directory of this cluster whose log is another one: its entries do not end where
-/// those of the cluster do, and all of them are said to be committed.
+/// Makes a directory of this cluster with a foreign log: its entries end at other offsets
+/// than the cluster's, and all of them are recorded as committed.
 async fn another_log() {
     let settings = engine_settings().log;
     let replay = FollowedTables::new().replay();
@@ -100,9 +100,9 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
     }
 }
 
-/// A leader and one follower have what another lacks. Of the two that have it the one loses
-/// its disk and joins under its old id, and the other its power; the third stands. Then the
-/// lost one is replaced under another id.
+/// A leader and one follower have entries that another follower lacks. Of the two that have
+/// them, one loses its disk and joins under its old id, and the other loses its power; the
+/// third keeps running. Then the lost node is replaced under another id.
 fn lost(seed: u64) -> Vec<String> {
     let mut cluster = Cluster::new(seed);
     let world = Rc::clone(&cluster.world);
@@ -114,7 +114,7 @@ fn lost(seed: u64) -> Vec<String> {
         assert!(goes_on(&cluster, 20).await);
         world.crash(cluster.machines[leads]);
         world.crash(cluster.machines[lost]);
-        // What was on its way to it is lost with those who had sent it.
+        // Messages on their way to it are lost with their senders.
         for gone in [leads, lost] {
             let (gone, lacks) = (cluster.machines[gone], cluster.machines[lacks]);
             world.break_connections(gone, lacks);
@@ -142,14 +142,14 @@ fn lost(seed: u64) -> Vec<String> {
             "{reason}"
         );
         remove(&cluster, lost as u64 + 1).await;
-        // So much that a checkpoint is sent.
+        // Long enough for so much log that a checkpoint is sent.
         world.wait(milliseconds(8000)).await;
         let id = cluster.join();
         add(&cluster, id).await;
         let now = status(&cluster, leader(&cluster).await).await;
         let all = [leads as u64 + 1, lacks as u64 + 1, id];
         assert!(all.iter().all(|id| voters(&now).contains(id)), "{now:?}");
-        // It counts, and is counted on.
+        // The node votes, and the others count on it.
         world.kill(cluster.machines[leads]);
         work(&cluster).await;
         cluster.restart(leads);

@@ -1,4 +1,4 @@
-//! The nodes, and what runs on each.
+//! The simulated nodes, and the program that runs on each.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub const TICK_MILLISECONDS: u64 = 20;
 pub const CLUSTER: ClusterId = ClusterId(0xb4_4e);
 pub const DIRECTORY: &str = "/data";
 
-/// Small segments, small blocks: what is rare comes often.
+/// Small segments and blocks, so that rare events happen often.
 pub fn engine_settings() -> coeval_occ::Settings {
     coeval_occ::Settings {
         log: coeval_log::Settings {
@@ -45,7 +45,7 @@ pub fn engine_settings() -> coeval_occ::Settings {
 
 fn settings(court: &Shared) -> Settings {
     let consensus = coeval_consensus::Settings {
-        // So little that followers are often sent what stands in files.
+        // Little memory, so that followers are often sent log that is read from files.
         recent_space: 4096,
         message_space: 2048,
         ..coeval_consensus::Settings::default()
@@ -53,12 +53,12 @@ fn settings(court: &Shared) -> Settings {
     Settings {
         tick_milliseconds: TICK_MILLISECONDS,
         catch_up_milliseconds: 3000,
-        // Longer than from one group of commits to the next.
+        // Longer than the time between two groups of commits.
         batch_interval_milliseconds: 15,
         consensus,
         engine: engine_settings(),
         follower_log_bytes: 16384,
-        // Small frames, so that a checkpoint goes in pieces.
+        // Small frames, so that a checkpoint is sent in pieces.
         peers: coeval_peers::Settings {
             frame_bytes: 4352,
             ..coeval_peers::Settings::default()
@@ -91,15 +91,15 @@ fn place(node: u64, join: bool) -> Place {
     }
 }
 
-/// What is seen of a node's program from outside.
+/// The state of a node's program as the test sees it.
 #[derive(Clone)]
 pub struct Shown {
     standing: Standing,
     node: Weak<Node>,
 }
 
-/// A node's program: takes part, and while it leads, clients work through it. Ends when
-/// it is told to.
+/// A node's program: runs the node, and clients on it while it leads. Ends when `stop` is
+/// set.
 pub async fn live(
     (number, join): (u64, bool),
     court: Shared,
@@ -128,7 +128,7 @@ pub async fn live(
                 clients.push(coeval_env::spawn("clients", work));
             }
         }
-        // Whoever looks may have gone.
+        // The watcher may have gone.
         let _ = shown.send_replace(Some(Shown {
             standing: now,
             node: Arc::downgrade(&node),
@@ -145,7 +145,7 @@ pub async fn live(
     }
     drop((engine, shown, standing));
     let node = loop {
-        // Its clients are dropped soon.
+        // The node's clients are dropped soon.
         coeval_env::sleep(Duration::from_millis(1)).await;
         let count = Arc::strong_count(&node);
         if count == 1 {
@@ -185,16 +185,17 @@ impl Drop for Aborts {
     }
 }
 
-/// Machines with their programs: the founders, and those that join.
+/// Machines with their programs: the founders, and nodes that join later.
 pub struct Cluster {
     pub world: Rc<World>,
     pub machines: Vec<Machine>,
     pub court: Shared,
     shown: Vec<watch::Receiver<Option<Shown>>>,
-    /// One for each: who waits for the same one goes on in an order that no seed decides.
+    /// One per program: tasks that wait for the same channel wake in an order that no seed
+    /// decides.
     stops: Vec<watch::Sender<bool>>,
     programs: Vec<JoinHandle<()>>,
-    /// Founders on other disks than they had.
+    /// Founders whose disks were replaced.
     lost: BTreeSet<usize>,
 }
 
@@ -231,7 +232,7 @@ impl Cluster {
         (self.world.spawn(self.machines[index], live), shown)
     }
 
-    /// Another machine, whose node waits to be added. Its id.
+    /// Adds a machine, whose node waits to be added. Returns its id.
     pub fn join(&mut self) -> u64 {
         let index = self.machines.len();
         self.machines.push(self.world.node());
@@ -242,7 +243,8 @@ impl Cluster {
         index as u64 + 1
     }
 
-    /// The node of a machine, if it runs. Nobody keeps it while it is to be stopped.
+    /// The node of a machine, if it runs. The test drops the handle before it stops the
+    /// node.
     pub fn node(&self, index: usize) -> Option<Arc<Node>> {
         self.shown[index].borrow().as_ref()?.node.upgrade()
     }
@@ -309,7 +311,7 @@ impl Cluster {
         }
     }
 
-    /// What a node that was stopped has in its tables: it leads alone, for a look.
+    /// The rows in a stopped node's tables, read by starting it as a leader on its own.
     pub fn rows(&self, index: usize) -> Vec<(u64, u64)> {
         let look = self.world.run(self.machines[index], look());
         look.expect("nothing crashes now")

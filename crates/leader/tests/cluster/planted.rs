@@ -1,4 +1,4 @@
-//! Bugs that are put back into nodes, each in a run that it should not survive.
+//! Planted bugs: known bugs injected into nodes, each in a run that must detect it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::faults::Plan;
 use crate::nodes::{Cluster, address};
 use crate::runs::{compare, converge};
 
-/// What a run ends with: what was objected to.
+/// A run, and the violations that it reports.
 type Run = fn(u64) -> Vec<String>;
 
-/// How many seeds it takes until somebody objects to a bug that was put back, while nobody
-/// objects to the same runs without it.
+/// The number of seeds it takes until a run detects the planted bug, while the same runs
+/// without the bug report no violation.
 fn found(bug: Bug, run: Run, limit: u64) -> u64 {
     for seed in 0..limit {
         let planted = plant(bug);
@@ -105,8 +105,8 @@ fn run(seed: u64, story: impl AsyncFnOnce(&mut Cluster, usize)) -> Vec<String> {
     court.objections().to_vec()
 }
 
-/// A leader is cut off while it works; when the others have another, what it had on its
-/// way to one of them arrives.
+/// A leader is cut off while it works; when the others have elected another, messages that
+/// it had sent to one of them arrive.
 fn late_words_of_a_leader(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);
@@ -125,9 +125,9 @@ fn late_words_of_a_leader(seed: u64) -> Vec<String> {
     })
 }
 
-/// What stands in `recovery` of consensus: a leader of a term between two others leaves
-/// nothing but its mark, where the leader before it, which leads once more, has something
-/// else that is as long: a change of members, behind which it goes on.
+/// The example in `recovery` of consensus: the leader of a term between two others leaves
+/// nothing but its mark, where the leader before it, which leads once more, has another
+/// entry of the same length: a change of members, after which it continues.
 fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);
@@ -139,7 +139,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
             return;
         };
         drop(cluster.world.spawn(cluster.machines[old], async move {
-            // In doubt, for it does not lead that long.
+            // In doubt, for the node does not lead that long.
             let _ = node.add(NodeId(4), address(4)).await;
         }));
         for _ in 0..100 {
@@ -150,7 +150,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
         }
         cluster.court.lock().pause(false);
         let others = [(old + 1) % 3, (old + 2) % 3];
-        // Whoever is asked for a vote hears nothing more of who asks.
+        // A node that is asked for a vote receives nothing more from the candidate.
         let mut short = None;
         for _ in 0..60_000 {
             cluster.world.wait(Duration::from_micros(20)).await;
@@ -164,7 +164,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
                 if term(cluster, asked) > before {
                     break;
                 }
-                // Its request is on its way; its mark is not yet.
+                // Its vote request has been sent; its mark has not.
                 short = Some(asking);
             }
             if let Some(asking) = short {
@@ -196,8 +196,8 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
     })
 }
 
-/// A leader is cut off while clients only read there, of what a majority has, until the
-/// others have had another one for a while.
+/// A leader is cut off while clients only read there, from committed log, until the others
+/// have had another leader for a while.
 fn a_leader_that_is_cut_off(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);

@@ -1,4 +1,4 @@
-//! Reads are answered by whoever leads, and by nobody else.
+//! Reads are answered by the current leader, and by no other node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,8 @@ async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
     panic!("nobody leads");
 }
 
-/// Nobody writes there any more, so that readers wait for nothing else.
+/// Ends writes on a node and waits until all are durable, so that readers wait for nothing
+/// else.
 async fn all_is_durable(cluster: &Cluster, index: usize) {
     cluster.court.lock().set_idle(Some(index as u64 + 1));
     cluster.world.wait(Duration::from_millis(300)).await;
@@ -93,7 +94,7 @@ fn a_leader_that_is_cut_off_answers_no_reads() {
         let machine = cluster.machines[old];
         all_is_durable(cluster, old).await;
         cluster.cut_off(old, true);
-        // What is asked from now on cannot be known, whoever leads.
+        // From now on no reader can learn whether the node leads.
         let asked: Vec<JoinHandle<_>> = (0..4)
             .map(|_| {
                 let engine = Arc::clone(&engine);
@@ -106,7 +107,7 @@ fn a_leader_that_is_cut_off_answers_no_reads() {
             let read = reader.await.expect("nothing crashes");
             assert!(matches!(read, Err(Error::Stopped(_))), "{read:?}");
         }
-        // It has given up: whoever waited was told, and goes elsewhere.
+        // The node has retired its engine: waiting readers had an error, and ask elsewhere.
         drop(engine);
         cluster.court.lock().set_idle(None);
         let (new, engine) = leader(cluster).await;
@@ -130,7 +131,7 @@ fn a_leader_that_others_come_back_to_answers_reads() {
         let reader = cluster
             .world
             .spawn(cluster.machines[leader], async move { read(&engine).await });
-        // Less than it takes anybody to notice.
+        // Less time than any node takes to detect the loss.
         cluster.world.wait(Duration::from_millis(60)).await;
         assert!(!reader.is_finished(), "nobody can have confirmed it");
         cluster.cut_off(leader, false);

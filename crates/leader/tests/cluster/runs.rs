@@ -1,4 +1,4 @@
-//! Runs of whole clusters, and what is held against them.
+//! Runs of whole clusters, and the checks that follow them.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::nodes::Cluster;
 
 const FAULTS: usize = 5;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub trace: u64,
@@ -35,7 +35,7 @@ fn run(seed: u64) -> Outcome {
     })
 }
 
-/// A cluster in which this happens; then all nodes are to agree.
+/// Runs a story on a cluster; at its end all nodes must agree.
 pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
     let mut cluster = Cluster::new(seed);
     let world = Rc::clone(&cluster.world);
@@ -62,8 +62,8 @@ pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
     }
 }
 
-/// Holds the tables of these machines, which have stopped, against each other and against
-/// what clients were told.
+/// Compares the tables of these stopped machines with each other and with the transfers
+/// that clients know to be done.
 pub fn compare(cluster: &Cluster, machines: &[usize]) {
     if cluster.has_objections() {
         return;
@@ -87,7 +87,7 @@ pub fn compare(cluster: &Cluster, machines: &[usize]) {
     }
 }
 
-/// Waits until all nodes have everything, and something was done after the last fault.
+/// Waits until all nodes have caught up, and clients have worked after the last fault.
 pub async fn converge(cluster: &Cluster) {
     let before = cluster.court.lock().told().len();
     for _ in 0..600 {
@@ -96,7 +96,7 @@ pub async fn converge(cluster: &Cluster) {
             return;
         }
         if cluster.court.lock().told().len() > before {
-            // Whoever is behind has time to come up.
+            // Followers that lag have time to catch up.
             cluster.court.lock().be_quiet();
             cluster.world.wait(Duration::from_secs(3)).await;
             return;
@@ -138,7 +138,7 @@ fn one_seed_is_one_run() {
     assert_ne!(first.trace, run(8).trace);
 }
 
-/// How many seeds it takes until somebody objects to a bug that was put back.
+/// The number of seeds it takes until a run detects the planted bug.
 fn found(bug: Bug, limit: u64) -> u64 {
     let planted = plant(bug);
     let found = (0..limit).find(|seed| !run(*seed).objections.is_empty());

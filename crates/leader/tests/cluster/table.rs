@@ -1,4 +1,4 @@
-//! A table of numbers under keys, over the contract.
+//! A table of numbers by key, on the engine's interface.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl KeyExtractor for Value {
     }
 }
 
-/// The table, by its key and by its number.
+/// The table's definition, with indexes by key and by number.
 fn definition() -> StorageDefinition {
     let primary = IndexDefinition {
         id: PRIMARY,
@@ -55,12 +55,12 @@ fn definition() -> StorageDefinition {
     }
 }
 
-/// Gives an engine that begins to lead its table.
+/// Attaches the table to an engine that begins to lead.
 pub fn attach(engine: &dyn Engine) {
     engine.attach_storage(definition()).expect("once");
 }
 
-/// What followers know of it.
+/// The definitions from which followers maintain the table's indexes.
 #[derive(Debug)]
 pub struct Known;
 
@@ -119,7 +119,7 @@ impl Work {
         Ok(())
     }
 
-    /// Changes the number under a key that is there. Says what it was.
+    /// Adds to the number under an existing key. Returns the number before.
     pub async fn change(&mut self, key: u64, by: i64) -> Result<u64, Error> {
         let mut found = None;
         self.0
@@ -153,7 +153,7 @@ impl Work {
         Ok(rows)
     }
 
-    /// Commits; its outcome is for whoever waits for it to be durable to tell.
+    /// Commits. The caller waits until the commit is durable before it reports the outcome.
     pub async fn commit(mut self) -> Result<Timestamp, Error> {
         match coeval_txn::commit(&mut *self.0).await {
             Outcome::Committed(timestamp) => Ok(timestamp),
@@ -162,7 +162,7 @@ impl Work {
     }
 }
 
-/// Waits until what was committed or seen may be told.
+/// Waits until a commit or read at this timestamp may be reported.
 pub async fn durable(engine: &dyn Engine, timestamp: Timestamp) -> Result<(), Error> {
     std::future::poll_fn(|context| engine.poll_durable(timestamp, context)).await
 }

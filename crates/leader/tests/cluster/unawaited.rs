@@ -1,4 +1,4 @@
-//! Followers that no commit waits for work in larger pieces, and have everything all the same.
+//! Non-quorum followers receive the log in larger pieces, and receive all of it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::table::{Work, durable};
 
 const COMMITS: u64 = 200;
 
-/// How much less of the log than the leader each follower has.
+/// Bytes of the leader's log that each follower lacks.
 async fn lags(cluster: &Cluster, leader: usize) -> Vec<u64> {
     let status = status(cluster, leader).await;
     let known = status.members.iter().filter(|member| member.peer.is_some());
@@ -25,7 +25,7 @@ async fn lags(cluster: &Cluster, leader: usize) -> Vec<u64> {
 fn they_are_sent_less_often() {
     let outcome = lived(1, async |cluster| {
         let leader = leader(cluster).await;
-        // Nobody else writes.
+        // No other client writes.
         cluster.court.lock().set_idle(Some(leader as u64 + 1));
         cluster.world.wait(Duration::from_millis(300)).await;
         let engine = cluster.standing(leader).and_then(|now| now.engine);
@@ -46,9 +46,10 @@ fn they_are_sent_less_often() {
         let lasted = lasted.expect("it leads all the time");
         let sent = appends() - before;
         println!("{sent} messages to two followers for {COMMITS} commits in {lasted:?}");
-        // Each commit goes to whoever is awaited, and to the other one in pieces.
+        // Each commit is sent to the quorum follower at once, and to the other follower in
+        // pieces.
         let pieces = sent.checked_sub(COMMITS).expect("a message for each");
-        // An interval is 15 ms. Two ticks, without which nothing would go, are 40.
+        // An interval is 15 ms. Two ticks, without which no piece would be sent, are 40 ms.
         let between = lasted.as_millis() as u64 / 25..COMMITS / 2;
         assert!(between.contains(&pieces), "{pieces}, {between:?}");
         cluster.world.wait(Duration::from_millis(100)).await;

@@ -1,8 +1,8 @@
-//! What two nodes say to each other about a checkpoint, as bytes of a frame.
+//! Messages of a checkpoint transfer between two nodes, encoded in a frame's payload.
 //!
 //! ```text
-//!   tag 1 | transfer 8 | what the tag's body has
-//!   OFFER     snapshot 8 | where its log begins 8 | base 8 | bytes of marks 8 |
+//!   tag 1 | transfer 8 | the tag's body
+//!   OFFER     snapshot 8 | start of its log 8 | base 8 | bytes of marks 8 |
 //!             bytes of the file 8
 //!   PIECE     at 8 | bytes
 //!   TAKEN     at 8
@@ -10,7 +10,7 @@
 //!   REFUSED   reason, UTF-8
 //! ```
 //!
-//! Numbers are little-endian. The transfer is a number that the sender has drawn.
+//! Numbers are little-endian. The sender chooses the transfer's number at random.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use coeval_log::{CheckpointOffer, CheckpointStart};
@@ -24,26 +24,26 @@ mod tag {
     pub(super) const REFUSED: u8 = 5;
 }
 
-/// What is said.
+/// A message of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// The leader has this for a follower.
+    /// The leader offers this checkpoint to a follower.
     Offer(CheckpointOffer),
-    /// A piece of it.
+    /// A piece of the checkpoint.
     Piece {
-        /// Where it begins.
+        /// Byte offset at which the piece begins.
         at: u64,
         bytes: Bytes,
     },
-    /// The follower has everything before.
+    /// The follower has written everything before this byte offset.
     Taken { at: u64 },
-    /// The follower has it in force, or needs it no more.
+    /// The follower has the checkpoint in force, or no longer needs it.
     InForce,
-    /// The follower does not take it.
+    /// The follower refuses the checkpoint, for this reason.
     Refused(String),
 }
 
-/// A message of a transfer as bytes.
+/// Encodes a message of a transfer.
 pub(super) fn encode(transfer: u64, message: &Message) -> Bytes {
     let mut bytes = BytesMut::new();
     let mut begin = |tag: u8| {
@@ -77,7 +77,7 @@ pub(super) fn encode(transfer: u64, message: &Message) -> Bytes {
     bytes.freeze()
 }
 
-/// The message of a transfer that these bytes are, if they are one.
+/// Decodes a message and the number of its transfer; `None` if the bytes are malformed.
 pub(super) fn decode(mut bytes: Bytes) -> Option<(u64, Message)> {
     let bytes = &mut bytes;
     let tag = bytes.try_get_u8().ok()?;
@@ -170,7 +170,7 @@ mod tests {
             for at in 0..bytes.len() {
                 let mut changed = bytes.to_vec();
                 changed[at] ^= 0xFF;
-                // Whatever it is now, nobody falls over it.
+                // Whatever it decodes to, the decoder does not panic.
                 let _ = decode(changed.into());
             }
         }

@@ -1,5 +1,5 @@
-//! Checkpoints on their way from a leader to a follower whose log ends before what the
-//! leader still has.
+//! Checkpoint transfer: sends a checkpoint to a follower whose log ends before the leader's
+//! retained log begins.
 //!
 //! ```text
 //!   leader                                       follower
@@ -10,50 +10,51 @@
 //!   as many pieces as the    ── Piece ──▶        receiver: writes them
 //!     window takes           ── Piece ──▶
 //!                            ◀── Taken n ──
-//!                                                receiver: everything is there; syncs, looks
-//!                            ◀── Taken all ──      at every checksum
+//!                                                receiver: everything has arrived; syncs,
+//!                            ◀── Taken all ──      verifies every checksum
 //!                                                consensus: a write that installs it
-//!                                                disk: puts it in the place of the log, and
+//!                                                disk: replaces the log with it, and
 //!                            ◀── In force ──       fills the tables from it
-//!   consensus: probes node 3, which goes on
+//!   consensus: probes node 3, which continues
 //! ```
 //!
-//! Pieces go on the second lane, behind messages of consensus. At most [`WINDOW`] of them
-//! are under way, and the next is read from the file when one has been taken, so a slow
-//! follower costs a leader those, and nothing else. The file, the log that it needs from
-//! before its end, which goes along, and the log behind it are held until the follower has
-//! caught up or is gone.
+//! Pieces travel on the second lane, after messages of consensus. At most [`WINDOW`] of
+//! them are under way, and the leader reads the next from the file when the follower has
+//! acknowledged one, so a slow follower costs the leader that many pieces of memory and
+//! nothing else. The leader retains the file, the log from before its end that is sent
+//! along, and the log after it until the follower has caught up or is gone.
 //!
-//! # The one in force
+//! # The checkpoint in force
 //!
-//! A follower needs a checkpoint when log is gone, and log goes only when a checkpoint stands
-//! for it; so there is one in force, also while the leader does not serve yet and takes none.
-//! Then it may need this very follower to commit its term's mark: of three nodes one is lost,
-//! and the other two start again.
+//! A follower needs a checkpoint when log is gone, and log is removed only when a
+//! checkpoint covers it; so the leader has one in force, even while it does not serve yet
+//! and takes none. It may then need this very follower to commit its term's mark: of three
+//! nodes one is lost, and the other two restart.
 //!
-//! What it holds is committed, as consensus knows here, too: it was taken by a leader, of
-//! what was committed; by this node as it followed, of the same; or was sent by a leader. And
-//! a start counts everything before its end as committed. The log behind it is there, for
-//! only what it stands for is ever removed, and so is the log from before its end that large
-//! transactions need which were being written as it was taken.
+//! The checkpoint's content is committed, also as consensus knows it on this node: it was
+//! taken by a leader, of committed rows; by this node as a follower, of the same; or
+//! received from a leader. And a starting node counts everything before the checkpoint's
+//! end as committed. The log after it is there, since only log that it covers is ever
+//! removed, and so is the log from before its end that it needs for large transactions
+//! which were being written when it was taken.
 //!
-//! # When it breaks off
+//! # When a transfer breaks off
 //!
-//! With the connection, with the leader's term, or when nothing is heard for [`PATIENCE`]
-//! ticks. Each side forgets it by itself: the leader lets consensus probe, and if the
-//! follower still needs a checkpoint, it is sent one from the beginning; the follower
-//! removes its file when it forgets, when the next one begins, or when it starts. What is
-//! refused is tried again after [`PAUSE`] ticks.
+//! A transfer breaks off with the connection, with the leader's term, or when one side
+//! hears nothing for [`PATIENCE`] ticks. Each side forgets it by itself. The leader lets
+//! consensus probe, and if the follower still needs a checkpoint, sends one from the
+//! beginning. The follower removes its file when it gives up, when the next transfer
+//! begins, or when it starts. A refused transfer is tried again after [`PAUSE`] ticks.
 //!
 //! # Invariants
 //!
-//! 1. *A follower has one checkpoint on its way*, whatever was offered before.
-//! 2. *Nothing is installed but what is whole*: every checksum of the file and of its log
-//!    has been looked at, and its marks lead to its end.
-//! 3. *Term and vote stay*: an installation touches the log, and nothing promised.
-//! 4. *What is sent is committed*, and the leader has all log from its end on.
-//! 5. *To consensus it is the prefix before its end*, whatever log goes along: that is part
-//!    of the same prefix, of the term in which it ends.
+//! 1. *A follower receives one checkpoint at a time*, whatever was offered before.
+//! 2. *Only a complete checkpoint is installed*: the receiver has verified every checksum
+//!    of the file and of its log, and its marks lead to its end.
+//! 3. *Term and vote stay*: an installation changes the log, and no promise of the node.
+//! 4. *The content sent is committed*, and the leader has all log from its end on.
+//! 5. *To consensus the checkpoint is the prefix before its end*, whatever log is sent
+//!    along: that log is part of the same prefix, of the term in which it ends.
 
 mod message;
 mod receive;
@@ -75,35 +76,35 @@ use send::Sending;
 
 pub(super) use receive::Receipt;
 
-/// So many pieces are under way.
+/// Number of pieces under way.
 const WINDOW: u64 = 4;
-/// Bytes of a piece, unless a frame has less room.
+/// Bytes of a piece, unless a frame is smaller.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes of a frame beside its piece, at most.
+/// Bytes of a frame in addition to its piece, at most.
 const PIECE_COST: usize = 64;
-/// Ticks after which one that nothing is heard of is given up.
+/// Ticks without a message after which a transfer is given up.
 const PATIENCE: u32 = 200;
-/// Ticks after which one that was refused is tried again.
+/// Ticks after which a refused transfer is tried again.
 const PAUSE: u32 = 20;
-/// Ticks between two signs of life of a follower that is busy with one.
+/// Ticks between two acknowledgements by which a busy follower shows that it is alive.
 const SIGN: u32 = 10;
 
-/// A checkpoint on its way, for people who wait.
+/// A checkpoint transfer, as administrators see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The node at the other end.
     pub node: NodeId,
-    /// Whether it comes to this node.
+    /// Whether the checkpoint is sent to this node.
     pub incoming: bool,
-    /// The place in the log that it stands for: what is before.
+    /// Log offset before which the checkpoint covers everything.
     pub end: Lsn,
     /// Bytes that have arrived.
     pub bytes: u64,
-    /// Bytes that there are.
+    /// Total bytes of the checkpoint.
     pub of: u64,
 }
 
-/// What the tasks of transfers have to say.
+/// A report of a transfer's task to the driver.
 #[derive(Debug)]
 pub(super) enum Event {
     Send(Member, u64, send::Event),
@@ -118,7 +119,7 @@ pub(super) struct Transfers {
     tell: mpsc::UnboundedSender<Event>,
     told: mpsc::UnboundedReceiver<Event>,
     piece_bytes: usize,
-    /// Who is connected.
+    /// The connected nodes.
     connected: BTreeSet<Member>,
 }
 
@@ -144,7 +145,7 @@ impl Transfers {
         self.connected.contains(&node)
     }
 
-    /// The next thing that a task says.
+    /// The next report of a transfer's task.
     pub(super) async fn next(&mut self) -> Event {
         match self.told.recv().await {
             Some(event) => event,
@@ -160,7 +161,7 @@ impl Transfers {
 }
 
 impl Driver {
-    /// Somebody has said something of a transfer.
+    /// Handles another node's message about a transfer.
     pub(super) fn transfer_frame(&mut self, frame: Frame) {
         let from = Member(frame.from.0);
         let Some((transfer, message)) = message::decode(frame.payload.clone()) else {
@@ -176,7 +177,7 @@ impl Driver {
         }
     }
 
-    /// A task of a transfer has said something.
+    /// Handles a report of a transfer's task.
     pub(super) fn transfer_event(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Send(to, transfer, event) => self.send_event(to, transfer, event),
@@ -191,7 +192,7 @@ impl Driver {
         self.tick_receiving();
     }
 
-    /// There is no connection to a node any more.
+    /// The connection to a node has ended: its transfers break off.
     pub(super) fn transfers_lose(&mut self, node: NodeId) {
         let node = Member(node.0);
         self.transfers.connected.remove(&node);
@@ -199,7 +200,7 @@ impl Driver {
         self.forget_receiving(Some(node), "the connection has ended");
     }
 
-    /// Says something of a transfer. Whether it went.
+    /// Sends a message of a transfer; fails if the connection cannot take it.
     fn say(&self, to: Member, transfer: u64, message: &Message) -> Result<(), SendError> {
         let bytes = message::encode(transfer, message);
         let to = NodeId(to.0);
@@ -207,7 +208,7 @@ impl Driver {
     }
 }
 
-/// Whom a node follows.
+/// The leader that this node follows.
 fn leader(consensus: &Consensus) -> Option<Member> {
     consensus.role().leader
 }

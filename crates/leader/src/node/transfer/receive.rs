@@ -1,4 +1,4 @@
-//! The follower's side of a transfer.
+//! The receiving side of a checkpoint transfer, on the follower.
 
 use std::path::PathBuf;
 
@@ -14,32 +14,32 @@ use crate::node::Error;
 use crate::node::driver::{Driver, not_fatal};
 use crate::node::entries;
 
-/// What a receiver is to do.
+/// A command to the receiver's thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// To take this from now on, and forget what was before.
+    /// Receive this checkpoint from now on, and discard an unfinished one.
     Begin(u64, CheckpointOffer),
-    /// A piece. The frame that it came in counts as received until it is written.
+    /// Write a piece. Its frame counts as received until the piece is written.
     Piece { at: u64, bytes: Bytes, frame: Frame },
-    /// To forget it.
+    /// Discard the unfinished checkpoint.
     Forget,
 }
 
-/// What a receiver says.
+/// A report of the receiver's thread.
 #[derive(Debug)]
 pub(in crate::node) enum Event {
-    /// It has everything before.
+    /// The receiver has written everything before this byte offset.
     Taken(u64),
-    /// It is whole and sound.
+    /// The checkpoint is complete and verified.
     Whole(ReceivedCheckpoint),
-    /// It cannot be taken.
+    /// The checkpoint cannot be received, for this reason.
     Failed(String),
 }
 
-/// A checkpoint that is to be put in the place of the log.
+/// A received checkpoint that is to replace the log.
 pub(in crate::node) type Receipt = Box<ReceivedCheckpoint>;
 
-/// The one on its way to this node.
+/// The checkpoint that this node is receiving.
 #[derive(Debug)]
 pub(super) struct Receiving {
     from: Member,
@@ -47,7 +47,7 @@ pub(super) struct Receiving {
     offer: CheckpointOffer,
     taken: u64,
     stage: Stage,
-    /// Ticks since something came.
+    /// Ticks since a piece last arrived.
     silent: u32,
     ticks: u32,
 }
@@ -55,9 +55,9 @@ pub(super) struct Receiving {
 #[derive(Debug)]
 enum Stage {
     Taking,
-    /// Consensus is about to hand out the write that installs it.
+    /// Consensus is about to return the write that installs it.
     Whole(Receipt),
-    /// The disk has it.
+    /// The disk thread is installing it.
     Installing,
 }
 
@@ -73,7 +73,7 @@ impl Receiving {
     }
 }
 
-/// Takes checkpoints, one after another.
+/// Receives checkpoints, one after another.
 async fn receive(
     directory: PathBuf,
     database: u128,
@@ -81,7 +81,7 @@ async fn receive(
     tell: mpsc::UnboundedSender<super::Event>,
 ) {
     let tell = |transfer: u64, event| {
-        // If nobody takes it the node has ended.
+        // A closed channel means that the node has ended.
         let _ = tell.send(super::Event::Receive(transfer, event));
     };
     let mut current: Option<(u64, CheckpointReceiver)> = None;
@@ -132,7 +132,7 @@ async fn receive(
 }
 
 impl Transfers {
-    /// What is to be put in the place of the log, when consensus has handed out the write.
+    /// The checkpoint to install, once consensus has returned the write.
     pub(in crate::node) fn take_receipt(&mut self) -> Option<Receipt> {
         let receiving = self.receiving.as_mut()?;
         match std::mem::replace(&mut receiving.stage, Stage::Installing) {
@@ -154,11 +154,11 @@ impl Driver {
             ));
             receiver
         });
-        // One that has ended has said why, or the node ends.
+        // A receiver that has ended has reported why, or the node is ending.
         let _ = receiver.send(command);
     }
 
-    /// The leader has a checkpoint for this node.
+    /// The leader offers a checkpoint to this node.
     pub(super) fn offered(&mut self, from: Member, transfer: u64, offer: CheckpointOffer) {
         if super::leader(&self.consensus) != Some(from)
             || self.lead.is_some()
@@ -218,7 +218,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A checkpoint came that was forgotten meanwhile. Its file goes with the next one.
+    /// Removes a checkpoint that arrived after its transfer was given up.
     fn not_wanted(&mut self, event: Event) {
         if let Event::Whole(received) = event {
             drop(coeval_env::spawn_dedicated(
@@ -262,7 +262,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The checkpoint is in force here.
+    /// The checkpoint is in force on this node.
     pub(in crate::node) fn installed(&mut self) {
         if let Some(receiving) = self.transfers.receiving.take() {
             tracing::info!(from = %receiving.from, end = %receiving.offer.end(), "installed");
@@ -270,14 +270,15 @@ impl Driver {
         }
     }
 
-    /// Says something that the other side finds out by itself if it is lost.
+    /// Sends a message whose loss the other side detects by itself.
     fn say_or_forget(&self, to: Member, transfer: u64, message: &Message) {
         if let Err(error) = self.say(to, transfer, message) {
             tracing::debug!(%to, %error, "of a checkpoint nothing could be said");
         }
     }
 
-    /// Gives up what comes from this node, or from whomever, unless it is here already.
+    /// Gives up the checkpoint that comes from this node, or from any, unless it is
+    /// complete.
     pub(in crate::node) fn forget_receiving(&mut self, from: Option<Member>, why: &str) {
         let Some(receiving) = &self.transfers.receiving else {
             return;

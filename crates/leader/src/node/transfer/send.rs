@@ -1,4 +1,4 @@
-//! The leader's side of a transfer.
+//! The sending side of a checkpoint transfer, on the leader.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use super::{PATIENCE, PAUSE, Transfer, WINDOW};
 use crate::node::disk::{CheckpointToSend, Command};
 use crate::node::driver::Driver;
 
-/// What a reader says.
+/// A report of the reader's task.
 #[derive(Debug)]
 pub(in crate::node) enum Event {
-    /// It has this.
+    /// The reader has opened this checkpoint.
     Opened(CheckpointOffer),
-    /// What begins there.
+    /// A piece, and the byte offset at which it begins.
     Piece(u64, Bytes),
-    /// It cannot go on.
+    /// The reader cannot continue, for this reason.
     Failed(String),
 }
 
-/// One on its way to a follower.
+/// A checkpoint being sent to a follower.
 #[derive(Debug)]
 pub(super) struct Sending {
     transfer: u64,
@@ -34,17 +34,18 @@ pub(super) struct Sending {
 
 #[derive(Debug)]
 enum Stage {
-    /// It begins with the next tick.
+    /// The transfer begins with the next tick.
     Wanted,
-    /// After so many ticks consensus looks again what the follower needs.
+    /// After this many ticks consensus checks again which log the follower needs.
     Failed(u32),
     /// The file is being opened.
     Opening(mpsc::UnboundedSender<u64>),
     Sending(Pieces),
-    /// It is in force there. What is behind it is kept until the follower has caught up.
+    /// The follower has it in force. The log after it is retained until the follower has
+    /// caught up.
     InForce {
         end: Lsn,
-        /// As long as it may be asked, the reader holds the file and the log.
+        /// While this sender exists, the reader retains the file and the log.
         _reader: mpsc::UnboundedSender<u64>,
     },
 }
@@ -53,13 +54,13 @@ enum Stage {
 struct Pieces {
     offer: CheckpointOffer,
     reader: mpsc::UnboundedSender<u64>,
-    /// The follower has everything before.
+    /// The follower has written everything before this byte offset.
     taken: u64,
-    /// Everything before has been asked of the reader.
+    /// Everything before this byte offset has been requested from the reader.
     asked: u64,
-    /// Read, and no room to send them yet.
+    /// Pieces that were read but not sent yet for lack of room.
     waiting: VecDeque<(u64, Bytes)>,
-    /// Ticks since the follower was heard of.
+    /// Ticks since a message of the follower last arrived.
     silent: u32,
 }
 
@@ -78,8 +79,8 @@ impl Sending {
     }
 }
 
-/// Waits for the checkpoint and reads from it what it is asked for, until nobody asks any
-/// more.
+/// Waits for the checkpoint, and reads the pieces that are requested until the requests'
+/// sender is dropped.
 async fn read(
     opened: oneshot::Receiver<CheckpointToSend>,
     mut asked: mpsc::UnboundedReceiver<u64>,
@@ -112,12 +113,12 @@ impl Driver {
         self.transfers.sending.insert(to, sending);
     }
 
-    /// This node leads no more.
+    /// Ends all sending: this node no longer leads.
     pub(in crate::node) fn forget_all_sending(&mut self) {
         self.transfers.sending.clear();
     }
 
-    /// Ends one; consensus looks what the follower needs now.
+    /// Ends one transfer; consensus checks which log the follower needs now.
     pub(super) fn forget_sending(&mut self, to: Member, why: &str) {
         if let Some(sending) = self.transfers.sending.remove(&to) {
             if !matches!(sending.stage, Stage::InForce { .. }) {
@@ -127,7 +128,7 @@ impl Driver {
         }
     }
 
-    /// One has failed, and is tried again after a while.
+    /// A transfer has failed, and is tried again after a while.
     fn sending_failed(&mut self, to: Member, why: &str) {
         tracing::warn!(%to, why, "a checkpoint could not be sent, and will be tried again");
         if let Some(sending) = self.transfers.sending.get_mut(&to) {
@@ -166,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// Sends what has been read, as far as there is room.
+    /// Sends the pieces that have been read, as far as the connection has room.
     fn send_pieces(&mut self, to: Member) {
         loop {
             let Some(sending) = self.transfers.sending.get(&to) else {
@@ -198,7 +199,7 @@ impl Driver {
         }
     }
 
-    /// A follower has taken everything before `at`.
+    /// A follower has written everything before `at`.
     pub(super) fn taken(&mut self, from: Member, transfer: u64, at: u64) {
         let piece_bytes = self.transfers.piece_bytes as u64;
         let Some(sending) = self.transfers.sending.get_mut(&from) else {
@@ -217,13 +218,13 @@ impl Driver {
             .bytes()
             .min(pieces.taken + WINDOW * piece_bytes);
         while pieces.asked < until {
-            // One that has failed has said so.
+            // A reader that has failed has reported it.
             let _ = pieces.reader.send(pieces.asked);
             pieces.asked = pieces.offer.piece_end(pieces.asked, piece_bytes);
         }
     }
 
-    /// A follower has it in force.
+    /// A follower has the checkpoint in force.
     pub(super) fn in_force(&mut self, from: Member, transfer: u64) {
         let Some(sending) = self.transfers.sending.get_mut(&from) else {
             return;
@@ -241,7 +242,7 @@ impl Driver {
         }
     }
 
-    /// A follower does not take it.
+    /// A follower refuses the checkpoint.
     pub(super) fn refused(&mut self, from: Member, transfer: u64, reason: &str) {
         let sending = self.transfers.sending.get(&from);
         if sending.is_some_and(|sending| sending.transfer == transfer) {
@@ -263,7 +264,7 @@ impl Driver {
         match &mut sending.stage {
             Stage::Wanted => {
                 let (answer, opened) = oneshot::channel();
-                // If nobody takes it the node has ended.
+                // A closed channel means that the node has ended.
                 let _ = self.disk.send(Command::Open(answer));
                 let (reader, asked) = mpsc::unbounded_channel();
                 sending.stage = Stage::Opening(reader);
@@ -271,7 +272,7 @@ impl Driver {
                 let piece_bytes = self.transfers.piece_bytes;
                 drop(coeval_env::spawn_dedicated("send checkpoint", move || {
                     read(opened, asked, piece_bytes, move |event| {
-                        // If nobody takes it the node has ended.
+                        // A closed channel means that the node has ended.
                         let _ = tell.send(super::Event::Send(to, transfer, event));
                     })
                 }));
@@ -299,7 +300,8 @@ impl Driver {
         }
     }
 
-    /// Whether a follower has what is behind a checkpoint, but for what it may lack.
+    /// Whether a follower has the log after a checkpoint, except for an amount that it may
+    /// lack.
     fn has_caught_up(&self, to: Member, end: Lsn) -> bool {
         let status = self.consensus.status();
         let follower = status.followers.iter().find(|follower| follower.node == to);
