@@ -1,6 +1,6 @@
-//! How long to wait before a connection is tried again: twice as long each time, up to
-//! a limit, and of that at least half and otherwise by chance, so that those who lost
-//! each other at once do not come back at once.
+//! Exponential backoff with jitter between attempts to connect: the wait doubles each time,
+//! up to a limit, and a random part of at most its half is left out, so that nodes which
+//! lost each other at the same time do not reconnect at the same time.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Backoff {
         }
     }
 
-    /// It worked: the next failure is a first one.
+    /// Resets the wait, after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.least;
     }

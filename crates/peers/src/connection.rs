@@ -1,16 +1,16 @@
-//! A connection that stands: frames one way, signs of life the other.
+//! An open frame connection: frames in one direction, keep-alives in the other.
 //!
 //! ```text
-//!   who connected   ── payloads, pings ─────────────▶   who accepted
-//!                   ◀── alive, with the last ping ──
+//!   connecting node   ── payloads, pings ─────────────▶   accepting node
+//!                     ◀── alive, with the last ping ──
 //! ```
 //!
-//! Two nodes have two connections, each made by the one whose frames it carries; so
-//! nobody has to agree on who connects to whom, and each learns by its own refusal what
-//! is wrong.
+//! Two nodes have two connections, each opened by the sender of its frames. So the nodes
+//! need not agree which of them connects, and each learns from the refusal of its own
+//! connection what is wrong.
 //!
-//! Signs of life go by themselves, whether payloads are taken or not: a node that is
-//! behind is not taken for one that is gone. Who hears nothing for long enough closes.
+//! Keep-alives are sent whether or not the receiver consumes payloads, so that a slow node
+//! is not considered dead. A node that hears nothing for long enough closes the connection.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,16 +27,16 @@ use crate::peer::Peer;
 use crate::security::Channel;
 use crate::settings::{FRAME_COST, Settings};
 
-/// So much is written at once, about.
+/// Bytes written at once, about.
 const WRITE_BYTES: usize = 256 << 10;
-/// So much is read at once, at least.
+/// Bytes read at once, at least.
 const READ_BYTES: usize = 16 << 10;
-/// A payload shorter than this is copied out of what was read with it, so that whoever
-/// keeps it keeps nothing else.
+/// A payload shorter than this is copied out of the read buffer, so that the holder of a
+/// frame does not keep the whole buffer alive.
 const COPIED_BYTES: usize = 4 << 10;
 
-/// Reads frames, and skips those of kinds that are not known here. Waits for bytes only as
-/// long as the other side may be silent.
+/// Reads frames, and skips those of unknown kinds. Waits for bytes only as long as the
+/// other side may be silent.
 struct Reader<'peer, R> {
     stream: R,
     peer: &'peer Peer,
@@ -56,7 +56,8 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         }
     }
 
-    /// Whether so many bytes are there now; not if the connection ends before the first.
+    /// Reads until `bytes` are buffered; returns false if the connection ends before the
+    /// first.
     async fn need(&mut self, bytes: usize) -> Result<bool, Fault> {
         while self.buffer.len() < bytes {
             let missing = bytes - self.buffer.len();
@@ -74,7 +75,7 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         Ok(true)
     }
 
-    /// The head of the next frame of a known kind; none where the connection ends in order.
+    /// The header of the next frame of a known kind, or `None` at an orderly end.
     async fn head(&mut self) -> Result<Option<Header>, Fault> {
         loop {
             if !self.need(HEADER_BYTES).await? {
@@ -94,8 +95,8 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         }
     }
 
-    /// Reads past a payload, and counts it. Its checksum is checked as any other's; it is
-    /// never kept as a whole, and takes no room in the inbox.
+    /// Skips a payload, and counts it. The reader verifies its checksum like any other's,
+    /// but never holds the whole payload, and charges it to no receive budget.
     async fn skip(&mut self, kind: Kind, header: &Header) -> Result<(), Fault> {
         let (mut missing, mut checksum) = (header.length, 0);
         while missing > 0 {
@@ -117,7 +118,7 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         Ok(())
     }
 
-    /// The payload behind a head.
+    /// Reads the payload that follows a header.
     async fn payload(&mut self, header: &Header) -> Result<Bytes, Fault> {
         if !self.need(header.length).await? && header.length > 0 {
             let missing = header.length;
@@ -148,7 +149,7 @@ fn number(payload: &[u8]) -> u64 {
 async fn write<W: AsyncWrite + Unpin>(stream: &mut W, buffer: &mut BytesMut) -> Result<(), Fault> {
     stream.write_all(buffer).await.map_err(Fault::of)?;
     stream.flush().await.map_err(Fault::of)?;
-    // What a large frame took is given back.
+    // A large frame's buffer is freed.
     if buffer.capacity() > 4 * WRITE_BYTES {
         *buffer = BytesMut::new();
     }
@@ -156,14 +157,14 @@ async fn write<W: AsyncWrite + Unpin>(stream: &mut W, buffer: &mut BytesMut) -> 
     Ok(())
 }
 
-/// The last ping, and when it was sent.
+/// The number of the last ping, and when it was sent.
 #[derive(Default)]
 struct Ping {
     number: u64,
     sent: Option<Instant>,
 }
 
-/// Sends what waits for `peer`, until something goes wrong.
+/// Sends the frames queued for `peer`, until the connection fails.
 pub(crate) async fn send(channel: Channel, peer: &Peer, settings: &Settings) -> Fault {
     let (read, write) = tokio::io::split(channel);
     let ping = std::sync::Mutex::new(Ping::default());
@@ -235,7 +236,7 @@ async fn listen_for_life(
     Ok(())
 }
 
-/// Takes what `peer` sends, until something goes wrong.
+/// Receives the frames that `peer` sends, until the connection fails.
 pub(crate) async fn receive(
     channel: Channel,
     peer: &Peer,

@@ -1,4 +1,4 @@
-//! What has gone to and fro, counted.
+//! Counters and status of connections, per node and for the listener.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -11,104 +11,103 @@ use coeval_env::Instant;
 use crate::identity::NodeId;
 use crate::refusal::Reason;
 
-/// How a connection of ours to a node is.
+/// State of this node's connection to another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Connection {
-    /// It is being tried; how it ended before, if there was one.
+    /// The node is not connected; attempts continue.
     #[default]
     Trying,
-    /// It stands since then.
+    /// The connection has been open since this instant.
     Standing(Instant),
 }
 
-/// What is known of a node. Numbers count from the start of this one, whatever
-/// connections there were.
+/// Status of another node. Counters run from the start of this node, over all connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// Which node.
+    /// The other node's id.
     pub node: NodeId,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
-    /// Our connection to it.
+    /// This node's connection to it.
     pub connection: Connection,
-    /// Why there is none, or why the last one ended.
+    /// Why there is no connection, or why the last one ended.
     pub fault: Option<String>,
-    /// What kind of reason that is, if it is that the node refuses this one.
+    /// Kind of that reason, if the other node refused the connection.
     pub refusal: Option<Reason>,
-    /// Why the last of its connections to here ended.
+    /// Why the last connection from that node to this one ended.
     pub fault_of_its: Option<String>,
-    /// It has said last that it has joined with nothing, and was not admitted yet.
+    /// The number that the node last announced as a newcomer that was not admitted yet.
     pub newcomer: Option<NonZeroU64>,
-    /// Frames sent to it, and their bytes on the wire.
+    /// Frames sent to the node, and their bytes on the wire.
     pub sent: Traffic,
-    /// Frames received from it, and their bytes; without those that were skipped.
+    /// Frames received from the node, and their bytes, without skipped ones.
     pub received: Traffic,
-    /// Frames from it that were skipped, for this build does not know their kind.
+    /// Frames from the node that were skipped because this build does not know their kind.
     pub skipped: u64,
-    /// Frames waiting to be sent, and the bytes that they take.
+    /// Frames queued for the node, and the bytes that they take.
     pub queued: Traffic,
-    /// Frames dropped for later ones.
+    /// Queued frames dropped for later ones.
     pub dropped: u64,
-    /// Frames that were waiting when their connection ended.
+    /// Queued frames lost because their connection ended.
     pub forgotten: u64,
-    /// Times that somebody was told that there is no room.
+    /// Frames rejected because the queue was full.
     pub full: u64,
-    /// Connections that stood.
+    /// Connections opened.
     pub connects: u64,
-    /// Tries that came to none.
+    /// Attempts to connect that failed.
     pub failures: u64,
-    /// When it last showed that it is there, on any connection.
+    /// When a message from the node last arrived, on any connection.
     pub heard: Option<Instant>,
-    /// How long the last ping took to come back.
+    /// Round-trip time of the last ping.
     pub round_trip: Option<Duration>,
-    /// Streams with it.
+    /// Streams with the node.
     pub streams: StreamStatus,
 }
 
-/// The streams of this node with another.
+/// Streams between this node and another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStatus {
-    /// Those that there are, whoever opened them.
+    /// Open streams, opened by either node.
     pub open: u64,
-    /// Of those, what it opened and nobody here has taken yet.
+    /// Open streams that the other node opened and this node has not taken yet.
     pub waiting: u64,
-    /// Those that were opened from here.
+    /// Streams that this node opened.
     pub opened: u64,
-    /// Tries from here that came to none.
+    /// Attempts of this node to open a stream that failed.
     pub failed: u64,
-    /// Those that it opened.
+    /// Streams that the other node opened.
     pub let_in: u64,
-    /// Those that it wanted to open when it had too many.
+    /// Streams that the other node was refused because it had too many.
     pub busy: u64,
 }
 
-/// Frames and bytes.
+/// An amount of frames and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// What happened at the door.
+/// Counters of the listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DoorStatus {
-    /// Connections that came.
+    /// Connections accepted by the operating system.
     pub came: u64,
-    /// Those that were let in.
+    /// Connections of members that passed the handshake.
     pub let_in: u64,
-    /// Those that were refused with a reason.
+    /// Connections refused with a reason.
     pub refused: u64,
-    /// Those with which no handshake came about: other protocols, TLS that failed.
+    /// Connections without a valid handshake: other protocols, or failed TLS.
     pub failed: u64,
-    /// Those that took too long.
+    /// Connections whose handshake took too long.
     pub slow: u64,
-    /// Those that were pushed out by later ones.
+    /// Handshakes aborted to make room for later connections.
     pub pushed_out: u64,
 }
 
-/// Frames and bytes, as they are counted.
+/// A running count of frames and bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     frames: AtomicU64,
@@ -129,7 +128,7 @@ impl Flow {
     }
 }
 
-/// What changes rarely.
+/// Status that changes rarely.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) connection: Connection,
@@ -160,13 +159,13 @@ impl Counters {
         self.notes.lock().expect("no panic under this lock")
     }
 
-    /// The node is there.
+    /// Notes that a message from the node has arrived.
     pub(crate) fn heard(&self) {
         self.notes().heard = Some(coeval_env::now());
     }
 }
 
-/// The counters of a node's streams. They outlive the node, as streams may.
+/// The counters of a node's streams. They outlive the node, as its streams may.
 #[derive(Debug, Default)]
 pub(crate) struct StreamCounters {
     pub(crate) open: AtomicU64,
@@ -176,7 +175,7 @@ pub(crate) struct StreamCounters {
     pub(crate) busy: AtomicU64,
 }
 
-/// The counters of the door.
+/// The counters of the listener.
 #[derive(Debug, Default)]
 pub(crate) struct Door {
     pub(crate) came: AtomicU64,
@@ -200,12 +199,12 @@ impl Door {
     }
 }
 
-/// Counts one.
+/// Increments a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts one less.
+/// Decrements a counter.
 pub(crate) fn discount(counter: &AtomicU64) {
     counter.fetch_sub(1, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Connects to a member, and again whenever that ends.
+//! The dialler: keeps a connection to a member open, and reconnects when it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::security::Channel;
 use crate::shared::Shared;
 
-/// Goes on until it is aborted, or until nobody takes events any more.
+/// Runs until it is aborted, or until the inbox is dropped.
 pub(crate) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let milliseconds = Duration::from_millis;
     let mut backoff = Backoff::new(
@@ -35,8 +35,8 @@ pub(crate) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
                     (notes.fault, notes.refusal) = (None, None);
                 }
                 tracing::info!(node = peer.node.0, "connected");
-                // Whoever sends because of the event finds the queue open; and whoever
-                // is slow to take the event does not keep the connection waiting.
+                // A task that sends in response to the event finds the queue open; and a
+                // task that is slow to read the event does not delay the connection.
                 peer.queue.open();
                 let sending = async {
                     let _closed = Closed(&peer);
@@ -70,7 +70,7 @@ pub(crate) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     }
 }
 
-/// Forgets what waits when the connection ends, however it does.
+/// Clears the queue when the connection ends, for any reason.
 struct Closed<'peer>(&'peer Peer);
 
 impl Drop for Closed<'_> {
@@ -82,7 +82,7 @@ impl Drop for Closed<'_> {
     }
 }
 
-/// Keeps why there is no connection, and tells people once.
+/// Records why there is no connection, and logs a new reason once.
 fn note(peer: &Peer, fault: &Fault) {
     let said = fault.to_string();
     let mut notes = peer.counters.notes();
@@ -97,7 +97,7 @@ fn note(peer: &Peer, fault: &Fault) {
     }
 }
 
-/// Connects to a member, for frames or as a stream.
+/// Connects to a member, for frames or for a stream.
 pub(crate) async fn connect(
     shared: &Shared,
     peer: &Peer,
@@ -118,7 +118,7 @@ pub(crate) async fn connect(
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;
-    // Why it refuses explains more than who it is.
+    // The reason of a refusal explains more than the identity does.
     answer.verdict?;
     if answer.from.cluster != shared.own.cluster {
         let words = format!(

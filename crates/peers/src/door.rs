@@ -1,9 +1,9 @@
-//! The door: takes connections, and lets members in.
+//! The listener: accepts connections, and identifies the members that make them.
 //!
-//! Who has not shown yet who they are may hold a place in the door for as long as a
-//! handshake may take, some hundred bytes of hello, and what TLS keeps. There is a fixed
-//! number of places; when all are taken, who has stood there longest goes. A member is
-//! through within milliseconds, so those are the ones that only stand there.
+//! A connection that has not identified itself may hold a slot for as long as a handshake
+//! may take, some hundred bytes of hello, and the state of TLS. The number of slots is
+//! fixed; when all are taken, the listener aborts the oldest connection. A member
+//! identifies itself within milliseconds, so the oldest is one that only occupies its slot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,10 +24,11 @@ use crate::security::Channel;
 use crate::shared::Shared;
 use crate::stream::{Arrived, PeerStream};
 
-/// The wait after accepting has failed: out of file descriptors, perhaps.
+/// Pause after accepting has failed, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Those who have not shown yet who they are; they go when this does.
+/// Handshakes of connections that have not identified themselves; dropping this aborts
+/// them.
 #[derive(Default)]
 struct Strangers(VecDeque<JoinHandle<()>>);
 
@@ -39,7 +40,7 @@ impl Drop for Strangers {
     }
 }
 
-/// Takes connections until it is aborted.
+/// Accepts connections until it is aborted.
 pub(crate) async fn open(shared: Arc<Shared>, listener: Listener) {
     let mut strangers = Strangers::default();
     loop {
@@ -66,7 +67,7 @@ pub(crate) async fn open(shared: Arc<Shared>, listener: Listener) {
     }
 }
 
-/// Finds out who it is.
+/// Runs the handshake with a connection, and serves it if it is a member's.
 async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
     let limit = shared.settings.handshake();
     let greeted = coeval_env::timeout(limit, judge(&shared, stream, from)).await;
@@ -75,7 +76,7 @@ async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
             count(&shared.door.let_in);
             let peer = entry.peer;
             peer.counters.heard();
-            // It is there, so it can be reached, perhaps.
+            // The node is running, so it can probably be reached: wake its dialler.
             peer.awake.notify_one();
             if let Some((place, waits)) = entry.places {
                 count(&peer.streams.counters.let_in);
@@ -102,11 +103,11 @@ async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
     }
 }
 
-/// What somebody is let in with.
+/// An accepted connection's member and version.
 struct Entry {
     version: u16,
     peer: Arc<Peer>,
-    /// Of a stream: its place, and one among those that wait.
+    /// For a stream: its slot, and its slot among the waiting streams.
     places: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
@@ -136,7 +137,7 @@ async fn judge(
             Ok((channel, entry))
         }
         Err(refusal) => {
-            // Closing in order lets the words arrive.
+            // An orderly close lets the refusal's words arrive.
             let _ = channel.shutdown().await;
             Err(refusal.into())
         }
@@ -166,10 +167,10 @@ fn decide(
         notes.fault_of_its = Some(refusal.to_string());
     }
     let version = judged?;
-    // Nobody is believed to be anywhere before it is known who they are.
+    // The address that a node announces counts only after the node is identified.
     let peer = match shared.meet(hello.from.node, where_it_listens(hello, from))? {
         Some(peer) => peer,
-        // Removed between the two looks: as if it had been before.
+        // Removed between the two checks: refused as if it had been removed before.
         None => return Err(hello.unknown(&shared.own)),
     };
     if hello.purpose == Purpose::Frames {
@@ -186,8 +187,8 @@ fn decide(
     })
 }
 
-/// Where the sender of a hello listens, if it says so: of all its addresses, at the one
-/// that it comes from.
+/// The address that the sender of a hello announces; an unspecified one is replaced by the
+/// address that the connection comes from.
 fn where_it_listens(hello: &Hello, from: SocketAddr) -> Option<SocketAddr> {
     let mut listens = hello.listens;
     if listens.ip().is_unspecified() {

@@ -1,4 +1,4 @@
-//! Why there is no connection to a node, or not any more.
+//! Connection faults: why a connection to a node failed or ended.
 
 use std::io;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use crate::identity::Identity;
 use crate::refusal::Refusal;
 use crate::tls::explain_io;
 
-/// Why there is no connection to a node, or not any more.
+/// Why a connection to a node failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nobody could be reached at its address.
+    /// The node's address could not be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(io::Error),
-    /// TLS could not be agreed on.
+    /// TLS could not be established.
     #[error("TLS: {0}")]
     Tls(String),
-    /// It did not say in time who it is.
+    /// The node did not complete the handshake in time.
     #[error("said nothing for {} ms when it should have said who it is", .0.as_millis())]
     Slow(Duration),
-    /// The handshake went wrong.
+    /// The handshake was malformed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// One side does not let the other in.
+    /// One side refused the other.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
-    /// Somebody else answers at its address.
+    /// Another node answers at the node's address.
     #[error("at its address answers node {} of cluster {}", .0.node, .0.cluster)]
     Somebody(Identity),
-    /// What it sent cannot be read.
+    /// A frame from the node is malformed.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// It has not been heard of for this long.
+    /// The node has been silent for this long.
     #[error("has been silent for {} ms", .0.as_millis())]
     Silent(Duration),
-    /// It closed the connection.
+    /// The node closed the connection.
     #[error("has closed the connection")]
     Closed,
     /// The connection failed.
@@ -45,7 +45,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What went wrong in a handshake. TLS tells some of its refusals only by then.
+    /// The fault of a handshake. TLS reports some of its refusals only during the
+    /// handshake.
     pub(crate) fn of_handshake(error: HandshakeError) -> Self {
         match error {
             HandshakeError::Io(error) => Self::of(error),
@@ -53,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// What went wrong on a connection.
+    /// The fault of a connection.
     pub(crate) fn of(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return Self::Closed;

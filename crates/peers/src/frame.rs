@@ -1,4 +1,4 @@
-//! Frames: what a connection carries once both sides know each other.
+//! Frame format: how a connection delimits and checks messages after the handshake.
 //!
 //! ```text
 //!   0        4      5      8          12         16
@@ -9,19 +9,19 @@
 //!   +--------+------+------+----------+----------+----------------+
 //! ```
 //!
-//! Numbers are little-endian, checksums CRC-32C. The head has a checksum of its own, so
-//! that a damaged length is found before anything is done with it.
+//! Numbers are little-endian, checksums CRC-32C. The header has a checksum of its own, so
+//! that the receiver detects a damaged length before it uses it.
 //!
-//! Kinds from 1 to 127 are those of the protocol above, which says what they mean; from
-//! 128 on they are connections' own. A frame of a kind that the receiver does not know is no
-//! damage: it is read past and counted, so that a later build can have more kinds.
+//! Kinds from 1 to 127 belong to the protocol above, which defines them; kinds from 128 on
+//! belong to this crate. A frame of an unknown kind is not damaged: the receiver skips and
+//! counts it, so that a later build can add kinds.
 
 use std::fmt;
 
-/// Bytes before a frame's payload.
+/// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a payload is: a number to which the protocol above gives a meaning.
+/// The kind of a payload: a number that the protocol above defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(u8);
 
@@ -47,13 +47,13 @@ impl Kind {
     }
 }
 
-/// The kinds of frames that a protocol has, by lane. A frame of any other kind is skipped.
+/// The kinds of frames that a protocol has, by lane. Frames of other kinds are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
-    /// These go before the others: a heartbeat that waits behind a checkpoint costs an
+    /// Kinds sent before the others: a heartbeat that waits for a checkpoint costs an
     /// election.
     pub urgent: &'static [Kind],
-    /// The others.
+    /// All other kinds.
     pub other: &'static [Kind],
 }
 
@@ -70,14 +70,14 @@ impl Kinds {
 const PING: u8 = 128;
 const ALIVE: u8 = 129;
 
-/// What a frame is.
+/// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// A payload of a kind that is not connections' own; the receiver may not know it.
+    /// A payload of the protocol above; the receiver may not know its kind.
     Payload(Kind),
-    /// Who connected shows that it is there; the payload is a number of 8 bytes.
+    /// A ping of the connecting node; the payload is its number, 8 bytes.
     Ping,
-    /// Who accepted shows that it is there, by the number of the last ping that it read.
+    /// A keep-alive of the accepting node, with the number of the last ping that it read.
     Alive,
 }
 
@@ -99,49 +99,49 @@ impl Tag {
     }
 }
 
-/// What is wrong with a frame. The connection cannot be read any further.
+/// A malformed frame. The connection cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The head is not what was sent.
+    /// The header is damaged.
     #[error("the head of a frame is damaged")]
     Head,
-    /// The payload is not what was sent.
+    /// The payload is damaged.
     #[error("the payload of a frame of {length} bytes is damaged")]
     Payload {
-        /// Its length.
+        /// The payload's length in bytes.
         length: usize,
     },
-    /// It is longer than the receiver takes.
+    /// The payload is longer than the receiver accepts.
     #[error("a frame of {length} bytes, where at most {limit} are taken (frame_bytes)")]
     TooLong {
-        /// Its length.
+        /// The payload's length in bytes.
         length: usize,
-        /// What is taken.
+        /// The receiver's limit in bytes.
         limit: usize,
     },
-    /// It is of a kind that does not go in this direction, or not with this length.
+    /// The frame's tag does not belong in this direction, or with this length.
     #[error("a frame that has no place here: {0:?}")]
     Misplaced(Tag),
-    /// The connection ended within it.
+    /// The connection ended within a frame.
     #[error("the connection ended within a frame, {missing} bytes before its end")]
     Torn {
-        /// How many bytes of it are missing, of head or payload.
+        /// Missing bytes, of header or payload.
         missing: usize,
     },
 }
 
-/// A frame's head.
+/// A frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// What the frame carries.
     pub tag: Tag,
-    /// How long its payload is.
+    /// Length of the payload in bytes.
     pub length: usize,
     checksum: u32,
 }
 
 impl Header {
-    /// The head for a payload, which is shorter than 4 GiB.
+    /// The header for a payload, which is shorter than 4 GiB.
     #[must_use]
     pub fn of(tag: Tag, payload: &[u8]) -> Self {
         debug_assert!(u32::try_from(payload.len()).is_ok());
@@ -152,7 +152,7 @@ impl Header {
         }
     }
 
-    /// As bytes.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -164,7 +164,7 @@ impl Header {
         bytes
     }
 
-    /// From bytes; a payload may have `limit` bytes.
+    /// Decodes a header whose payload may have up to `limit` bytes.
     pub fn decode(bytes: &[u8; HEADER_BYTES], limit: usize) -> Result<Self, FrameError> {
         let word = |at: usize| {
             let [a, b, c, d] = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
@@ -192,7 +192,7 @@ impl Header {
         })
     }
 
-    /// Whether this is the payload.
+    /// Verifies that `payload` is the payload of this header.
     pub fn check(&self, payload: &[u8]) -> Result<(), FrameError> {
         if payload.len() == self.length {
             self.check_sum(crc32c::crc32c(payload))
@@ -201,7 +201,7 @@ impl Header {
         }
     }
 
-    /// Whether this is the checksum (CRC-32C) of the payload.
+    /// Verifies that this is the checksum (CRC-32C) of the payload.
     pub(crate) fn check_sum(&self, checksum: u32) -> Result<(), FrameError> {
         if checksum == self.checksum {
             Ok(())
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// A head with any contents, and the right checksum.
+    /// A header with any contents, and the right checksum.
     fn head(length: u32, kind: u8) -> [u8; HEADER_BYTES] {
         let mut bytes = Header::of(Tag::Ping, &[]).encode();
         bytes[..4].copy_from_slice(&length.to_le_bytes());

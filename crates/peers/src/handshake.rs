@@ -1,4 +1,4 @@
-//! The handshake: who connects says hello, who accepts answers.
+//! The handshake: the connecting node sends a hello, the accepting node answers.
 //!
 //! ```text
 //!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
@@ -9,18 +9,18 @@
 //!           | cluster 16 | sender 8 | words … | checksum 4
 //! ```
 //!
-//! Numbers are little-endian; a length counts what comes after the first 16 bytes, the
-//! checksum (CRC-32C, of everything before it) included. Oldest and newest are the
-//! versions that the sender speaks. Who accepts takes the newest that both speak. Port and
+//! Numbers are little-endian; a length counts the bytes after the first 16, the checksum
+//! (CRC-32C, of everything before it) included. Oldest and newest are the versions that the
+//! sender speaks. The accepting node chooses the newest version that both speak. Port and
 //! address say where the sender listens for other nodes: IPv6, or IPv4 mapped into it; an
-//! address of zeros is the one that the connection comes from. A *newcomer*, which has joined
-//! with nothing and was not admitted yet, says a number other than 0.
+//! address of zeros means the one that the connection comes from. A *newcomer*, which has
+//! joined with an empty directory and was not admitted yet, sends a number other than 0.
 //!
-//! Version 1 had neither purpose nor address, and is not spoken any more.
+//! Version 1 had neither purpose nor address, and is no longer supported.
 //!
-//! All versions keep the first 16 bytes, the order of what is above, and the checksum at
-//! the end; a later one may say more before it. So who has no version in common is told
-//! so in words.
+//! All versions keep the first 16 bytes, the order of the fields above, and the checksum at
+//! the end; a later version may add fields before it. So a sender without a common version
+//! gets a refusal that it can read.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -32,37 +32,37 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::identity::{ClusterId, Identity, Members, NodeId};
 use crate::refusal::{MOST_WORDS, Reason, Refusal};
 
-/// How every connection between nodes begins.
+/// The first bytes of every connection between nodes.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
-/// The versions of the protocol that are spoken here.
+/// The protocol versions that this build speaks.
 pub const VERSIONS: RangeInclusive<u16> = 4..=4;
 
 const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 const HELLO_BYTES: usize = 16 + 8 + 8 + CHECKSUM_BYTES;
 const ANSWER_BYTES: usize = 16 + 8 + CHECKSUM_BYTES;
-/// Behind a head come no more bytes than this.
+/// Maximum number of bytes after a head.
 const MOST_BYTES: usize = ANSWER_BYTES + MOST_WORDS;
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The other side is something else.
+    /// The other side does not speak this protocol.
     #[error("the other side does not speak the protocol of Coeval's nodes")]
     Magic,
-    /// A length that no version has.
+    /// The length is one that no version has.
     #[error("a length of {0} bytes, which no handshake has")]
     Length(usize),
-    /// Not what was sent.
+    /// The checksum is wrong.
     #[error("the handshake is damaged")]
     Checksum,
-    /// It was accepted by a version that was not offered.
+    /// The other side accepted with a version that was not offered.
     #[error("the other side chose version {0} of the protocol, which was not offered")]
     Version(u16),
     /// The connection ended.
     #[error("the connection ended within the handshake")]
     Ended,
-    /// It failed.
+    /// The connection failed.
     #[error(transparent)]
     Io(io::Error),
 }
@@ -76,14 +76,14 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Frames, from who connects to who accepts.
+    /// Frames, from the connecting to the accepting node.
     Frames,
-    /// Bytes, both ways.
+    /// Bytes, in both directions.
     Stream,
-    /// Something that this version does not know.
+    /// A purpose that this version does not know.
     Other(u8),
 }
 
@@ -105,29 +105,29 @@ impl Purpose {
     }
 }
 
-/// What who connects says.
+/// The first message of a connection, from the connecting node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The versions that it speaks.
+    /// The versions that the sender speaks.
     pub versions: RangeInclusive<u16>,
-    /// Who it is.
+    /// The sender's identity.
     pub from: Identity,
-    /// Whom it means to talk to.
+    /// The node that the sender means to reach.
     pub to: NodeId,
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub purpose: Purpose,
-    /// Where it listens for other nodes. Port 0 is nowhere.
+    /// The address at which the sender listens for other nodes. Port 0 means none.
     pub listens: SocketAddr,
-    /// It has joined with nothing, and was not admitted yet. Drawn anew for each of its lives.
+    /// The random number of a newcomer that was not admitted yet, chosen at each start.
     pub newcomer: Option<NonZeroU64>,
 }
 
-/// What who accepts says.
+/// The accepting node's answer to a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Who it is.
+    /// The accepting node's identity.
     pub from: Identity,
-    /// The version that is spoken from here on; or why nothing is.
+    /// The version of the connection, or the reason of the refusal.
     pub verdict: Result<u16, Refusal>,
 }
 
@@ -146,13 +146,13 @@ fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Reads a head and what is behind it: at most some hundred bytes.
+/// Reads a head and the body after it: at most some hundred bytes.
 async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     least: usize,
 ) -> Result<(u16, u16, Vec<u8>), HandshakeError> {
     let mut head = [0; HEAD_BYTES];
-    // Whoever speaks another protocol says less than a head, perhaps, and waits.
+    // A peer of another protocol may send less than a head, and wait.
     let (magic, numbers) = head.split_at_mut(MAGIC.len());
     stream.read_exact(magic).await?;
     if magic != MAGIC {
@@ -190,7 +190,7 @@ fn put_identity(bytes: &mut Vec<u8>, identity: &Identity) {
 }
 
 impl Hello {
-    /// As bytes.
+    /// Encodes the hello.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -211,14 +211,14 @@ impl Hello {
         seal(bytes)
     }
 
-    /// Reads one. It may be of a version that is not spoken here.
+    /// Reads a hello. Its version may be one that this build does not speak.
     pub async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Self, HandshakeError> {
         let (oldest, newest, body) = read(stream, HELLO_BYTES).await?;
         let mut rest = &body[..];
         let short = || HandshakeError::Length(body.len());
         let from = identity(&mut rest).ok_or_else(short)?;
         let to = take(&mut rest).ok_or_else(short)?;
-        // A sender of version 1 says no more. It is told so by who judges.
+        // A sender of version 1 sends no more fields. `judge` refuses it.
         let [purpose] = take(&mut rest).unwrap_or_default();
         let port = u16::from_le_bytes(take(&mut rest).unwrap_or_default());
         let address = Ipv6Addr::from(take::<16>(&mut rest).unwrap_or_default());
@@ -233,8 +233,8 @@ impl Hello {
         })
     }
 
-    /// Whether the sender is let in, and the version to speak then. What its certificate
-    /// says is not looked at here.
+    /// Decides whether the sender is accepted, and with which version. The caller verifies
+    /// the sender's certificate.
     pub fn judge(&self, own: &Identity, members: &Members) -> Result<u16, Refusal> {
         let refuse = |reason, words: String| Err(Refusal::new(reason, words));
         let version = *self.versions.end().min(VERSIONS.end());
@@ -291,7 +291,7 @@ impl Hello {
         Ok(version)
     }
 
-    /// The refusal of somebody who is no member.
+    /// The refusal of a sender that is no member.
     pub(crate) fn unknown(&self, own: &Identity) -> Refusal {
         let words = format!(
             "node {} knows no member with the id {}",
@@ -309,7 +309,7 @@ fn show(versions: &RangeInclusive<u16>) -> String {
 }
 
 impl Answer {
-    /// As bytes.
+    /// Encodes the answer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (version, code, words) = match &self.verdict {
@@ -324,7 +324,7 @@ impl Answer {
         seal(bytes)
     }
 
-    /// Reads one.
+    /// Reads an answer.
     pub async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Self, HandshakeError> {
         let (version, code, body) = read(stream, ANSWER_BYTES).await?;
         let mut rest = &body[..];
@@ -338,7 +338,7 @@ impl Answer {
     }
 }
 
-/// Says hello, and waits for the answer.
+/// Sends a hello, and waits for the answer.
 pub async fn greet<S>(stream: &mut S, hello: &Hello) -> Result<Answer, HandshakeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,

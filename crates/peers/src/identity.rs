@@ -1,4 +1,4 @@
-//! Who a node is, and whom it knows.
+//! Identities: the ids of clusters and nodes, and the members that a node knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,13 +8,13 @@ use std::str::FromStr;
 
 pub use coeval_types::NodeId;
 
-/// Which cluster: drawn once, when it is founded, so that nodes of two clusters never
-/// take each other for their own. Not a secret.
+/// A cluster's id, generated at random when the cluster is founded, so that nodes of two
+/// clusters never accept each other. It is not a secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(pub u128);
 
 impl ClusterId {
-    /// One that no other cluster has.
+    /// A random id, which no other cluster has.
     #[must_use]
     pub fn draw() -> Self {
         let mut bytes = [0; 16];
@@ -50,30 +50,30 @@ impl FromStr for ClusterId {
     }
 }
 
-/// Who somebody is.
+/// A node's full identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of which cluster.
+    /// The cluster of the node.
     pub cluster: ClusterId,
-    /// Which node of it.
+    /// The node's id in the cluster.
     pub node: NodeId,
 }
 
-/// Whom a node knows. Its own id may be among them; nobody connects to themselves.
+/// The members that a node knows. Its own id may be among them; no node connects to itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Where each of them listens for the others.
+    /// Addresses at which the members listen for other nodes.
     pub addresses: BTreeMap<NodeId, SocketAddr>,
-    /// Of whom it is not known where they listen. They are let in, and connected to where
-    /// they then say that they do.
+    /// Members whose address is not known. They are accepted, and from then on connected to
+    /// at the address that they announce.
     pub expected: BTreeSet<NodeId>,
-    /// Who has been one, and is told so.
+    /// Former members, whose connections are refused as removed.
     pub removed: BTreeSet<NodeId>,
-    /// Whose word counts. None of them is let in who says that it is a newcomer: it has lost
-    /// what it gave its word for.
+    /// Members whose votes and acknowledgements count. A voter that announces itself as a
+    /// newcomer is refused: it has lost its votes and acknowledgements.
     pub voters: BTreeSet<NodeId>,
-    /// This node itself has joined with nothing and was not admitted yet. It says so, by a
-    /// number that it has drawn for this life of its process.
+    /// Set while this node has joined with an empty directory and was not admitted yet: the
+    /// random number of this process that it announces in its hello.
     pub newcomer: Option<NonZeroU64>,
 }
 

@@ -1,4 +1,4 @@
-//! What arrives, for whoever takes care of it.
+//! The inbox: the bounded queue of events and received frames.
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -7,30 +7,30 @@ use crate::fault::Fault;
 use crate::frame::Kind;
 use crate::identity::NodeId;
 
-/// So many things may be waiting; their bytes are bounded for each node.
+/// Maximum number of queued events; received bytes are bounded for each node.
 const EVENTS: usize = 1024;
 
-/// Something that happened.
+/// An event of the connections.
 #[derive(Debug)]
 pub enum Event {
-    /// Frames are taken for this node from now on. What was sent to it before may have
-    /// been lost.
+    /// Frames can be sent to this node from now on. Frames sent to it before may have been
+    /// lost.
     Connected(NodeId),
-    /// No more are, for now. Those on their way may be lost.
+    /// Frames cannot be sent to this node for now. Frames in flight may be lost.
     Disconnected(NodeId, Fault),
-    /// A frame came.
+    /// A frame was received.
     Frame(Frame),
 }
 
-/// A frame that came. As long as it is kept it counts among the bytes that a node may
-/// have sent without anybody having taken care of them.
+/// A received frame. While it exists, its bytes count against the receive budget of its
+/// sender.
 #[derive(Debug)]
 pub struct Frame {
-    /// From whom.
+    /// The sender.
     pub from: NodeId,
-    /// What it is.
+    /// The kind of the frame.
     pub kind: Kind,
-    /// What it says.
+    /// The payload.
     pub payload: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -51,20 +51,20 @@ impl Frame {
     }
 }
 
-/// Where events come out.
+/// The receiving end of the inbox.
 #[derive(Debug)]
 pub struct Inbox(mpsc::Receiver<Event>);
 
 impl Inbox {
-    /// The next event; none when there will be no more. Frames of a node come in the
-    /// order in which they were sent, by lane (see [`Kinds`](crate::Kinds)), but for those that were
-    /// lost with a connection. Cancelling the wait loses none.
+    /// The next event, or `None` when there will be no more. Frames of a node arrive in the
+    /// order in which they were sent, by lane (see [`Kinds`](crate::Kinds)), except for
+    /// frames lost with a connection. Cancelling the wait loses none.
     pub async fn next(&mut self) -> Option<Event> {
         self.0.recv().await
     }
 }
 
-/// Where they go in.
+/// The sending end of the inbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Inlet(mpsc::Sender<Event>);
 
@@ -74,7 +74,7 @@ pub(crate) fn inbox() -> (Inlet, Inbox) {
 }
 
 impl Inlet {
-    /// Whether anybody is still there to take it.
+    /// Delivers a frame; returns false if the inbox has been dropped.
     pub(crate) async fn put(&self, frame: Frame) -> bool {
         self.tell(Event::Frame(frame)).await
     }

@@ -1,7 +1,7 @@
-//! Connections between the nodes of a cluster.
+//! The node-to-node transport: connections that carry frames and streams between members.
 //!
-//! Each node listens at an address, and connects to every other member. What is sent is
-//! a *frame*: a kind, and bytes that nobody here looks into.
+//! Each node listens at an address, and connects to every other member. It sends *frames*:
+//! a kind, and a payload of bytes that this crate does not interpret.
 //!
 //! ```
 //! # use coeval_peers::*;
@@ -36,29 +36,31 @@
 //! # });
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - Frames of a lane arrive in order, each once, as long as their connection lasts.
-//!   When it ends those on their way are lost, and [`Event::Disconnected`] says so; a
-//!   frame is never delivered twice. There are two lanes: urgent kinds, and everything
-//!   else, which lets those go first.
-//! - A frame of a kind that this build does not know ([`Kinds`]) is skipped and counted;
-//!   the connection goes on. One that is damaged or too long ends it.
-//! - What waits is bounded, at both ends. [`Peers::send`] never waits; it takes the
-//!   frame, or says that there is no room and [`Peers::room`] waits for it. Who does not
-//!   take care of what comes in keeps others from sending more, and from nothing else.
-//! - [`Peers::open_stream`] opens a connection of its own, for bytes: it does not wait
-//!   behind frames, nor they behind it. How many of them another node may have is
-//!   bounded, too.
-//! - A node is let in by its cluster's id, its own id, its version, and, with TLS, its
-//!   certificate; otherwise it is told why not, in words.
-//! - Whoever is no node holds a place in the door for a moment (`door`), and no more.
+//! - Frames of a lane arrive in order, each once, as long as their connection lasts. When
+//!   it ends, frames in flight are lost, and [`Event::Disconnected`] reports it; a frame is
+//!   never delivered twice. There are two lanes: urgent kinds are sent before all others.
+//! - The receiver skips and counts a frame of a kind that this build does not know
+//!   ([`Kinds`]); the connection continues. A damaged or oversized frame ends it.
+//! - Queues are bounded, at both ends. [`Peers::send`] never waits; it accepts the frame,
+//!   or reports that the queue is full, and [`Peers::room`] waits for room. A receiver that
+//!   does not consume its frames keeps the sender from sending more, and has no other
+//!   effect.
+//! - [`Peers::open_stream`] opens a connection of its own, for bytes: streams and frames do
+//!   not wait for each other. The number of streams that another node may open is bounded,
+//!   too.
+//! - A node is accepted by its cluster's id, its own id, its version, and, with TLS, its
+//!   certificate; otherwise the listener answers with the reason, in words.
+//! - A connection that has not identified itself holds one of few slots for a moment
+//!   (`door`), and nothing more.
 //!
 //! # Parts
 //!
-//! `handshake` and `frame` are the formats, and know no connection. `queue` is what
-//! waits for a node, `connection` what runs while one stands, `stream` what has one of its own, `dialler` and `door` the
-//! two ways that one comes about, `security` and `tls` what lies below.
+//! `handshake` and `frame` define the formats, and know no connection. `queue` holds the
+//! frames that wait for a node, `connection` runs while a connection is open, `stream` is
+//! for connections of their own, `dialler` and `door` open and accept connections,
+//! `security` and `tls` are the layers below.
 
 mod backoff;
 mod connection;
@@ -102,26 +104,26 @@ pub use tls::{Pem, Tls, TlsError, check_cluster_name, node_name};
 
 use shared::Shared;
 
-/// Why a node cannot talk to others.
+/// Why a node cannot start its connections.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting cannot be.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Others would reach it, and nothing guards it.
+    /// Other machines could reach the node's address without TLS.
     #[error(transparent)]
     Unguarded(#[from] Unguarded),
-    /// The address cannot be listened at.
+    /// The node cannot listen at its address.
     #[error("cannot listen for other nodes at {address}: {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The operating system's error.
         error: io::Error,
     },
 }
 
-/// A node's connections to the other members. They end when this is dropped.
+/// A node's connections to the other members. Dropping it ends them.
 #[derive(Debug)]
 pub struct Peers {
     shared: Arc<Shared>,
@@ -130,8 +132,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Listens at `listen`, where port 0 takes a free one, and connects to `members`. Takes
-    /// frames of `kinds`. Runs on the executor of whoever calls.
+    /// Listens at `listen`, where port 0 chooses a free one, connects to `members`, and
+    /// accepts frames of `kinds`. The tasks run on the caller's executor.
     pub async fn start(
         own: Identity,
         listen: SocketAddr,
@@ -163,19 +165,19 @@ impl Peers {
         Ok((peers, inbox))
     }
 
-    /// Where it listens.
+    /// The address at which this node listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// Of which cluster it is.
+    /// The cluster to which this node belongs.
     #[must_use]
     pub fn cluster(&self) -> ClusterId {
         self.shared.own.cluster
     }
 
-    /// Sends a frame, if it can be sent at once or there is room for it to wait.
+    /// Sends a frame, if the queue to the node has room for it.
     pub fn send(
         &self,
         to: NodeId,
@@ -198,39 +200,39 @@ impl Peers {
         }
     }
 
-    /// Waits until a frame with so many bytes would be taken. Another sender may be
-    /// faster then.
+    /// Waits until a frame of this many bytes would be accepted. Another sender may take
+    /// the room first.
     pub async fn room(&self, to: NodeId, kind: Kind, bytes: usize) -> Result<(), SendError> {
         let peer = self.shared.peer(to).ok_or(SendError::Unknown)?;
         peer.queue.room(kind, bytes).await
     }
 
-    /// A stream to another member: see [`Streams::open`].
+    /// Opens a stream to another member: see [`Streams::open`].
     pub async fn open_stream(&self, to: NodeId) -> Result<PeerStream, StreamError> {
         self.streams.open(to).await
     }
 
-    /// Streams with other members, for whoever has to do with them and not with frames.
+    /// Streams with other members, for tasks that use no frames.
     #[must_use]
     pub fn streams(&self) -> Streams {
         self.streams.clone()
     }
 
-    /// These are the members from now on: those who are new are connected to, and the
-    /// connections of those who are gone end, with no event.
+    /// Replaces the set of members: this node connects to new ones, and ends its
+    /// connections with removed ones, with no event.
     pub fn set_members(&self, members: Members) -> Result<(), Unguarded> {
         check(&members, &self.shared.security(), &self.shared.settings)?;
         self.shared.set_members(members);
         Ok(())
     }
 
-    /// Whether a member at this address may be talked to.
+    /// Whether a member at this address may be connected to.
     pub fn check(&self, address: SocketAddr) -> Result<(), Unguarded> {
         let security = self.shared.security();
         security.check(address, self.shared.settings.insecure)
     }
 
-    /// New connections are guarded so; those that stand stay.
+    /// Secures new connections like this; open ones stay.
     pub fn set_security(&self, security: Security) -> Result<(), Unguarded> {
         security.check(self.shared.address, self.shared.settings.insecure)?;
         self.shared
@@ -239,14 +241,14 @@ impl Peers {
         Ok(())
     }
 
-    /// What is known of every other member, by id.
+    /// The status of every other member, by id.
     #[must_use]
     pub fn status(&self) -> Vec<PeerStatus> {
         let peers = self.shared.peers();
         peers.iter().map(|peer| peer.status()).collect()
     }
 
-    /// What happened at the door.
+    /// Counters of the listener.
     #[must_use]
     pub fn door(&self) -> DoorStatus {
         self.shared.door.read()
@@ -260,7 +262,7 @@ impl Drop for Peers {
     }
 }
 
-/// Whether the members may be talked to.
+/// Whether all members may be connected to.
 fn check(members: &Members, security: &Security, settings: &Settings) -> Result<(), Unguarded> {
     let mut addresses = members.addresses.values();
     addresses.try_for_each(|address| security.check(*address, settings.insecure))

@@ -1,4 +1,4 @@
-//! Another member: what waits for it, what came from it, what is known of it.
+//! The state of one other member: its send queue, receive budget, streams and counters.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,14 +15,14 @@ use crate::refusal::{Reason, Refusal};
 use crate::settings::Settings;
 use crate::stream::Cut;
 
-/// Streams with a node.
+/// Streams with one node.
 #[derive(Debug)]
 pub(crate) struct StreamsOf {
     pub(crate) counters: Arc<StreamCounters>,
     pub(crate) cut: Cut,
-    /// Places for those that it opens.
+    /// Slots for streams that the node opens.
     places: Arc<Semaphore>,
-    /// Of those, for what nobody has taken yet.
+    /// Slots for those of them that this node has not taken yet.
     waiting: Arc<Semaphore>,
     most_waiting: usize,
 }
@@ -38,7 +38,8 @@ impl StreamsOf {
         }
     }
 
-    /// A place for one that it opens, and one among those that wait.
+    /// Reserves a slot for a stream that the node opens, and a slot among the waiting
+    /// streams.
     pub(crate) fn place(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
         let busy = |words: &str| {
             count(&self.counters.busy);
@@ -73,11 +74,11 @@ pub(crate) struct Peer {
     address: Mutex<SocketAddr>,
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
-    /// Bytes that may still be received before somebody takes care of some.
+    /// Bytes that may be received before this node has handled earlier frames.
     room: Arc<Semaphore>,
-    /// There is reason to try a connection before its time.
+    /// Wakes the dialler before its backoff is over.
     pub(crate) awake: Notify,
-    /// What is said in a hello has changed: the connection is to be made anew.
+    /// Reconnects, because the contents of this node's hello have changed.
     pub(crate) renewed: Notify,
     pub(crate) streams: StreamsOf,
 }
@@ -110,7 +111,7 @@ impl Peer {
         *self.locked()
     }
 
-    /// It listens elsewhere from now on. A connection that stands is not touched.
+    /// Sets the address for future connections. An open connection is not touched.
     pub(crate) fn move_to(&self, address: SocketAddr) {
         let before = std::mem::replace(&mut *self.locked(), address);
         if before != address {
@@ -118,14 +119,14 @@ impl Peer {
         }
     }
 
-    /// Waits until so many bytes may be received.
+    /// Waits until this many bytes may be received.
     pub(crate) async fn receive_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
     }
 
-    /// A connection of frames has ended, or did not come about: a node that has not been
-    /// heard of for so long has no streams any more.
+    /// Ends the node's streams if it has been silent for `silence`. Called when a frame
+    /// connection has ended or could not be made.
     pub(crate) fn cut_if_silent(&self, silence: Duration) {
         let heard = self.counters.notes().heard;
         if heard.is_none_or(|heard| heard.elapsed() >= silence) {

@@ -1,12 +1,12 @@
-//! What waits to be sent to a node: bounded, always.
+//! The send queue of one node: always bounded, with two lanes.
 //!
-//! Two lanes, each with the limit: urgent kinds go before everything else, so that a
-//! heartbeat does not wait behind a checkpoint. Within a lane what came first goes
-//! first. When a lane is full the oldest frames that may be lost give way; when that is
-//! not enough, whoever wanted to send is told.
+//! Each lane has the full limit. Frames of urgent kinds are sent before all others, so that
+//! a heartbeat does not wait for a checkpoint; within a lane frames are sent in order. When
+//! a lane is full, its oldest droppable frames are dropped; when that is not enough, the
+//! sender gets an error.
 //!
-//! A queue takes frames only while its node is connected, and forgets them when the
-//! connection ends: whatever is said next belongs to a new one.
+//! A queue accepts frames only while its node is connected, and is cleared when the
+//! connection ends: later frames belong to a new connection.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -17,22 +17,22 @@ use tokio::sync::Notify;
 use crate::frame::{Kind, Kinds};
 use crate::settings::FRAME_COST;
 
-/// What may become of a frame when there is no room.
+/// Whether a frame may be dropped when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// It may be dropped for a later frame: another one like it will follow.
+    /// The frame may be dropped for a later frame: another one like it will follow.
     Droppable,
-    /// Once taken it is sent, as long as the connection lasts.
+    /// Once accepted the frame is sent, as long as the connection lasts.
     Kept,
 }
 
-/// Why a frame was not taken.
+/// Why a frame was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// There is no connection to the node at the moment.
     #[error("the node is not connected")]
     NotConnected,
-    /// Too much is waiting already: send again when there is room.
+    /// The queue is full: send again when it has room.
     #[error("too much waits to be sent to the node already")]
     Full,
     /// The frame is longer than `frame_bytes`.
@@ -43,7 +43,7 @@ pub enum SendError {
     Unknown,
 }
 
-/// A frame on its way.
+/// A frame in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) kind: Kind,
@@ -65,7 +65,7 @@ fn cost(payload: usize) -> usize {
 struct Lane {
     frames: VecDeque<Waiting>,
     bytes: usize,
-    /// Of those, what may be lost.
+    /// The part of `bytes` that belongs to droppable frames.
     droppable: usize,
 }
 
@@ -84,7 +84,7 @@ impl Lane {
         Ok(dropped)
     }
 
-    /// Drops the oldest that may be, until so many bytes are free.
+    /// Drops the oldest droppable frames until `needed` bytes are free.
     fn give_way(&mut self, needed: usize) -> u64 {
         if needed == 0 {
             return 0;
@@ -129,7 +129,7 @@ impl State {
     }
 }
 
-/// See the module.
+/// A node's send queue; see the module.
 #[derive(Debug)]
 pub(crate) struct Queue {
     kinds: Kinds,
@@ -141,7 +141,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// With `limit` bytes in each lane, and frames of at most `longest`.
+    /// A queue with `limit` bytes in each lane, for frames of at most `longest` bytes.
     pub(crate) fn new(limit: usize, longest: usize, kinds: Kinds) -> Self {
         Self {
             kinds,
@@ -157,20 +157,20 @@ impl Queue {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Takes frames from now on.
+    /// Accepts frames from now on.
     pub(crate) fn open(&self) {
         self.state().open = true;
         self.emptied.notify_waiters();
     }
 
-    /// Takes no more, and forgets those that wait; says how many.
+    /// Accepts no more frames, and clears the queue; returns the number of cleared frames.
     pub(crate) fn close(&self) -> u64 {
         let state = std::mem::take(&mut *self.state());
         self.emptied.notify_waiters();
         (state.urgent.frames.len() + state.other.frames.len()) as u64
     }
 
-    /// Takes a frame; says how many have given way to it.
+    /// Accepts a frame; returns the number of frames dropped for it.
     pub(crate) fn push(&self, kind: Kind, payload: Bytes, loss: Loss) -> Result<u64, SendError> {
         if payload.len() > self.longest {
             return Err(SendError::TooLong);
@@ -192,7 +192,7 @@ impl Queue {
         Ok(dropped)
     }
 
-    /// Waits until a frame of so many bytes would be taken.
+    /// Waits until a frame of this many bytes would be accepted.
     pub(crate) async fn room(&self, kind: Kind, bytes: usize) -> Result<(), SendError> {
         if bytes > self.longest {
             return Err(SendError::TooLong);
@@ -200,7 +200,7 @@ impl Queue {
         loop {
             let emptied = self.emptied.notified();
             tokio::pin!(emptied);
-            // From here on no news is missed.
+            // From here on no notification is missed.
             emptied.as_mut().enable();
             {
                 let mut state = self.state();
@@ -216,8 +216,8 @@ impl Queue {
         }
     }
 
-    /// Waits for frames, and takes so many bytes of them, or one frame. Cancelling the
-    /// wait loses none.
+    /// Waits for frames, and takes about `bytes` of them, at least one frame. Cancelling
+    /// the wait loses none.
     pub(crate) async fn take(&self, bytes: usize) -> Vec<Waiting> {
         loop {
             let filled = self.filled.notified();
@@ -245,7 +245,7 @@ impl Queue {
         taken
     }
 
-    /// How many frames wait, and their bytes.
+    /// Number of queued frames, and their bytes.
     pub(crate) fn depth(&self) -> (usize, usize) {
         let state = self.state();
         (
@@ -314,7 +314,7 @@ mod tests {
             let refused = queue.push(LOG, payload(10), loss);
             assert_eq!(refused, Err(SendError::Full));
         }
-        // The other lane has room of its own, and waits for this one.
+        // The other lane has room of its own, and is sent after this one.
         queue.push(CHECKPOINT, payload(30), Loss::Kept).unwrap();
         queue.take_now(1);
         queue.push(LOG, payload(11), Loss::Kept).unwrap();

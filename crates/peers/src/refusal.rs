@@ -1,17 +1,17 @@
-//! Why somebody is not let in.
+//! Refusals: why a node does not accept another node's connection.
 
 use std::fmt;
 
-/// What kind of reason it is: for programs.
+/// Kind of a refusal's reason, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// No version of the protocol that both speak.
+    /// The two nodes have no version of the protocol in common.
     Version,
-    /// Another cluster's node.
+    /// The node belongs to another cluster.
     Cluster,
-    /// The id of the very node that was asked.
+    /// The node uses the id of the node that it connects to.
     OwnId,
-    /// Another node was meant than the one that was asked.
+    /// The node means to reach another node than this one.
     Addressee,
     /// No member has this id.
     Unknown,
@@ -19,13 +19,13 @@ pub enum Reason {
     Removed,
     /// The certificate is not that node's.
     Certificate,
-    /// A member that says not where it listens, or where nobody may talk to it.
+    /// The member announces no address, or one at which no node may connect to it.
     Address,
-    /// It has joined with nothing, under an id whose word counts.
+    /// The node has joined with an empty directory under the id of a voter.
     Forgotten,
-    /// There is no room for another stream at the moment: try again.
+    /// The node has too many streams at the moment: try again.
     Busy,
-    /// A reason that this version does not know; its words say which.
+    /// A reason that this version does not know; the words explain it.
     Other,
 }
 
@@ -46,7 +46,7 @@ impl Reason {
         }
     }
 
-    /// Zero is no refusal.
+    /// Decodes a reason; 0 means no refusal.
     pub(crate) fn decode(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => return None,
@@ -65,15 +65,15 @@ impl Reason {
     }
 }
 
-/// A refusal, with its reason in words: for people, on both sides.
+/// A refusal, with its reason in words: for administrators, on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For programs.
+    /// Kind of the reason, for programs.
     pub reason: Reason,
     words: String,
 }
 
-/// Most bytes of words that are sent.
+/// Maximum length of the words sent, in bytes.
 pub(crate) const MOST_WORDS: usize = 512;
 
 impl Refusal {
@@ -81,8 +81,9 @@ impl Refusal {
         Self::heard(reason, &words.into())
     }
 
-    /// What somebody else says is shown to people, so it cannot hold what moves a
-    /// terminal's cursor or begins a line of a log.
+    /// A refusal received from another node. Its words are displayed, so control
+    /// characters, which could move a terminal's cursor or begin a line of a log, are
+    /// replaced.
     pub(crate) fn heard(reason: Reason, words: &str) -> Self {
         let mut end = words.len().min(MOST_WORDS);
         while !words.is_char_boundary(end) {

@@ -1,7 +1,7 @@
-//! What lies between a connection and its bytes: nothing, or TLS.
+//! Connection security between nodes: a connection's bytes are plain, or inside TLS.
 //!
-//! Everything above speaks through a [`Channel`], and does not know which it is. TLS
-//! lies outside the simulator's seam: there a channel is always plain.
+//! All layers above use a [`Channel`], and do not know which of the two it is. TLS is
+//! outside the part that the simulator covers: a simulated channel is always plain.
 
 use std::fmt;
 use std::io;
@@ -17,13 +17,13 @@ use crate::identity::NodeId;
 use crate::refusal::{Reason, Refusal};
 use crate::tls::Tls;
 
-/// How connections between nodes are guarded.
+/// How connections between nodes are secured.
 #[derive(Clone, Default)]
 pub enum Security {
-    /// Not at all: who says that it is a node is believed. For one machine.
+    /// Not at all: each side believes the other's id. For nodes on one machine.
     #[default]
     Plain,
-    /// Both sides show certificates of the cluster's authority.
+    /// Both sides present certificates of the cluster's authority.
     Tls(Tls),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Security {
     }
 }
 
-/// An address that other machines reach, and nothing that guards it.
+/// An address that other machines can reach, without TLS to secure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} can be reached from other machines, and nodes talk to those through TLS only; name the \
@@ -47,7 +47,7 @@ impl fmt::Debug for Security {
 pub struct Unguarded(pub SocketAddr);
 
 impl Security {
-    /// Whether nodes may talk at `address`.
+    /// Whether a node may communicate at `address`.
     pub fn check(&self, address: SocketAddr, insecure: bool) -> Result<(), Unguarded> {
         match self {
             Self::Plain if !insecure && !address.ip().is_loopback() => Err(Unguarded(address)),
@@ -55,7 +55,7 @@ impl Security {
         }
     }
 
-    /// The channel of a connection that was made to `node`.
+    /// Secures a connection that this node has opened to `node`.
     pub(crate) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
@@ -63,7 +63,7 @@ impl Security {
         }
     }
 
-    /// The channel of a connection that somebody has made to here.
+    /// Secures a connection that this node has accepted.
     pub(crate) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
@@ -72,18 +72,18 @@ impl Security {
     }
 }
 
-/// What a channel is made of.
+/// The byte stream inside a channel.
 pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Carrier for S {}
 
-/// Who the other side of a channel has shown to be.
+/// The certificate by which the other side of a channel identified itself.
 pub(crate) struct Shown {
     pub(crate) tls: Tls,
     pub(crate) certificate: CertificateDer<'static>,
 }
 
-/// Bytes to and from another node.
+/// A connection to another node, as bytes in both directions.
 pub(crate) struct Channel {
     carrier: Box<dyn Carrier>,
     shown: Option<Shown>,
@@ -104,7 +104,7 @@ impl Channel {
         }
     }
 
-    /// Whether the other side may say that it is this node.
+    /// Whether the other side's certificate allows it to use this node's id.
     pub(crate) fn vouches_for(&self, node: NodeId) -> Result<(), Refusal> {
         let Some(shown) = &self.shown else {
             return Ok(());

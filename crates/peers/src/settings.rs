@@ -1,66 +1,66 @@
-//! The settings of connections between nodes, as data.
+//! Settings of the connections between nodes, as plain data.
 
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// How nodes talk to each other. What one node sends another must take: those that
-/// bound a frame are the same on all of them.
+/// Settings of the connections between nodes. A receiver must accept what a sender sends:
+/// limits of a frame are the same on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Most bytes of a frame's payload, from 4096 to 1 GiB.
+    /// Maximum bytes of a frame's payload, from 4096 to 1 GiB.
     pub frame_bytes: usize,
-    /// Most bytes that wait to be sent to a node: of urgent kinds so many, and of
-    /// everything else as many again. Room for a frame at least.
+    /// Maximum bytes queued for a node, in each of the two lanes: urgent kinds and all
+    /// others. At least the size of one frame.
     pub queue_bytes: usize,
-    /// Most bytes received from a node that nobody has taken care of yet. Room for a
-    /// frame at least. When they are reached the node's connection is not read, and its
-    /// queue fills.
+    /// Maximum bytes received from a node that this node has not handled yet. At least the
+    /// size of one frame. When the limit is reached the node's connection is not read, and
+    /// its queue fills.
     pub receive_bytes: usize,
-    /// How long a connection may take until both sides know who the other is.
+    /// How long a handshake may take, until both sides are identified.
     pub handshake_milliseconds: u64,
-    /// How often each side shows that it is there.
+    /// Interval of pings and keep-alives.
     pub alive_milliseconds: u64,
-    /// How long a node may be silent before its connection is given up. More than
+    /// How long a node may be silent before its connection is closed. More than
     /// `alive_milliseconds`.
     pub silence_milliseconds: u64,
-    /// The wait before a connection that was lost is tried again.
+    /// Wait before the first attempt to reconnect.
     pub retry_milliseconds: u64,
-    /// The longest wait that comes to, when it fails time after time.
+    /// Longest wait between attempts to reconnect, after repeated failures.
     pub longest_retry_milliseconds: u64,
-    /// How many may be in the door at once who have not shown yet who they are. Another
-    /// one pushes out who has been there longest.
+    /// Maximum number of connections in the handshake. A further one aborts the oldest.
     pub strangers: usize,
-    /// How many streams another node may have opened to here. One more is refused.
+    /// Maximum number of streams that another node may have opened to this one. A further
+    /// one is refused.
     pub streams: usize,
-    /// How many of them may wait until somebody takes them. One more is refused.
+    /// How many of them may wait to be taken. A further one is refused.
     pub streams_waiting: usize,
-    /// Talk to other machines without TLS, too.
+    /// Allow connections to other machines without TLS.
     pub insecure: bool,
 }
 
-/// What a frame costs beside its payload, in memory and on the wire, about.
+/// Overhead of a frame in addition to its payload, in memory and on the wire, about.
 pub(crate) const FRAME_COST: usize = 128;
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("peer setting {name}: {reason}")]
 pub struct SettingError {
     /// The field of [`Settings`].
     pub name: &'static str,
-    /// What it must be.
+    /// The requirement that the value does not meet.
     pub reason: String,
 }
 
 impl Settings {
-    /// Says which setting cannot be, if one cannot.
+    /// Rejects the first invalid setting.
     pub fn check(&self) -> Result<(), SettingError> {
         let refuse = |name, reason: String| Err(SettingError { name, reason });
         if !(4096..=1 << 30).contains(&self.frame_bytes) {
             let reason = "must be from 4096 to 1073741824".to_owned();
             return refuse("frame_bytes", reason);
         }
-        // A semaphore counts the bytes, and takes them by a word of 32 bits.
+        // A semaphore counts the bytes, and acquires them by a word of 32 bits.
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize >> 1);
         for (name, bytes) in [
             ("queue_bytes", self.queue_bytes),

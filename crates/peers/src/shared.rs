@@ -1,4 +1,4 @@
-//! What the tasks of a node's connections share.
+//! State shared by the tasks of a node's connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::security::Security;
 use crate::settings::Settings;
 use crate::stream::Arrived;
 
-/// A member, and the tasks of its connections. These end when it does.
+/// A member, and the tasks of its connections, which end when it is dropped.
 #[derive(Debug)]
 struct Member {
     peer: Arc<Peer>,
@@ -41,16 +41,16 @@ struct State {
     known: Members,
     members: BTreeMap<NodeId, Member>,
     security: Security,
-    /// Where streams go that others open; nowhere when this has ended.
+    /// Where streams opened by other nodes go; `None` after the end.
     streams: Option<mpsc::UnboundedSender<Arrived>>,
-    /// Nothing is begun any more.
+    /// Set at the end: no member is added any more.
     ended: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) own: Identity,
-    /// Where the door is.
+    /// Address of the listener.
     pub(crate) address: SocketAddr,
     pub(crate) settings: Settings,
     kinds: Kinds,
@@ -96,7 +96,8 @@ impl Shared {
         self.state().security = security;
     }
 
-    /// Where others reach this node: what its members say, or else where the door is.
+    /// The address that this node announces: its own among the members, or else the
+    /// listener's.
     pub(crate) fn listens(&self) -> SocketAddr {
         let told = self.with_members(|members| members.addresses.get(&self.own.node).copied());
         told.unwrap_or(self.address)
@@ -118,7 +119,7 @@ impl Shared {
         members.map(|member| Arc::clone(&member.peer)).collect()
     }
 
-    /// Connects to those who are new, and ends the connections of those who are gone.
+    /// Connects to new members, and ends the connections of removed ones.
     pub(crate) fn set_members(self: &Arc<Self>, members: Members) {
         let mut state = self.state();
         if state.ended {
@@ -135,7 +136,7 @@ impl Shared {
                 member.peer.renewed.notify_one();
                 member.peer.awake.notify_one();
             }
-            // One that is known for a voter now is let in no longer with nothing.
+            // A newcomer that has become known as a voter is no longer accepted.
             if members.voters.contains(node)
                 && member.peer.counters.notes().newcomer.is_some()
                 && let Some(server) = member.server.take()
@@ -153,7 +154,7 @@ impl Shared {
         state.known = members;
     }
 
-    /// A member, to which a connection is tried from now on.
+    /// A new member, with a dialler that connects to it from now on.
     fn member(self: &Arc<Self>, node: NodeId, address: SocketAddr) -> Member {
         let peer = Arc::new(Peer::new(node, address, &self.settings, self.kinds));
         let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
@@ -164,8 +165,8 @@ impl Shared {
         }
     }
 
-    /// A member has come, and says that it listens there. That counts if it was not known
-    /// where it does. None is who is no member any more.
+    /// A node has connected and announces an address, which counts if none was known.
+    /// Returns `None` for a node that is no member any more.
     pub(crate) fn meet(
         self: &Arc<Self>,
         node: NodeId,
@@ -196,8 +197,9 @@ impl Shared {
         Ok(member.map(|member| Arc::clone(&member.peer)))
     }
 
-    /// A connection of `peer` is served by this task. One that it had before ends: it
-    /// would not have made another if it still held that one for good.
+    /// Registers the task that serves a connection of `peer`. The task of an earlier
+    /// connection is aborted: the node would not have opened another if that one still
+    /// worked.
     pub(crate) fn serves(&self, peer: &Arc<Peer>, server: JoinHandle<()>) {
         let mut state = self.state();
         match state.members.get_mut(&peer.node) {
@@ -210,10 +212,10 @@ impl Shared {
         }
     }
 
-    /// A stream that another node has opened. It ends if nobody is there to take it.
+    /// Delivers a stream that another node has opened; drops it if there is no receiver.
     pub(crate) fn arrives(&self, stream: Arrived) {
         if let Some(streams) = &self.state().streams {
-            // Whoever took them may have gone.
+            // The receiver may have gone.
             let _ = streams.send(stream);
         }
     }

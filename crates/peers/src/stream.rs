@@ -1,21 +1,22 @@
-//! Streams: connections of their own, for whoever has more to say than frames.
+//! Streams: separate connections between nodes, for tasks that exchange bytes, not frames.
 //!
-//! A stream comes about as every connection between nodes does (the same door, the same
-//! handshake, the same TLS), and says in its hello that it is one. From then on it is
-//! bytes, both ways, in order, and slows down who writes faster than the other reads.
+//! A stream is opened as every connection between nodes is (the same listener, handshake
+//! and TLS), and its hello says that it is a stream. From then on it carries bytes in both
+//! directions, in order, and slows down a writer that is faster than its reader.
 //!
 //! ```text
-//!   who opens   hello: a stream ──▶  door   a place? ── no: refused, busy
-//!                                           yes: waits to be taken, holding its place
-//!               ◀── bytes, both ways ──▶    taken: the place of who waits is free again
+//!   opening node    hello: a stream ──▶    listener   a free slot? ── no: refused, busy
+//!                                                     yes: waits to be taken, in its slot
+//!                   ◀── bytes, both ways ──▶          taken: its waiting slot is free again
 //! ```
 //!
-//! Two numbers bound what another node can hold here: how many of its streams may wait
-//! to be taken, and how many there may be. Bytes that nobody reads stay with the sender.
+//! Two limits bound what another node can hold here: how many of its streams may wait to be
+//! taken, and how many may be open. Bytes that the reader does not read stay with the
+//! sender.
 //!
-//! A stream shows no signs of life of its own. The connections of frames do that; when
-//! the node at the other end has been silent for too long, is removed, or this one ends,
-//! its streams end with [`io::ErrorKind::ConnectionAborted`].
+//! A stream has no keep-alives of its own. The frame connections have them; when the node
+//! at the other end has been silent for too long, is removed, or this node shuts down, its
+//! streams end with [`io::ErrorKind::ConnectionAborted`].
 
 use std::fmt;
 use std::io;
@@ -35,33 +36,33 @@ use crate::peer::Peer;
 use crate::security::Channel;
 use crate::shared::Shared;
 
-/// Why there is no stream.
+/// Why a stream could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// No member has the id.
     #[error("node {0} is no other member of this cluster that this node knows")]
     Unknown(NodeId),
-    /// The node cannot be reached, or does not want it.
+    /// The node cannot be reached, or refuses the stream.
     #[error("no stream to node {node}: {fault}")]
     Fault {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Why not.
+        /// Why the connection failed.
         fault: Fault,
     },
 }
 
 type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The end of a node's streams, which is waited for.
+/// Ends a node's streams, which wait for it.
 #[derive(Debug)]
 pub(crate) struct Cut(watch::Sender<Epoch>);
 
-/// Streams of an epoch that is over have ended.
+/// A node's streams of earlier epochs have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Epoch {
     Number(u64),
-    /// There will be none any more.
+    /// No later epoch follows: every stream ends at once.
     Last,
 }
 
@@ -70,7 +71,7 @@ impl Cut {
         Self(watch::Sender::new(Epoch::Number(0)))
     }
 
-    /// Every stream that there is ends.
+    /// Ends every open stream.
     pub(crate) fn cut(&self) {
         self.0.send_if_modified(|epoch| match epoch {
             Epoch::Number(number) => {
@@ -81,7 +82,7 @@ impl Cut {
         });
     }
 
-    /// So does every one that is still to come.
+    /// Ends every open stream, and every later one.
     pub(crate) fn cut_for_good(&self) {
         self.0.send_replace(Epoch::Last);
     }
@@ -90,14 +91,14 @@ impl Cut {
         let mut epochs = self.0.subscribe();
         let own = *epochs.borrow_and_update();
         Box::pin(async move {
-            // A sender that is gone has cut for good before.
+            // The sender sets the last epoch before it is dropped.
             let over = |epoch: &Epoch| *epoch != own || own == Epoch::Last;
             let _ = epochs.wait_for(over).await;
         })
     }
 }
 
-/// A place among the streams of a node, and its line in the books.
+/// A slot among the streams of a node, with its counter.
 struct Place {
     counters: Arc<StreamCounters>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -120,9 +121,8 @@ impl Drop for Place {
     }
 }
 
-/// Bytes to and from another node. What was written is on its way once it is flushed.
-/// Dropping it closes it; whoever wants the other side to read everything shuts down
-/// first.
+/// A byte stream to and from another node. Written bytes are sent once flushed. Dropping it
+/// closes it; a writer that wants the other side to read everything shuts it down first.
 pub struct PeerStream {
     node: NodeId,
     channel: Channel,
@@ -158,7 +158,7 @@ impl PeerStream {
         match self.ends[which].as_mut().poll(context) {
             Poll::Pending => Ok(()),
             Poll::Ready(()) => {
-                // Polled once more it is ready again.
+                // A future that was ready is replaced, since it may be polled again.
                 self.ends[which] = Box::pin(std::future::ready(()));
                 let words = format!(
                     "node {} is silent, or no member any more, or this node ends",
@@ -209,12 +209,12 @@ impl AsyncWrite for PeerStream {
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) stream: PeerStream,
-    /// Its place among those that wait.
+    /// Its slot among the waiting streams.
     pub(crate) waits: OwnedSemaphorePermit,
 }
 
-/// Opens streams, and takes those of others; cheap to clone. Of several who wait for the
-/// next one each gets another.
+/// Opens streams, and takes those that other nodes open; cheap to clone. Each stream is
+/// taken by one of the waiting callers.
 #[derive(Clone, Debug)]
 pub struct Streams {
     shared: Arc<Shared>,
@@ -229,8 +229,8 @@ impl Streams {
         }
     }
 
-    /// A stream to another member. Fails when the handshake takes too long
-    /// (`handshake_milliseconds`), or with what the other side says against it.
+    /// Opens a stream to another member. Fails when the handshake takes too long
+    /// (`handshake_milliseconds`), or with the other side's refusal.
     pub async fn open(&self, to: NodeId) -> Result<PeerStream, StreamError> {
         let peer = self.shared.peer(to).ok_or(StreamError::Unknown(to))?;
         let limit = self.shared.settings.handshake();
@@ -249,8 +249,8 @@ impl Streams {
         }
     }
 
-    /// The next stream that another member has opened, and which member; none when there
-    /// will be no more. Cancelling the wait loses none.
+    /// The next stream that another member has opened, with that member's id; `None` when
+    /// there will be no more. Cancelling the wait loses none.
     pub async fn next(&self) -> Option<(NodeId, PeerStream)> {
         let arrived = self.arrived.lock().await.recv().await?;
         let Arrived { stream, waits } = arrived;

@@ -1,13 +1,13 @@
 //! Mutual TLS between nodes.
 //!
 //! A node's certificate is signed by the cluster's authority and has the DNS name
-//! `node-3.shop`: the node's id, and the cluster's name as people gave it (decision
-//! 0021). The name is nobody's address; no DNS server is ever asked for it. Who connects
-//! looks for the name of the node that it means to reach, who accepts for that of the
-//! node that the other side says it is.
+//! `node-3.shop`: the node's id, and the cluster's name as administrators gave it (decision
+//! 0021). The name is no address; no DNS server is ever asked for it. The connecting node
+//! verifies the name of the node that it means to reach, the accepting node the name of the
+//! node that the other side claims to be.
 //!
-//! TLS 1.3 by rustls, with ring for the arithmetic. No session is taken up again, so
-//! that every connection looks at the certificates as they are by then.
+//! TLS 1.3 by rustls, with ring for the cryptography. Sessions are not resumed, so that
+//! every connection verifies the certificates anew.
 
 use std::io;
 use std::sync::Arc;
@@ -41,49 +41,50 @@ pub fn check_cluster_name(cluster: &str) -> Result<(), TlsError> {
     name(NodeId(u64::MAX), cluster).map(|_| ())
 }
 
-/// What is wrong with a certificate, a key or an authority.
+/// An invalid certificate, key or authority.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A text is not what it should be.
+    /// A text is not valid PEM of its kind.
     #[error("{what}: {reason}")]
     Text {
-        /// Which.
+        /// Which text.
         what: &'static str,
-        /// Why not.
+        /// Why it is not valid.
         reason: String,
     },
-    /// A cluster's name cannot be part of a certificate's.
+    /// The cluster's name cannot be part of a certificate's name.
     #[error(
         "{0:?} cannot be a cluster's name in a certificate: it takes letters, digits and hyphens, \
          as in shop or shop.example"
     )]
     Cluster(String),
-    /// Other nodes would not accept it.
+    /// Other nodes would not accept the certificate.
     #[error("this certificate is of no use to node {node}: {reason}")]
     Own {
-        /// Whose it should be.
+        /// The node whose certificate it should be.
         node: NodeId,
-        /// Why not.
+        /// Why other nodes would not accept it.
         reason: String,
     },
-    /// They do not fit together, or to what we can do.
+    /// Certificate and key do not match, or rustls does not support them.
     #[error("the certificate and key cannot be used: {0}")]
     Configuration(#[from] rustls::Error),
 }
 
-/// A node's certificate and key, and the authority that every node's certificate is of.
-/// All in PEM.
+/// A node's certificate and key, and the authority that signs every node's certificate. All
+/// in PEM.
 #[derive(Clone, Copy)]
 pub struct Pem<'text> {
-    /// Certificates of the cluster's authority; several while one follows on another.
+    /// Certificates of the cluster's authority; several while a new one replaces an old
+    /// one.
     pub authority: &'text [u8],
-    /// The node's certificate, with the chain that vouches for it, if it takes one.
+    /// The node's certificate, followed by its chain if it has one.
     pub certificate: &'text [u8],
-    /// Its private key.
+    /// The node's private key.
     pub key: &'text [u8],
 }
 
-/// How a node shows who it is, and whom it believes; cheap to clone.
+/// A node's TLS configuration, for connecting and accepting; cheap to clone.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
@@ -91,7 +92,7 @@ pub struct Tls {
     cluster: Arc<str>,
 }
 
-/// The time by which certificates are looked at.
+/// The clock by which rustls checks validity periods.
 #[derive(Debug)]
 struct Clock;
 
@@ -112,8 +113,8 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
 }
 
 impl Tls {
-    /// As `node` of the cluster with this name. A certificate that other nodes would not
-    /// accept is refused here already, with the reason.
+    /// The configuration of `node` in the cluster of this name. Rejects a certificate that
+    /// other nodes would not accept, with the reason.
     pub fn new(pem: Pem<'_>, cluster: &str, node: NodeId) -> Result<Self, TlsError> {
         let name = name(node, cluster)?;
         let mut roots = RootCertStore::empty();
@@ -140,7 +141,7 @@ impl Tls {
             WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
         let connects = connects.build().map_err(|error| unusable(&error))?;
 
-        // Whatever another node would say of it is said now.
+        // The checks that another node would make are made now.
         let now = UnixTime::since_unix_epoch(coeval_env::wall_clock());
         let (own, others) = chain.split_first().expect("one certificate at least");
         let refuse = |error: rustls::Error| TlsError::Own {
@@ -170,7 +171,7 @@ impl Tls {
         })
     }
 
-    /// TLS to a node; only with that node.
+    /// Opens TLS to this node, and accepts no other node's certificate.
     pub(crate) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
         let name = name(node, &self.cluster).map_err(|error| error.to_string())?;
         let connected = self.connector.connect(name, stream).await;
@@ -179,7 +180,7 @@ impl Tls {
         Ok(Channel::guarded(stream, shown))
     }
 
-    /// TLS with any node of the cluster.
+    /// Accepts TLS from any node of the cluster.
     pub(crate) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
         let accepted = self.acceptor.accept(stream).await;
         let stream = accepted.map_err(|error| self.explain(&error, None))?;
@@ -196,7 +197,7 @@ impl Tls {
         })
     }
 
-    /// Whether a certificate, whose authority has been looked at, is this node's.
+    /// Whether a certificate, whose issuer has been verified, names this node.
     pub(crate) fn vouches(
         &self,
         certificate: &CertificateDer<'_>,
@@ -226,7 +227,7 @@ fn name(node: NodeId, cluster: &str) -> Result<ServerName<'static>, TlsError> {
     }
 }
 
-/// What TLS says within an error of a connection, in words.
+/// Explains the TLS error within a connection's error.
 pub(crate) fn explain_io(error: &io::Error) -> Option<String> {
     explain_within(error, "a node")
 }
@@ -236,7 +237,7 @@ fn explain_within(error: &io::Error, name: &str) -> Option<String> {
     Some(explain(within, name))
 }
 
-/// What is wrong, in words. `name` is whose certificate it should have been.
+/// Explains a TLS error. `name` is the node whose certificate was expected.
 fn explain(error: &rustls::Error, name: &str) -> String {
     use rustls::Error;
     match error {
@@ -289,7 +290,7 @@ fn explain(error: &rustls::Error, name: &str) -> String {
     }
 }
 
-/// `DnsName("node-3.shop")` as its name alone.
+/// Reduces `DnsName("node-3.shop")` to the name.
 fn shorten(name: &str) -> &str {
     let inner = name
         .split_once('"')

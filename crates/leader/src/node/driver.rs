@@ -304,7 +304,7 @@ impl Driver {
             Event::Frame(frame) if frame.kind == frames::ADMISSION => self.admission(&frame)?,
             Event::Frame(frame) if frame.kind == frames::REACHED => self.reached(&frame),
             Event::Frame(frame) => {
-                tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
+                tracing::debug!(from = %frame.from, kind = ?frame.kind, "a frame of this kind is ignored");
             }
             Event::Connected(node) => {
                 tracing::info!(%node, "connected to a node");

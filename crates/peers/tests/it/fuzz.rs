@@ -1,11 +1,11 @@
-//! The fuzz target `peers`: what a node may hear from whoever reaches its address.
+//! The fuzz target `peers`: bytes that a node may receive from any machine.
 //!
-//! The input's first byte says as what the rest is read: as a hello, as an answer, as
-//! frames. Nothing panics; what is read means the same when it is written again; no frame
-//! is longer than it may be, and none is taken whose checksum is wrong.
+//! The input's first byte selects the parser for the rest: a hello, an answer, or frames.
+//! No input makes the parser panic; a parsed message keeps its meaning when it is encoded
+//! again; the parser accepts no frame that is too long or has a wrong checksum.
 //!
-//! A target of the folder `fuzz` includes this file; the test below replays the corpus
-//! that its runs have left.
+//! A target of the folder `fuzz` includes this file; the test below replays the corpus of
+//! its runs.
 
 use std::future::Future;
 use std::pin::pin;
@@ -79,7 +79,7 @@ fn frames(mut bytes: &[u8]) {
     }
 }
 
-/// One input: what it is, then its bytes.
+/// Runs one input: the parser's number, then its bytes.
 pub fn run(input: &[u8]) {
     match input.split_first() {
         Some((0, bytes)) => hello(bytes),

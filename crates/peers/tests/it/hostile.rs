@@ -1,4 +1,5 @@
-//! Who is no node, or a broken one: refused with a reason, and no trouble to others.
+//! Hostile or broken peers: a node refuses them with a reason, and its members are not
+//! affected.
 
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ fn a_node_that_is_refused_shows_why_and_gets_in_when_that_has_changed() {
         assert_eq!(status.connects, 0);
     });
     ran.unwrap();
-    // Tasks of connections belong to who asks for them.
+    // Tasks of connections belong to the caller's executor.
     let ran = alone.world.run(alone.node, async move {
         peers.set_members(members([1, 2, 3, 5])).unwrap();
     });
@@ -124,7 +125,7 @@ fn somebody_else_at_an_address_is_not_taken_for_the_node() {
     let world = World::new(3);
     let node = world.node();
     let ran = world.run(node, async {
-        // Whoever listens there says yes to everything, as somebody else.
+        // The impostor accepts every hello, under another node's id.
         let listener = coeval_env::listen(address(1)).await.unwrap();
         coeval_env::spawn("impostor", async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -156,13 +157,13 @@ fn garbage_and_silence_are_ended_and_counted() {
         for garbage in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0xff; 4096]] {
             let mut stream = coeval_env::connect(address(1)).await.unwrap();
             stream.write_all(garbage).await.unwrap();
-            // Ended in order or broken, but ended.
+            // The connection ends, in order or broken.
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer).await;
             assert!(answer.is_empty());
         }
         assert!(began.elapsed() < SECOND);
-        // A byte of the hello every second, for ever.
+        // The peer sends a byte of the hello every second, for ever.
         let mut stream = coeval_env::connect(address(1)).await.unwrap();
         let hello = hello(Purpose::Frames);
         let began = coeval_env::now();
@@ -209,7 +210,7 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
     *flipped.last_mut().unwrap() ^= 1;
     let mut head = bytes_of(log, b"what was said");
     head[1] ^= 4;
-    // One of a kind that is not known is checked as any other.
+    // The node verifies the checksum of a frame of an unknown kind, too.
     let later = Tag::Payload(Kind::new(77));
     let mut unknown = bytes_of(later, b"what was said");
     *unknown.last_mut().unwrap() ^= 1;

@@ -1,4 +1,4 @@
-//! Frames of kinds that a later build has, and this one does not.
+//! Frames of kinds that a later build has, and this build does not know.
 
 use coeval_env::sim::World;
 use coeval_peers::frame::{HEADER_BYTES, Header, Tag};
@@ -23,7 +23,7 @@ fn a_frame_of_an_unknown_kind_is_skipped_and_counted() {
     };
     let alone = Alone::new(1, settings);
     let client = alone.world.node();
-    // One of any number that no kind has here, as long as it may be.
+    // Frames of all numbers that are unknown here, up to the maximum length.
     let mut foreign = bytes_of(Tag::Payload(LATER), &[7; 100_000]);
     for number in [0, 130, u8::MAX] {
         let mut frame = bytes_of(Tag::Payload(LATER), b"");
@@ -79,7 +79,7 @@ fn a_node_of_a_later_build_talks_to_one_that_knows_fewer_kinds() {
         let to = NodeId(2);
         peers.send(to, LOG, "before".into(), Loss::Kept).unwrap();
         peers.send(to, LATER, "news".into(), Loss::Kept).unwrap();
-        // The next frame's lane goes first: it is sent when this one is on its way.
+        // The next frame's lane has priority: it is sent once this frame is in flight.
         coeval_env::sleep(100 * MILLISECOND).await;
         peers.send(to, LOG, "after".into(), Loss::Kept).unwrap();
         while !matches!(inbox.next().await, Some(Event::Disconnected(..))) {}
@@ -108,7 +108,7 @@ fn who_connects_skips_what_it_does_not_know_as_well() {
                 let _ = stream.write_all(&answer.encode()).await;
                 let news = bytes_of(Tag::Payload(LATER), b"news");
                 let _ = stream.write_all(&news).await;
-                // Each ping is answered with its number.
+                // The node answers each ping with its number.
                 let mut ping = [0; HEADER_BYTES + 8];
                 while stream.read_exact(&mut ping).await.is_ok() {
                     let head = ping.first_chunk().unwrap();

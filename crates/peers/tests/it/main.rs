@@ -1,4 +1,4 @@
-//! What nodes can rely on when they talk to each other.
+//! Integration tests of the guarantees that the crate documents.
 
 mod fuzz;
 mod hostile;

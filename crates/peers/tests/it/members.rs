@@ -1,4 +1,4 @@
-//! Members come, go, and start again.
+//! Members are added, removed, and restarted.
 
 use coeval_env::sim::World;
 use coeval_peers::{Event, Loss, NodeId, SendError, Settings};
@@ -27,7 +27,7 @@ fn who_starts_again_is_met_again_at_once() {
         assert_eq!(refused, Err(SendError::NotConnected));
         let room = peers.room(NodeId(2), LOG, 1).await;
         assert_eq!(room, Err(SendError::NotConnected));
-        // Two starts again after a minute; by then tries come every two seconds.
+        // Node 2 restarts after a minute; by then attempts are two seconds apart.
         connected(&mut inbox, 2).await;
         coeval_env::now()
     });
@@ -159,7 +159,7 @@ fn who_is_expected_is_met_where_it_says_that_it_listens() {
         assert!(peers.status().is_empty());
         connected(&mut inbox, 2).await;
         assert_eq!(peers.status()[0].address, address(2));
-        // Told once more it changes nothing.
+        // Setting the same members again has no effect.
         peers.set_members(all).unwrap();
         peers
             .send(NodeId(2), LOG, "well met".into(), Loss::Kept)

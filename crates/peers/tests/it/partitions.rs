@@ -1,5 +1,5 @@
-//! Three nodes on bad links: whatever happens in between, they find each other again,
-//! and what arrives on a connection is a prefix of what was sent on it.
+//! Three nodes on bad links: after any faults they reconnect, and the frames received on a
+//! connection are a prefix of the frames sent on it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use coeval_peers::{Connection, Event, Inbox, Loss, NodeId, Peers, SendError, Set
 
 use crate::support::{CONSENSUS, MILLISECOND, SECOND, members, start};
 
-/// What a node has seen.
+/// The frames and connections that a node has seen.
 #[derive(Default)]
 struct Seen {
-    /// The last number that came from each node, on its how-manieth connection.
+    /// The last number received from each node, and on which of its connections.
     last: BTreeMap<NodeId, (u32, u32)>,
     frames: u32,
     standing: usize,
@@ -29,7 +29,7 @@ fn decode(payload: &[u8]) -> (u32, u32) {
     (word(0), word(4))
 }
 
-/// Sends numbers to everybody, and looks at what comes.
+/// Sends numbers to every other node, and checks the numbers received.
 async fn live(node: u64, seen: Rc<RefCell<Seen>>) {
     let (peers, mut inbox): (Peers, Inbox) =
         start(node, members([1, 2, 3]), Settings::default()).await;
@@ -84,7 +84,7 @@ fn look(event: Event, next: &mut BTreeMap<NodeId, (u32, u32)>, seen: &Rc<RefCell
     }
 }
 
-/// Half a minute of accidents, and what came of it.
+/// Half a minute of faults, and the frames counted.
 fn run(seed: u64) -> (u64, Vec<u32>) {
     let world = World::new(seed);
     world.set_usual_link(Link {
@@ -117,7 +117,7 @@ fn run(seed: u64) -> (u64, Vec<u32>) {
         world.wait(2 * SECOND).await;
         assert!(all_stand());
         for _ in 0..6 {
-            // One way or both, between two of them.
+            // One direction or both, between two of the nodes.
             let from = draw(3) as usize;
             let to = (from + 1 + draw(2) as usize) % 3;
             let both = draw(2) == 0;
@@ -133,7 +133,7 @@ fn run(seed: u64) -> (u64, Vec<u32>) {
             world.unblock(nodes[to], nodes[from]);
             world.wait(Duration::from_millis(draw(2000))).await;
         }
-        // What was being tried runs out, and the longest wait after it.
+        // Attempts under way time out, and then the longest wait passes.
         world.wait(8 * SECOND).await;
         assert!(all_stand(), "they have not found each other again");
     });

@@ -1,4 +1,4 @@
-//! Who sends faster than another takes.
+//! Senders that are faster than their receivers.
 
 use bytes::Bytes;
 use coeval_env::sim::World;
@@ -34,13 +34,13 @@ fn who_is_behind_slows_the_sender_down_and_loses_nothing() {
     let receiver = world.spawn(two, async {
         let (_peers, mut inbox) = start(2, members([1, 2]), small()).await;
         let mut next = 0;
-        // Long enough to be taken for dead, if being behind were the same.
+        // Longer than the silence after which a node is considered dead.
         coeval_env::sleep(10 * SECOND).await;
         while next < 2000 {
             assert_eq!(number(&frame(&mut inbox).await.payload), next);
             next += 1;
         }
-        // Until the sender has looked at what it counted.
+        // Until the sender has checked its counters.
         while !matches!(inbox.next().await, Some(Event::Disconnected(..))) {}
     });
     let sent = world.run(one, async {
@@ -93,7 +93,7 @@ fn a_heartbeat_does_not_wait_behind_a_checkpoint() {
         connected(&mut inbox, 2).await;
         let to = NodeId(2);
         let mut pieces = 0;
-        // Until the receiver takes no more, and the sender none either.
+        // Until the receiver reads no more, and the sender's queue is full.
         loop {
             match peers.send(to, CHECKPOINT, vec![7; 4096].into(), Loss::Kept) {
                 Ok(()) => pieces += 1,

@@ -1,4 +1,4 @@
-//! Streams between nodes, and who would have too many of them.
+//! Streams between nodes, and nodes that open too many of them.
 
 use std::io::ErrorKind;
 
@@ -18,7 +18,7 @@ async fn one_of_two() -> (Peers, Inbox) {
     (peers, inbox)
 }
 
-/// Node 2, which does this with whatever streams others open.
+/// Node 2, which runs `with` for each stream that another node opens.
 fn answering(world: &World, with: impl AsyncFn(NodeId, PeerStream) + 'static) {
     let node = world.node();
     world.spawn(node, async move {
@@ -44,7 +44,7 @@ fn bytes_go_both_ways_and_do_not_wait_behind_frames() {
     let one = world.node();
     let ran = world.run(one, async {
         let (peers, _inbox) = one_of_two().await;
-        // Nobody takes these.
+        // The receiver takes none of these.
         while peers
             .send(NodeId(2), LOG, vec![0; 1 << 20].into(), Loss::Kept)
             .is_ok()
@@ -126,7 +126,7 @@ fn streams_are_refused_as_connections_are() {
     assert_eq!(ran.unwrap(), 1);
 }
 
-/// Streams of node 2 to node 1, opened by hand until one is refused.
+/// Streams of node 2 to node 1, opened by hand until node 1 refuses one.
 async fn hoard() -> (Vec<coeval_env::Stream>, String) {
     let mut held = Vec::new();
     loop {
@@ -156,7 +156,7 @@ fn who_opens_too_many_keeps_nobody_else_out() {
         let (mut held, words) = hoard().await;
         assert_eq!(held.len(), 8);
         assert!(words.contains("(streams_waiting)"), "{words}");
-        // Those that are taken leave room for others, up to a number.
+        // Streams that have been taken make room for others, up to a number.
         let mut taken = Vec::new();
         for _ in 0..2 {
             while let Ok(Some(stream)) = coeval_env::timeout(MILLISECOND, streams.next()).await {
@@ -168,7 +168,7 @@ fn who_opens_too_many_keeps_nobody_else_out() {
         let (more, words) = hoard().await;
         assert!(more.is_empty());
         assert!(words.contains("(streams)"), "{words}");
-        // Frames, and other nodes, have nothing to do with it.
+        // Frames, and other nodes, are not affected.
         let mut frames = crate::support::by_hand().await;
         frames.read_exact(&mut [0; 24]).await.unwrap();
         taken
@@ -284,7 +284,7 @@ fn streams_with_a_node_that_is_gone_end_and_new_ones_work_when_it_is_back() {
     });
     world.block_on(async {
         world.wait(SECOND).await;
-        // Nothing that either says arrives, and nothing is said to have failed.
+        // No message of either node arrives, and neither sees an error.
         world.block(one, two);
         world.block(two, one);
         world.wait(20 * SECOND).await;

@@ -19,7 +19,7 @@ pub const CONSENSUS: Kind = Kind::new(1);
 pub const LOG: Kind = Kind::new(2);
 pub const CHECKPOINT: Kind = Kind::new(3);
 pub const SESSION: Kind = Kind::new(4);
-/// What the nodes of these tests know.
+/// The kinds that the nodes of these tests know.
 pub const KINDS: Kinds = Kinds {
     urgent: &[CONSENSUS, LOG],
     other: &[CHECKPOINT, SESSION],
@@ -59,7 +59,7 @@ pub async fn start(node: u64, members: Members, settings: Settings) -> (Peers, I
     started.await.unwrap()
 }
 
-/// The next frame, whatever else happens before.
+/// Waits for the next frame, and ignores other events.
 pub async fn frame(inbox: &mut Inbox) -> Frame {
     loop {
         if let Event::Frame(frame) = inbox.next().await.unwrap() {
@@ -72,7 +72,7 @@ pub async fn connected(inbox: &mut Inbox, node: u64) {
     while !matches!(inbox.next().await, Some(Event::Connected(other)) if other.0 == node) {}
 }
 
-/// What node 2 says to node 1.
+/// A hello of node 2 to node 1.
 pub fn hello(purpose: Purpose) -> Hello {
     Hello {
         versions: VERSIONS,
@@ -84,7 +84,7 @@ pub fn hello(purpose: Purpose) -> Hello {
     }
 }
 
-/// A connection of node 2 to node 1, by hand.
+/// A connection of node 2 to node 1, opened by hand.
 pub async fn by_hand() -> coeval_env::Stream {
     let mut stream = coeval_env::connect(address(1)).await.unwrap();
     let hello = hello(Purpose::Frames);
@@ -93,12 +93,12 @@ pub async fn by_hand() -> coeval_env::Stream {
     stream
 }
 
-/// A frame as it is sent.
+/// A frame as encoded bytes.
 pub fn bytes_of(tag: Tag, payload: &[u8]) -> Vec<u8> {
     [&Header::of(tag, payload).encode()[..], payload].concat()
 }
 
-/// Node 1, of a cluster of three, with everything that it is told.
+/// Node 1, of a cluster of three, with all events of its inbox.
 pub struct Alone {
     pub world: World,
     pub node: Node,
@@ -133,7 +133,7 @@ impl Alone {
         }
     }
 
-    /// The payloads that came.
+    /// The payloads received.
     pub fn payloads(&self) -> Vec<Vec<u8>> {
         let events = self.events.borrow();
         let frames = events.iter().filter_map(|event| match event {

@@ -1,4 +1,4 @@
-//! Mutual TLS, on real sockets of this machine.
+//! Mutual TLS, over real sockets of the local machine.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rcgen::{
 
 use crate::support::{CHECKPOINT, KINDS, LOG};
 
-/// An authority.
+/// A certificate authority.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -32,7 +32,7 @@ impl Authority {
         }
     }
 
-    /// A certificate and its key, for these names, valid till this year.
+    /// Signs a certificate and its key, for these names, valid until this year.
     fn sign(&self, names: &[&str], year: i32) -> (String, String) {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -95,8 +95,8 @@ fn introduce(nodes: &[(u64, &Peers)]) {
     }
 }
 
-/// Two nodes that do not come together, with what each says of the other: node 1 connects
-/// to node 2, and is connected to.
+/// Two nodes that cannot connect, with the fault that each reports of the other: node 1
+/// connects to node 2, and node 2 to node 1.
 fn strangers(one: Security, two: Security) -> [String; 2] {
     run(async {
         let (one, _inbox) = start(1, one).await;
@@ -147,7 +147,7 @@ fn nodes_of_one_authority_talk() {
             }
         }
         assert_eq!(numbers, (0..10).collect::<Vec<_>>());
-        // One starts again, and is met again.
+        // One node restarts, and reconnects.
         drop((one, of_one));
         while !matches!(of_two.next().await, Some(Event::Disconnected(..))) {}
     });
@@ -183,7 +183,7 @@ fn streams_are_guarded_as_frames_are() {
         };
         let (answer, heard) = tokio::join!(saying, hearing);
         assert_eq!((answer.as_str(), heard == said), ("heard", true));
-        // Where node 3 should be is another one.
+        // At node 3's address another node listens.
         let refused = one.open_stream(NodeId(3)).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -208,7 +208,7 @@ fn a_certificate_of_another_authority_is_refused() {
 fn without_a_certificate_nobody_comes_in() {
     let authority = Authority::new("shop");
     let [plain, guarded] = strangers(Security::Plain, Security::Tls(authority.tls(2)));
-    // What node 2's TLS answers to a hello in the clear.
+    // The answer of node 2's TLS to a plain hello.
     assert!(
         plain.contains("does not speak the protocol") || plain.contains("ended"),
         "{plain}"
@@ -216,7 +216,7 @@ fn without_a_certificate_nobody_comes_in() {
     assert!(guarded.starts_with("TLS: "), "{guarded}");
 }
 
-/// What a node is told whose certificate is not what node 2 would take.
+/// The error of a node whose certificate node 2 would not accept.
 fn told(certificate: (String, String), authority: &Authority) -> String {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -280,7 +280,7 @@ fn an_expired_certificate_is_refused_with_its_reason() {
     let authority = Authority::new("shop");
     let said = told(authority.sign(&["node-1.shop"], 2010), &authority);
     assert!(said.contains("CertificateExpired"), "{said}");
-    // Whoever runs the node with it is told at once.
+    // The node that uses the certificate is refused at start.
     let (certificate, key) = authority.sign(&["node-1.shop"], 2010);
     let refused = tls(&authority.pem, &certificate, &key, 1).err().unwrap();
     let words = refused.to_string();
@@ -296,7 +296,7 @@ fn a_node_that_answers_for_another_is_not_believed() {
     run(async {
         let (one, _inbox) = start(1, Security::Tls(authority.tls(1))).await;
         let (nine, _other) = start(9, Security::Tls(authority.tls(9))).await;
-        // Node 9 is where node 2 should be.
+        // Node 9 listens at node 2's address.
         introduce(&[(1, &one), (2, &nine)]);
         let fault = loop {
             if let Some(fault) = one.status()[0].fault.clone() {
