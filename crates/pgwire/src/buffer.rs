@@ -1,4 +1,4 @@
-//! The bytes read from a client and not yet used.
+//! The read buffer: bytes received from a client and not yet consumed.
 
 use bytes::{Buf, BufMut, BytesMut};
 
@@ -6,26 +6,26 @@ use crate::frame::{self, Frame, Measure};
 use crate::startup::{self, Packet};
 use crate::{Error, Limits};
 
-/// What one read asks for, in bytes: enough for a long pipeline of statements.
+/// Bytes requested per read: enough for a long pipeline of statements.
 const READ: usize = 16 << 10;
-/// An empty buffer larger than this, in bytes, gives its memory back.
+/// Capacity in bytes above which an empty buffer is freed.
 const KEPT: usize = 256 << 10;
 
-/// Bytes that came and were not consumed, at most one of them half a message.
+/// Received bytes that have not been consumed, with at most one incomplete message.
 ///
-/// A frame borrows from it, so the buffer can grow only between messages. It asks
-/// for room for no more than doubles what has come already, so a length that lies
-/// costs its sender as much as it costs us.
+/// A frame borrows from the buffer, so the buffer can grow only between messages. It never
+/// reserves more than as many bytes as it has received, so a false length costs its sender
+/// as much as the server.
 #[derive(Debug)]
 pub struct ReadBuffer {
     bytes: BytesMut,
-    /// Of these, how many the current frame has consumed.
+    /// How many of the bytes previous frames have consumed.
     consumed: usize,
     limits: Limits,
 }
 
 impl ReadBuffer {
-    /// An empty buffer, with no memory yet.
+    /// An empty buffer, which has allocated no memory yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -35,19 +35,19 @@ impl ReadBuffer {
         }
     }
 
-    /// From now on messages may be as long as these limits say.
+    /// Sets the limits for the messages from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// The next message, if all of it has come. The one before is forgotten.
+    /// The next message, if it is complete. Releases the previous one.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
         let next = self.next_frame_and_following()?;
         Ok(next.map(|(frame, _)| frame))
     }
 
-    /// [`ReadBuffer::next_frame`], and the type of the message behind it, if its
-    /// first byte has come.
+    /// [`ReadBuffer::next_frame`], and the type of the message after it, if its first byte
+    /// has been received.
     pub fn next_frame_and_following(&mut self) -> Result<Option<(Frame<'_>, Option<u8>)>, Error> {
         let rest = &self.bytes[self.consumed..];
         let Some(frame) = frame::cut(rest, &self.limits)? else {
@@ -58,7 +58,7 @@ impl ReadBuffer {
         Ok(Some((frame, rest.get(size).copied())))
     }
 
-    /// The next message as a packet of the time before the session starts.
+    /// The next startup packet, if it is complete.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let rest = &self.bytes[self.consumed..];
         let Some(contents) = startup::cut(rest)? else {
@@ -68,8 +68,8 @@ impl ReadBuffer {
         Packet::decode(contents).map(Some)
     }
 
-    /// Whether a whole message, or the beginning of a wrong one, waits to be
-    /// taken without another read.
+    /// Whether [`ReadBuffer::next_frame`] returns a message or an error without another
+    /// read.
     #[must_use]
     pub fn has_frame(&self) -> bool {
         !matches!(
@@ -78,20 +78,20 @@ impl ReadBuffer {
         )
     }
 
-    /// Whether every byte that came has been consumed.
+    /// Whether every received byte has been consumed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.consumed == self.bytes.len()
     }
 
-    /// The memory held, in bytes.
+    /// The allocated memory, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Where the next read goes: a buffer with room behind the unconsumed bytes.
-    /// Append to it, and do nothing else with it.
+    /// The buffer for the next read, with room after the unconsumed bytes. The caller only
+    /// appends to it.
     pub fn make_room(&mut self) -> &mut BytesMut {
         if self.is_empty() {
             self.consumed = 0;

@@ -1,22 +1,22 @@
-//! How bytes can fail to be a message.
+//! Protocol errors: why a client's bytes are no valid message.
 
 use coeval_types::Remedy;
 
-/// What was wrong with what a client sent.
+/// Why a message could not be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A message type that the protocol does not have.
+    /// The message type does not exist.
     #[error("invalid frontend message type {0}")]
     UnknownType(u8),
-    /// A length that no message of this type has.
+    /// The length is one that no message of this type has.
     #[error("invalid length {length} of a message of type \"{}\"", char::from(*.kind))]
     Length {
         /// The message's type.
         kind: u8,
-        /// The length it claimed, itself included, in bytes.
+        /// The announced length, length field included, in bytes.
         length: i32,
     },
-    /// A message longer than the server takes.
+    /// The message is longer than the server accepts.
     #[error(
         "a message of type \"{}\" with {length} bytes is over the limit of {limit}",
         char::from(*.kind)
@@ -24,64 +24,64 @@ pub enum Error {
     TooLong {
         /// The message's type.
         kind: u8,
-        /// The length it claimed, in bytes.
+        /// The announced length, in bytes.
         length: usize,
-        /// The longest allowed, in bytes.
+        /// The server's limit, in bytes.
         limit: usize,
     },
-    /// A first packet whose length no first packet has.
+    /// The length is one that no startup packet has.
     #[error("invalid length of startup packet: {0}")]
     StartupLength(i32),
-    /// A first packet whose contents make no sense.
+    /// The contents of the startup packet are malformed.
     #[error("invalid startup packet: {0}")]
     Startup(&'static str),
-    /// A protocol of another major version.
+    /// The client asked for another major version of the protocol.
     #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2")]
     Version {
-        /// The major version asked for.
+        /// The requested major version.
         major: u16,
-        /// The minor version asked for.
+        /// The requested minor version.
         minor: u16,
     },
-    /// A message that ends before its contents do.
+    /// The message ends before its last field.
     #[error("insufficient data left in message of type \"{}\"", char::from(*.0))]
     Truncated(u8),
-    /// A message whose contents end before it does.
+    /// The message continues after its last field.
     #[error("unexpected bytes at the end of a message of type \"{}\"", char::from(*.0))]
     TrailingBytes(u8),
-    /// A string without its end.
+    /// A string has no terminating zero byte.
     #[error("invalid string in message of type \"{}\"", char::from(*.0))]
     UnterminatedString(u8),
-    /// Text that is not UTF-8.
+    /// A text is not UTF-8.
     #[error("invalid byte sequence for encoding \"UTF8\": 0x{0:02x}")]
     InvalidUtf8(u8),
-    /// Text with a zero byte in it.
+    /// A text contains a zero byte.
     #[error("invalid byte sequence for encoding \"UTF8\": 0x00")]
     NulInText,
-    /// A format that is neither text (0) nor binary (1).
+    /// A format code is neither text (0) nor binary (1).
     #[error("unsupported format code: {0}")]
     FormatCode(i16),
-    /// Neither one parameter format for all nor one for each.
+    /// The number of parameter formats is neither 0, 1 nor the number of parameters.
     #[error("bind message has {formats} parameter formats but {parameters} parameters")]
     FormatCount {
-        /// How many formats.
+        /// Number of formats.
         formats: usize,
-        /// How many parameters.
+        /// Number of parameters.
         parameters: usize,
     },
-    /// A value's length below -1.
+    /// A value's length is below -1.
     #[error("invalid parameter length: {0}")]
     ParameterLength(i32),
-    /// Describe or Close of something that is neither statement nor portal.
+    /// Describe or Close names neither a statement nor a portal.
     #[error("invalid message subtype {0}")]
     Subtype(u8),
-    /// A message for the client that is too long for the protocol.
+    /// A message to the client is too long for the protocol.
     #[error("a message of {0} bytes is too long to be sent")]
     Unsendable(usize),
 }
 
 impl Error {
-    /// The five characters by which drivers know it.
+    /// The error's SQLSTATE.
     #[must_use]
     pub const fn sqlstate(&self) -> &'static str {
         match self {
@@ -102,8 +102,8 @@ impl Error {
         }
     }
 
-    /// Whether the place of the next message is lost with this one, so that the
-    /// connection has to end.
+    /// Whether the start of the next message is unknown after this error, so that the
+    /// connection must end.
     #[must_use]
     pub const fn ends_connection(&self) -> bool {
         matches!(

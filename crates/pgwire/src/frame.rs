@@ -1,4 +1,4 @@
-//! Where one message ends: a type byte, a length that counts itself, contents.
+//! Message framing: a type byte, a length that counts itself, contents.
 //!
 //! ```text
 //!   +------+-----------------+----------------------+
@@ -10,59 +10,60 @@ use crate::{Error, Limits};
 
 /// The types of messages that clients send.
 pub mod kind {
-    /// One or more statements as text.
+    /// Query: one or more statements as text.
     pub const QUERY: u8 = b'Q';
-    /// A statement to prepare.
+    /// Parse: a statement to prepare.
     pub const PARSE: u8 = b'P';
-    /// Values for a prepared statement.
+    /// Bind: parameter values for a prepared statement.
     pub const BIND: u8 = b'B';
-    /// Asks for the rows of a portal.
+    /// Execute: requests the rows of a portal.
     pub const EXECUTE: u8 = b'E';
-    /// Asks what a statement takes and gives.
+    /// Describe: requests the parameter and column types of a statement or portal.
     pub const DESCRIBE: u8 = b'D';
-    /// Forgets a statement or a portal.
+    /// Close: drops a prepared statement or a portal.
     pub const CLOSE: u8 = b'C';
-    /// Asks for the answers so far.
+    /// Flush: requests the answers produced so far.
     pub const FLUSH: u8 = b'H';
-    /// Ends a series of messages, and an implicit transaction with it.
+    /// Sync: ends a series of messages, and with it an implicit transaction.
     pub const SYNC: u8 = b'S';
-    /// Says good-bye.
+    /// Terminate: ends the session.
     pub const TERMINATE: u8 = b'X';
-    /// A piece of the data of a COPY.
+    /// CopyData: a piece of COPY data.
     pub const COPY_DATA: u8 = b'd';
-    /// The end of the data of a COPY.
+    /// CopyDone: the end of the COPY data.
     pub const COPY_DONE: u8 = b'c';
-    /// The client gives up a COPY.
+    /// CopyFail: the client aborts a COPY.
     pub const COPY_FAIL: u8 = b'f';
-    /// An answer to an authentication request.
+    /// The answer to an authentication request.
     pub const PASSWORD: u8 = b'p';
-    /// A function call of protocol 2's time; known so that it can be refused.
+    /// FunctionCall: a legacy call by function number; known so that it can be refused.
     pub const FUNCTION_CALL: u8 = b'F';
 }
 
-/// The bytes before the contents.
+/// Bytes before the contents: type and length.
 pub const HEADER: usize = 5;
 
-/// One message's contents, cut out but not yet looked into.
+/// A delimited message whose contents have not been decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'buffer> {
-    /// One of [`kind`].
+    /// The message type, one of [`kind`].
     pub kind: u8,
-    /// What follows the length.
+    /// The bytes after the length.
     pub contents: &'buffer [u8],
 }
 
-/// What the beginning of a buffer holds.
+/// The length of the message at the start of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// A message of this many bytes, header included. They may not all be there.
+    /// Length of the message in bytes, header included. The buffer may not hold all of
+    /// them.
     Message(usize),
-    /// Too little to tell.
+    /// The buffer holds too few bytes to determine the length.
     Unknown,
 }
 
-/// Measures the message at the beginning of `bytes`. A type that does not exist
-/// is refused with its first byte, a length that cannot be with its fifth.
+/// Measures the message at the start of `bytes`. Rejects an unknown type with the first
+/// byte, an invalid length with the fifth.
 pub fn measure(bytes: &[u8], limits: &Limits) -> Result<Measure, Error> {
     let Some(&kind) = bytes.first() else {
         return Ok(Measure::Unknown);
@@ -88,7 +89,7 @@ pub fn measure(bytes: &[u8], limits: &Limits) -> Result<Measure, Error> {
     Ok(Measure::Message(1 + size))
 }
 
-/// The message at the beginning of `bytes`, if all of it is there.
+/// The message at the start of `bytes`, if it is complete.
 pub fn cut<'buffer>(
     bytes: &'buffer [u8],
     limits: &Limits,

@@ -1,29 +1,30 @@
-//! PostgreSQL's wire protocol, version 3: bytes in, checked messages out.
+//! A codec for PostgreSQL's wire protocol, version 3: decodes and checks a client's
+//! messages, encodes the server's.
 //!
 //! ```text
 //!   socket ──read──▶ ReadBuffer ──▶ frame ──▶ frontend::Message<'_>   (borrowed)
 //!                    grows with      one       lengths, UTF-8, NUL,
-//!                    what came       message   formats checked
+//!                    bytes read      message   formats checked
 //!
 //!   socket ◀─write── Vec<u8>   ◀── backend::*  (rows written in place)
 //! ```
 //!
-//! Nothing here waits, knows SQL or holds a session. What a client sends is
-//! hostile until it has passed two doors:
+//! The crate neither waits nor knows SQL nor holds a session. A client's bytes are hostile
+//! until they have passed two checks:
 //!
-//! 1. [`frame`] finds exactly one message: a type that exists, a length that this
-//!    type may have. After an error here nobody knows where the next message
-//!    starts, so the connection ends.
-//! 2. [`frontend`] (or [`startup`], for the first packet) reads the contents of
-//!    that one message and of nothing behind it. Every inner count and length is
-//!    checked against the message's own bytes before it is used; strings are UTF-8
-//!    without NUL. After an error here the next message is still where it was
-//!    said to be: the session reports the error and goes on after the next Sync.
+//! 1. [`frame`] delimits exactly one message: an existing type, and a length that this type
+//!    may have. After an error here the start of the next message is unknown, so the
+//!    connection ends.
+//! 2. [`frontend`] (or [`startup`], for the first packet) decodes the contents of that one
+//!    message and no byte after it. It checks every inner count and length against the
+//!    message's own bytes before it uses them; strings are UTF-8 without NUL. After an
+//!    error here the start of the next message is still known: the session reports the
+//!    error and continues after the next Sync.
 //!
 //! Invariants, held by property tests over arbitrary bytes:
 //! - no input panics;
 //! - no decoder sees a byte outside its message;
-//! - memory follows what has been received, never what was announced.
+//! - memory grows with received bytes, never with an announced length.
 //!
 //! # Example
 //! ```
@@ -37,16 +38,15 @@
 //! # Ok::<(), coeval_pgwire::Error>(())
 //! ```
 //!
-//! # What is the pgwire library's
-//! The messages a server sends that are not sent once per row or per statement:
-//! errors, notices, descriptions, parameters, key data ([`backend::cold`]). Its
-//! frontend decoders read past truncated messages with a panic, replace invalid
-//! UTF-8 silently and copy every string, so reading is ours altogether; in tests
-//! the library plays the client.
+//! # Messages encoded by the pgwire library
+//! The library encodes the server's messages that are not sent once per row or statement:
+//! errors, notices, descriptions, parameters, key data ([`backend::cold`]). Its frontend
+//! decoders panic on truncated messages, replace invalid UTF-8 silently and copy every
+//! string, so this crate has its own; in tests the library plays the client.
 //!
-//! # Who the client is
-//! [`scram`] is the one way to show it. Until a client has, only messages as long
-//! as that takes are read ([`Limits::BEFORE_AUTHENTICATION`]).
+//! # Authentication
+//! [`scram`] is the one method. Until a client has authenticated, the server reads only
+//! messages of the length that SCRAM needs ([`Limits::BEFORE_AUTHENTICATION`]).
 //!
 //! # Sources
 //! PostgreSQL documentation, chapter "Frontend/Backend Protocol": "Message

@@ -1,32 +1,30 @@
-//! How long a message may be.
+//! Limits on the length of a client's messages.
 
 use crate::frame::kind;
 
-/// The longest messages taken from a client, in bytes, their length field
-/// included.
+/// Maximum lengths of messages accepted from a client, in bytes, length field included.
 ///
-/// Memory is bounded by these times the number of connections, and in practice by
-/// what clients really send: a long message takes memory only as it arrives.
+/// These limits times the number of connections bound the memory for messages. In practice
+/// the memory follows the received bytes: a long message takes memory only as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of Query, Parse, Bind and CopyData, which carry SQL and values.
+    /// Limit for Query, Parse, Bind and CopyData, which carry SQL and values, in bytes.
     pub long_message: usize,
-    /// Of all others, which carry a name at most.
+    /// Limit for all other messages, which carry a name at most, in bytes.
     pub short_message: usize,
 }
 
 impl Limits {
-    /// The longest first packet, in bytes, as in PostgreSQL.
+    /// Maximum length of a startup packet, in bytes, as in PostgreSQL.
     pub const STARTUP: usize = 10_000;
 
-    /// For clients that have not shown who they are: what SCRAM takes, and no more.
+    /// Limits for clients that have not authenticated: the length that SCRAM needs.
     pub const BEFORE_AUTHENTICATION: Self = Self {
         long_message: 10_000,
         short_message: 10_000,
     };
 
-    /// The limit for a message of this type; `None` for a type that clients do
-    /// not send.
+    /// The limit for a message of this type; `None` for a type that clients do not send.
     #[must_use]
     pub const fn of(&self, message: u8) -> Option<usize> {
         match message {

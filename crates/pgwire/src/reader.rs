@@ -1,9 +1,8 @@
-//! Reads the contents of one message from front to back.
+//! A cursor over the contents of one message, which decodes its fields in order.
 
 use crate::Error;
 
-/// The unread contents of one message. Every method fails rather than read past
-/// them.
+/// The unread contents of one message. Every method fails rather than read beyond them.
 pub(crate) struct Reader<'buffer> {
     kind: u8,
     rest: &'buffer [u8],
@@ -39,7 +38,7 @@ impl<'buffer> Reader<'buffer> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// An unsigned count of two bytes.
+    /// Reads an unsigned count of two bytes.
     pub(crate) fn count(&mut self) -> Result<usize, Error> {
         self.array().map(u16::from_be_bytes).map(usize::from)
     }
@@ -52,7 +51,7 @@ impl<'buffer> Reader<'buffer> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A string up to its terminating zero byte.
+    /// Reads a string and its terminating zero byte.
     pub(crate) fn string(&mut self) -> Result<&'buffer str, Error> {
         let end = self
             .rest
@@ -72,7 +71,7 @@ impl<'buffer> Reader<'buffer> {
         self.rest.is_empty()
     }
 
-    /// The message has to end here.
+    /// Fails unless the message ends here.
     pub(crate) fn end(self) -> Result<(), Error> {
         if self.rest.is_empty() {
             Ok(())
@@ -82,12 +81,12 @@ impl<'buffer> Reader<'buffer> {
     }
 }
 
-/// Text as it may be stored: UTF-8. Zero bytes are not looked for.
+/// Checks that text is UTF-8. It may contain zero bytes.
 fn utf8(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes).map_err(|error| Error::InvalidUtf8(bytes[error.valid_up_to()]))
 }
 
-/// Text as it may be stored: UTF-8 without a zero byte.
+/// Checks that text can be stored: UTF-8 without a zero byte.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     if bytes.contains(&0) {
         return Err(Error::NulInText);

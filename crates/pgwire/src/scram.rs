@@ -1,5 +1,5 @@
-//! SCRAM-SHA-256: the server's side of an exchange in which the client shows that it
-//! knows a password without saying it, and the server shows that it knows enough.
+//! SCRAM-SHA-256, server side: the client proves that it knows a password without sending
+//! it, and the server proves that it knows the password's keys.
 //!
 //! ```text
 //!   client                                             server
@@ -9,17 +9,17 @@
 //!       ◀──  v=<server signature>
 //! ```
 //!
-//! The proof depends on both nonces, so a message that was overheard proves nothing
-//! a second time. With `SCRAM-SHA-256-PLUS` it also depends on the certificate of
-//! the TLS connection (channel binding `tls-server-end-point`), so it proves nothing
-//! to somebody in the middle who has a certificate of its own.
+//! The proof depends on both nonces, so a recorded message proves nothing a second time.
+//! With `SCRAM-SHA-256-PLUS` it also depends on the certificate of the TLS connection
+//! (channel binding `tls-server-end-point`), so it proves nothing to a man in the middle
+//! with a certificate of its own.
 //!
-//! Nothing here waits or draws chance: the nonce is handed in. An [`Exchange`] is
-//! consumed by its one answer, so there is no second try on the same nonce.
+//! This module neither waits nor generates random numbers: the caller passes the nonce. The
+//! client's one answer consumes the [`Exchange`], so there is no second attempt with the
+//! same nonce.
 //!
-//! Invariant: whether the user exists, whether it has a password and whether the
-//! proof is right is found out in the same steps; only [`Exchange::finish`] tells,
-//! and only that it failed.
+//! Invariant: the same steps run whether or not the user exists, has a password, and sends
+//! the right proof; only [`Exchange::finish`] reports a failure, and not which.
 //!
 //! Sources: RFC 5802, sections 3, 5, 7; RFC 7677; RFC 5929, section 4; PostgreSQL
 //! documentation, "SASL Authentication".
@@ -30,34 +30,34 @@ use ring::{digest, hmac};
 
 /// The mechanism without channel binding.
 pub const PLAIN: &str = "SCRAM-SHA-256";
-/// The mechanism that is bound to the TLS connection.
+/// The mechanism with channel binding to the TLS connection.
 pub const BOUND: &str = "SCRAM-SHA-256-PLUS";
-/// Bytes of randomness in the server's nonce, before Base64.
+/// Random bytes in the server's nonce, before Base64.
 pub const NONCE: usize = 18;
 
-/// Bytes of a key or a signature.
+/// Length of a key or a signature, in bytes.
 const KEY: usize = digest::SHA256_OUTPUT_LEN;
 
-/// What the server knows of a password.
+/// The server's keys for a password.
 #[derive(Clone)]
 pub struct Keys {
-    /// How often the password was hashed.
+    /// Number of hash iterations.
     pub iterations: u32,
-    /// What it was mixed with.
+    /// The salt of the hash.
     pub salt: Vec<u8>,
-    /// A hash of the key that the client proves to have.
+    /// Hash of the key that the client proves to have.
     pub stored_key: [u8; KEY],
     /// The key by which the server proves to know the password.
     pub server_key: [u8; KEY],
-    /// Whether there is such a password at all. If not, the proof is looked at all
-    /// the same, and is wrong.
+    /// Whether the user has such a password. If not, the proof is verified all the same,
+    /// and is wrong.
     pub real: bool,
 }
 
 impl Keys {
-    /// Keys for a user who has no password, or does not exist: always the same for
-    /// one name, so that asking twice tells nothing, and different for every
-    /// secret.
+    /// Keys for a user that has no password or does not exist: the same for each attempt
+    /// with one name, so that a client learns nothing from a second attempt, and different
+    /// for every secret.
     #[must_use]
     pub fn made_up(user: &str, secret: &[u8; 32], iterations: u32) -> Self {
         let part = |what: &str| mac(secret, format!("{what}:{user}").as_bytes());
@@ -71,7 +71,7 @@ impl Keys {
     }
 }
 
-/// Nothing of it may get into a log.
+/// Prints no key, so that none gets into a log.
 impl std::fmt::Debug for Keys {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Keys")
@@ -81,14 +81,14 @@ impl std::fmt::Debug for Keys {
 /// Why an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// A message that is none of SCRAM's.
+    /// The message is no SCRAM message.
     #[error("malformed SCRAM message: {0}")]
     Malformed(&'static str),
-    /// Something of SCRAM that we do not do.
+    /// The client requests a SCRAM feature that the server does not support.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// Client and server do not agree on what the exchange is bound to: somebody may
-    /// be in the middle.
+    /// Client and server disagree on the channel binding, possibly because of a man in the
+    /// middle.
     #[error("{0}")]
     Binding(&'static str),
     /// The proof is wrong.
@@ -97,7 +97,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The five characters by which drivers know it.
+    /// The failure's SQLSTATE.
     #[must_use]
     pub const fn sqlstate(self) -> &'static str {
         match self {
@@ -109,21 +109,21 @@ impl Failure {
     }
 }
 
-/// An exchange between its two client messages.
+/// An exchange between the client's two messages.
 #[derive(Debug)]
 pub struct Exchange {
     keys: Keys,
     /// `client-first-message-bare`.
     client_first: String,
     server_first: String,
-    /// Both nonces.
+    /// The client's and the server's nonce, concatenated.
     nonce: String,
-    /// What the client's last message has to say of channel binding.
+    /// The channel binding that the client's last message must contain.
     binding: Vec<u8>,
 }
 
-/// Reads the client's first message, `mechanism` being what it chose. `channel` is
-/// what a TLS connection is bound to: the hash of our certificate. Returns the
+/// Handles the client's first message for the mechanism that it chose. `channel` is the
+/// channel binding of a TLS connection: the hash of the server's certificate. Returns the
 /// exchange and the server's answer.
 pub fn first(
     mechanism: &str,
@@ -150,7 +150,7 @@ pub fn first(
     };
     match (flag, bound) {
         ("n", false) => {}
-        // The client could have bound the channel, and thinks we could not.
+        // The client supports channel binding, and believes that the server does not.
         ("y", false) if channel.is_some() => {
             return Err(Failure::Binding(
                 "the client supports SCRAM channel binding but thinks the server does not",
@@ -185,7 +185,7 @@ pub fn first(
             "client requires an unsupported SCRAM extension",
         ));
     }
-    // The name is ignored: it was said when the session started.
+    // The name is ignored: the startup packet has named the user.
     let mut attributes = bare.split(',');
     let name = attributes.next().and_then(|part| part.strip_prefix("n="));
     let client_nonce = attributes.next().and_then(|part| part.strip_prefix("r="));
@@ -219,8 +219,8 @@ pub fn first(
 }
 
 impl Exchange {
-    /// Reads the client's last message and returns the server's, which ends the
-    /// exchange: the client has shown that it knows the password.
+    /// Handles the client's last message, and returns the server's, which completes the
+    /// exchange: the client has proved that it knows the password.
     pub fn finish(self, message: &[u8]) -> Result<String, Failure> {
         let message = text(message)?;
         let (without_proof, proof) = message
@@ -274,7 +274,8 @@ fn mac(key: &[u8], message: &[u8]) -> [u8; KEY] {
     tag
 }
 
-/// Compares without saying by its duration where two secrets differ.
+/// Compares in constant time, so that the duration does not reveal where two secrets
+/// differ.
 fn same(left: &[u8], right: &[u8]) -> bool {
     let differences = left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b));
     left.len() == right.len() && differences == 0
@@ -299,7 +300,7 @@ mod tests {
     const FIRST: &[u8] = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
     const NONCE: [u8; super::NONCE] = [7; super::NONCE];
 
-    /// What a client with this client key answers.
+    /// The answer of a client that has this client key.
     fn last(
         server_first: &str,
         client_first: &str,
@@ -332,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_rfcs_example() {
-        // Its server nonce, which is no Base64 of 18 bytes.
+        // The example's server nonce is not the Base64 of 18 bytes.
         let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
         let server_first = format!("r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
         let exchange = Exchange {
@@ -355,7 +356,7 @@ mod tests {
         let (exchange, server_first) = first(PLAIN, FIRST, keys.clone(), None, &NONCE).unwrap();
         let overheard = last(&server_first, BARE, "n,,", &client_key);
         exchange.finish(overheard.as_bytes()).unwrap();
-        // The same client message meets another server nonce.
+        // The same client message is sent for another server nonce.
         let (exchange, _) = first(PLAIN, FIRST, keys, None, &[8; super::NONCE]).unwrap();
         let replayed = exchange.finish(overheard.as_bytes());
         assert!(matches!(replayed, Err(Failure::Malformed(_))));
@@ -379,7 +380,7 @@ mod tests {
         assert_eq!(one.salt, Keys::made_up("nobody", &[1; 32], 4096).salt);
         assert_ne!(one.salt, Keys::made_up("nobody", &[2; 32], 4096).salt);
         assert_ne!(one.salt, Keys::made_up("somebody", &[1; 32], 4096).salt);
-        // Who happens to know the made-up key is not let in either.
+        // A client that knows the made-up key is refused, too.
         let (mut keys, client_key) = known();
         keys.real = false;
         let (exchange, server_first) = first(PLAIN, FIRST, keys, None, &NONCE).unwrap();
@@ -406,7 +407,8 @@ mod tests {
 
     #[test]
     fn a_stripped_offer_is_noticed() {
-        // The client can bind and was not offered it: `y` on a channel that can.
+        // The client supports binding and was not offered it: `y` on a channel that
+        // supports it.
         let stripped = first(PLAIN, b"y,,n=,r=abc", pencil(), Some(b"hash"), &NONCE);
         assert!(matches!(stripped, Err(Failure::Binding(_))));
         assert!(first(PLAIN, b"y,,n=,r=abc", pencil(), None, &NONCE).is_ok());

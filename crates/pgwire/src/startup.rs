@@ -1,22 +1,22 @@
-//! The first packets of a connection, which have no type byte.
+//! Startup packets: the first packets of a connection, which have no type byte.
 //!
-//! A client may first ask for encryption (and is told no), then either starts a
-//! session or asks to cancel what another session does.
+//! A client may first ask for encryption, then either starts a session or asks the server
+//! to cancel another session's statement.
 
 use crate::reader::Reader;
 use crate::{Error, Limits};
 
-/// The bytes before the contents.
+/// Bytes of the length field before the contents.
 pub const HEADER: usize = 4;
 
 const SSL_REQUEST: u32 = 1234 << 16 | 5679;
 const GSS_ENCRYPTION_REQUEST: u32 = 1234 << 16 | 5680;
 const CANCEL_REQUEST: u32 = 1234 << 16 | 5678;
 
-/// How a packet of this time is named in errors: it has no type byte.
+/// The type under which errors name such a packet, which has no type byte.
 const KIND: u8 = b'0';
 
-/// A version of the protocol that we speak.
+/// A version of the protocol that the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// 3.0, since PostgreSQL 7.4.
@@ -26,7 +26,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As it goes over the wire.
+    /// The version number on the wire.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -36,15 +36,15 @@ impl Protocol {
     }
 }
 
-/// How a session wants to start.
+/// A client's request to start a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start<'buffer> {
-    /// The protocol to go on with: the newest that both speak.
+    /// The protocol of the session: the newest that both sides speak.
     pub protocol: Protocol,
-    /// Whether the client has to be told so, because it asked for another minor
-    /// version or for protocol options.
+    /// Whether the server must send NegotiateProtocolVersion, because the client asked for
+    /// another minor version or for protocol options.
     pub negotiate: bool,
-    /// The protocol options it asked for. We know none.
+    /// The protocol options that the client asked for. The server supports none.
     pub options: Vec<&'buffer str>,
     /// The parameters, user and database among them, in the order sent.
     pub parameters: Vec<(&'buffer str, &'buffer str)>,
@@ -59,25 +59,26 @@ impl Start<'_> {
     }
 }
 
-/// A first packet.
+/// A startup packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet<'buffer> {
-    /// TLS, please. Answered with one byte; then comes another packet.
+    /// A request for TLS. The server answers with one byte; another packet follows.
     SslRequest,
-    /// GSSAPI encryption, please. Likewise.
+    /// A request for GSSAPI encryption, answered in the same way.
     GssEncryptionRequest,
-    /// End what another session is doing, if the secret is right. Never answered.
+    /// A request to cancel another session's statement, if the secret is right. The server
+    /// never answers it.
     Cancel {
-        /// The session, by the process id it was given.
+        /// Process id of the other session, from its key data.
         process_id: i32,
-        /// The secret that went with it.
+        /// Secret of the other session, from its key data.
         secret: &'buffer [u8],
     },
-    /// Start a session.
+    /// A request to start a session.
     Start(Start<'buffer>),
 }
 
-/// The contents of the packet at the beginning of `bytes`, if all of it is there.
+/// The contents of the packet at the start of `bytes`, if it is complete.
 pub fn cut(bytes: &[u8]) -> Result<Option<&[u8]>, Error> {
     let Some(length) = bytes.first_chunk::<HEADER>() else {
         return Ok(None);
@@ -90,7 +91,7 @@ pub fn cut(bytes: &[u8]) -> Result<Option<&[u8]>, Error> {
 }
 
 impl<'buffer> Packet<'buffer> {
-    /// Reads the contents of one packet.
+    /// Decodes the contents of one packet.
     pub fn decode(contents: &'buffer [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(KIND, contents);
         let number = reader.u32().map_err(malformed)?;

@@ -1,4 +1,4 @@
-//! The answers that are sent now and then, by way of the pgwire library.
+//! Encoders on the cold path: rarely sent answers, encoded by the pgwire library.
 
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::Message;
@@ -14,27 +14,27 @@ use crate::backend::LONGEST;
 use crate::frontend::Format;
 use crate::startup::Protocol;
 
-/// How grave a report is.
+/// Severity of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The statement failed.
     Error,
     /// The connection ends.
     Fatal,
-    /// Something to be careful about.
+    /// A warning to the client.
     Warning,
-    /// Something to know.
+    /// A notice to the client.
     Notice,
-    /// Something that was asked for.
+    /// Information that the client asked for.
     Info,
-    /// Something for whoever looks for a fault.
+    /// Information for debugging.
     Debug,
-    /// Something for the server's log.
+    /// Information for the server's log.
     Log,
 }
 
 impl Severity {
-    /// As clients know it.
+    /// The severity's name in the protocol.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,44 +49,44 @@ impl Severity {
     }
 }
 
-/// An error or a notice.
+/// The contents of an ErrorResponse or NoticeResponse.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'text> {
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
-    /// Its SQLSTATE, five characters.
+    /// The SQLSTATE, five characters.
     pub sqlstate: &'text str,
-    /// What happened, in one sentence.
+    /// The primary message, in one sentence.
     pub message: &'text str,
-    /// More about this case.
+    /// Details about this occurrence.
     pub detail: Option<&'text str>,
-    /// What to do about it.
+    /// Advice to the user.
     pub hint: Option<&'text str>,
-    /// Where in the statement, in characters from 1.
+    /// Position of the error in the statement, in characters from 1.
     pub position: Option<u32>,
-    /// In the course of what, one line each.
+    /// The context of the error, one line per level.
     pub context: Option<&'text str>,
-    /// The schema, table, column, data type and constraint it is about.
+    /// The schema, table, column, data type and constraint that the report names.
     pub object: Object<'text>,
 }
 
-/// What a report is about, for programs.
+/// The database object that a report concerns, for programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Object<'text> {
-    /// The schema.
+    /// Name of the schema.
     pub schema: Option<&'text str>,
-    /// The table.
+    /// Name of the table.
     pub table: Option<&'text str>,
-    /// The column.
+    /// Name of the column.
     pub column: Option<&'text str>,
-    /// The data type.
+    /// Name of the data type.
     pub data_type: Option<&'text str>,
-    /// The constraint.
+    /// Name of the constraint.
     pub constraint: Option<&'text str>,
 }
 
 impl<'text> Report<'text> {
-    /// A report with no more than a message.
+    /// A report with a message and no other fields.
     #[must_use]
     pub const fn new(severity: Severity, sqlstate: &'text str, message: &'text str) -> Self {
         Self {
@@ -131,8 +131,8 @@ impl<'text> Report<'text> {
     }
 }
 
-/// A zero byte would end the field early, and megabytes of a client's own
-/// statement are no message: cut, and say so.
+/// Escapes zero bytes, which would end the field early, and truncates long texts with a
+/// mark: megabytes of a client's own statement are no message.
 fn sendable(text: &str) -> String {
     const LONGEST_FIELD: usize = 64 << 10;
     let mut end = text.len().min(LONGEST_FIELD);
@@ -146,50 +146,50 @@ fn sendable(text: &str) -> String {
     sent
 }
 
-/// A statement or the connection failed.
+/// Appends ErrorResponse: a statement or the connection failed.
 pub fn error_response(out: &mut Vec<u8>, report: &Report<'_>) {
     encode(out, &ErrorResponse::new(report.fields()));
 }
 
-/// Something to know.
+/// Appends NoticeResponse.
 pub fn notice_response(out: &mut Vec<u8>, report: &Report<'_>) {
     encode(out, &NoticeResponse::new(report.fields()));
 }
 
-/// The client is let in.
+/// Appends AuthenticationOk.
 pub fn authentication_ok(out: &mut Vec<u8>) {
     encode(out, &Authentication::Ok);
 }
 
-/// The client is to choose one of these mechanisms and to begin.
+/// Appends AuthenticationSASL: the client must choose one of these mechanisms and begin.
 pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
     let mechanisms = mechanisms.iter().map(|&each| each.to_owned()).collect();
     encode(out, &Authentication::SASL(mechanisms));
 }
 
-/// The mechanism's next message.
+/// Appends the mechanism's next message.
 pub fn authentication_sasl_continue(out: &mut Vec<u8>, message: &str) {
     let message = Bytes::copy_from_slice(message.as_bytes());
     encode(out, &Authentication::SASLContinue(message));
 }
 
-/// The mechanism's last message.
+/// Appends the mechanism's last message.
 pub fn authentication_sasl_final(out: &mut Vec<u8>, message: &str) {
     let message = Bytes::copy_from_slice(message.as_bytes());
     encode(out, &Authentication::SASLFinal(message));
 }
 
-/// A parameter of the session has this value.
+/// Appends ParameterStatus: a session parameter has this value.
 ///
 /// # Errors
-/// When it is longer than the protocol allows (30,000 bytes).
+/// When the value is longer than the protocol allows (30,000 bytes).
 pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Error> {
     let message = ParameterStatus::new(sendable(name), sendable(value));
     try_encode(out, &message)
 }
 
-/// What a cancel request for this session has to show: `secret` has 4 bytes for
-/// protocol 3.0, and up to 256 for 3.2.
+/// Appends BackendKeyData, which a cancel request for this session must present: `secret`
+/// has 4 bytes for protocol 3.0, and up to 256 for 3.2.
 ///
 /// # Errors
 /// When the secret has another length.
@@ -198,7 +198,8 @@ pub fn backend_key_data(out: &mut Vec<u8>, process_id: i32, secret: &[u8]) -> Re
     try_encode(out, &BackendKeyData::new(process_id, secret))
 }
 
-/// We go on with this protocol, and without these options.
+/// Appends NegotiateProtocolVersion: the session uses this protocol, and none of these
+/// options.
 ///
 /// # Errors
 /// When the options are longer than the protocol allows (30,000 bytes), which a
@@ -213,7 +214,7 @@ pub fn negotiate_protocol_version(
     try_encode(out, &message)
 }
 
-/// The types of a prepared statement's parameters.
+/// Appends ParameterDescription: the types of a prepared statement's parameters.
 ///
 /// # Errors
 /// When there are more than the protocol can count (65,535).
@@ -224,7 +225,7 @@ pub fn parameter_description(out: &mut Vec<u8>, types: &[u32]) -> Result<(), Err
     try_encode(out, &ParameterDescription::new(types.to_vec()))
 }
 
-/// The client may send the data of a COPY, of this many columns.
+/// Appends CopyInResponse: the client may send COPY data of this many columns.
 ///
 /// # Errors
 /// When there are more columns than fit the message.
@@ -234,7 +235,7 @@ pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) -> Re
     try_encode(out, &message)
 }
 
-/// The data of a COPY follows, of this many columns.
+/// Appends CopyOutResponse: COPY data of this many columns follows.
 ///
 /// # Errors
 /// When there are more columns than fit the message.
@@ -262,7 +263,7 @@ fn encode(out: &mut Vec<u8>, message: &impl Message) {
     debug_assert!(encoded.is_ok(), "{encoded:?}");
 }
 
-/// Appends the whole message, or nothing.
+/// Appends the whole message, or nothing on an error.
 fn try_encode(out: &mut Vec<u8>, message: &impl Message) -> Result<(), Error> {
     let length = message.message_length();
     if length > LONGEST {

@@ -1,5 +1,5 @@
-//! What the rows of a result will look like. Clients that prepare a statement once
-//! still ask with every execution, so this is written in place.
+//! RowDescription: the names and types of a result's columns. Clients request it with every
+//! execution even of a statement prepared once, so it is encoded in place.
 
 use bytes::BufMut;
 
@@ -9,23 +9,23 @@ use crate::frontend::Format;
 /// A column of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'text> {
-    /// Its name. Sent up to a zero byte, if it has one.
+    /// The column's name. Sent up to its first zero byte, if it has one.
     pub name: &'text str,
-    /// The table it comes from, else 0.
+    /// OID of the table that the column comes from, else 0.
     pub table: u32,
-    /// Its number in that table, from 1, else 0.
+    /// The column's number in that table, from 1, else 0.
     pub number: i16,
-    /// Its type's object id.
+    /// OID of the column's type.
     pub data_type: u32,
-    /// Its type's size in bytes, negative when it varies.
+    /// Size of the type in bytes, negative if it varies.
     pub size: i16,
-    /// What is between the type's parentheses, -1 for nothing.
+    /// The type modifier (the values between the type's parentheses), -1 for none.
     pub modifier: i32,
-    /// How its values are sent.
+    /// The format in which values are sent.
     pub format: Format,
 }
 
-/// Appends RowDescription, or nothing.
+/// Appends RowDescription, or nothing on an error.
 ///
 /// # Errors
 /// When there are more columns than the protocol can count (32,767), or their

@@ -1,54 +1,54 @@
-//! The answers of which every statement gets one.
+//! Encoders on the hot path: answers sent once per statement.
 
 use bytes::BufMut;
 
-/// Where a session stands between two series of messages.
+/// Transaction state of a session, as ReadyForQuery reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// In no transaction.
+    /// The session is outside a transaction.
     Idle,
-    /// In a transaction.
+    /// The session is in a transaction.
     Transaction,
-    /// In a transaction that failed and waits to be rolled back.
+    /// The session is in a failed transaction, which the client must roll back.
     Failed,
 }
 
-/// Parse succeeded.
+/// Appends ParseComplete.
 pub fn parse_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"1\0\0\0\x04");
 }
 
-/// Bind succeeded.
+/// Appends BindComplete.
 pub fn bind_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"2\0\0\0\x04");
 }
 
-/// Close succeeded.
+/// Appends CloseComplete.
 pub fn close_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"3\0\0\0\x04");
 }
 
-/// The statement gives no rows.
+/// Appends NoData: the statement returns no rows.
 pub fn no_data(out: &mut Vec<u8>) {
     out.extend_from_slice(b"n\0\0\0\x04");
 }
 
-/// The row limit of Execute was reached.
+/// Appends PortalSuspended: Execute's row limit was reached.
 pub fn portal_suspended(out: &mut Vec<u8>) {
     out.extend_from_slice(b"s\0\0\0\x04");
 }
 
-/// There was nothing to run.
+/// Appends EmptyQueryResponse: the query string contained no statement.
 pub fn empty_query_response(out: &mut Vec<u8>) {
     out.extend_from_slice(b"I\0\0\0\x04");
 }
 
-/// The data of a COPY to the client ends.
+/// Appends CopyDone: the COPY data sent to the client ends.
 pub fn copy_done(out: &mut Vec<u8>) {
     out.extend_from_slice(b"c\0\0\0\x04");
 }
 
-/// A statement is done; the tag says which, and how many rows.
+/// Appends CommandComplete; the tag names the statement and its number of rows.
 pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
     let length = i32::try_from(4 + tag.len() + 1).unwrap_or(i32::MAX);
     debug_assert!(!tag.as_bytes().contains(&0));
@@ -59,7 +59,7 @@ pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
     out.put_u8(0);
 }
 
-/// The next series of messages may come.
+/// Appends ReadyForQuery: the client may send the next series of messages.
 pub fn ready_for_query(out: &mut Vec<u8>, status: TransactionStatus) {
     let status = match status {
         TransactionStatus::Idle => b'I',

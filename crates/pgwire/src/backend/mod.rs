@@ -1,9 +1,9 @@
-//! What a server answers, written straight into the output buffer.
+//! Backend messages: encodes the server's answers directly into the output buffer.
 //!
-//! [`hot`], [`row_description`] and [`RowWriter`] write what is sent for every
-//! statement and every row: a few constant bytes, or contents whose length is filled
-//! in afterwards. They fail only on what is too long for the protocol. [`cold`] holds
-//! the rest, by way of the pgwire library's message types.
+//! [`hot`], [`row_description`] and [`RowWriter`] encode the messages of every statement
+//! and every row: a few constant bytes, or contents whose length is filled in afterwards.
+//! They fail only on messages too long for the protocol. [`cold`] encodes all other
+//! messages with the pgwire library's message types.
 
 pub mod cold;
 mod description;
@@ -15,12 +15,12 @@ pub use row::RowWriter;
 
 use crate::Error;
 
-/// The longest message we send, in bytes: what PostgreSQL and its clients can hold
-/// in one piece.
+/// Maximum length of a message to the client, in bytes: what PostgreSQL and its clients can
+/// hold in one piece.
 pub const LONGEST: usize = (1 << 30) - 1;
 
-/// Fills in the length of the message that begins at `start`, or takes it back when
-/// it is too long.
+/// Fills in the length of the message that begins at `start`, or removes the message if it
+/// is too long.
 fn finish(out: &mut Vec<u8>, start: usize) -> Result<(), Error> {
     let length = out.len() - start - 1;
     match u32::try_from(length) {

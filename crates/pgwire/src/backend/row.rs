@@ -1,13 +1,13 @@
-//! Rows and pieces of COPY data, written in place.
+//! An in-place encoder for rows and pieces of COPY data.
 
 use bytes::BufMut;
 
 use crate::Error;
 
-/// Writes one DataRow or CopyData message into the output buffer: the value bytes
-/// go where they are sent from, their lengths are filled in behind them.
+/// Writes one DataRow or CopyData message into the output buffer: values are encoded where
+/// they are sent from, and their lengths are filled in afterwards.
 ///
-/// Dropped before [`RowWriter::finish`], it leaves the buffer as it was.
+/// If dropped before [`RowWriter::finish`], it restores the buffer.
 ///
 /// ```
 /// use coeval_pgwire::backend::RowWriter;
@@ -24,13 +24,13 @@ use crate::Error;
 pub struct RowWriter<'out> {
     out: &'out mut Vec<u8>,
     start: usize,
-    /// Values still to come, for a DataRow.
+    /// Values not written yet, for a DataRow.
     missing: u16,
     finished: bool,
 }
 
 impl<'out> RowWriter<'out> {
-    /// A row of this many values, each of which is then given by
+    /// Begins a row of this many values; the caller then writes each with
     /// [`RowWriter::value`] or [`RowWriter::null`].
     #[must_use]
     pub fn data_row(out: &'out mut Vec<u8>, columns: u16) -> Self {
@@ -46,7 +46,7 @@ impl<'out> RowWriter<'out> {
         }
     }
 
-    /// A piece of COPY data, to be given by [`RowWriter::bytes`].
+    /// Begins a piece of COPY data, which the caller writes to [`RowWriter::bytes`].
     #[must_use]
     pub fn copy_data(out: &'out mut Vec<u8>) -> Self {
         let start = out.len();
@@ -59,7 +59,7 @@ impl<'out> RowWriter<'out> {
         }
     }
 
-    /// One value, written by `write` at the end of the buffer.
+    /// Writes one value: `write` appends it to the buffer.
     #[inline]
     pub fn value(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.out.len();
@@ -70,13 +70,13 @@ impl<'out> RowWriter<'out> {
     }
 
     fn set_length(&mut self, start: usize) {
-        // A length that does not fit makes the row too long, which finish says.
+        // A length that does not fit makes the row too long, which `finish` reports.
         let length = i32::try_from(self.out.len() - start - 4).unwrap_or(i32::MAX);
         self.out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// One value that `write` writes at the end of the buffer, or none if `write`
-    /// says false, having appended nothing.
+    /// Writes one value: `write` appends it and returns true, or appends nothing and
+    /// returns false for NULL.
     #[inline]
     pub fn optional(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.out.len();
@@ -87,14 +87,14 @@ impl<'out> RowWriter<'out> {
         self.count();
     }
 
-    /// One missing value.
+    /// Writes a NULL.
     #[inline]
     pub fn null(&mut self) {
         self.out.put_i32(-1);
         self.count();
     }
 
-    /// Where a piece of COPY data goes. Only append.
+    /// The buffer for a piece of COPY data. The caller only appends to it.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         self.out
     }
@@ -107,7 +107,7 @@ impl<'out> RowWriter<'out> {
     /// Completes the message.
     ///
     /// # Errors
-    /// When it is longer than a client can take; nothing is left of it then.
+    /// When the message is longer than a client can receive; the buffer is then restored.
     #[inline]
     pub fn finish(mut self) -> Result<(), Error> {
         assert_eq!(self.missing, 0, "fewer values than columns");

@@ -1,4 +1,4 @@
-//! Bind: the values for a prepared statement, each as text or binary.
+//! The Bind message: parameter values for a prepared statement, each as text or binary.
 //!
 //! ```text
 //!   portal\0 statement\0
@@ -10,18 +10,18 @@
 use crate::Error;
 use crate::reader::{self, Reader};
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// As in SQL.
+    /// The type's text representation.
     #[default]
     Text,
-    /// As PostgreSQL's send functions write it.
+    /// The binary format of PostgreSQL's send functions.
     Binary,
 }
 
 impl Format {
-    /// As it goes over the wire.
+    /// The format code on the wire.
     #[must_use]
     pub const fn code(self) -> i16 {
         match self {
@@ -31,8 +31,8 @@ impl Format {
     }
 }
 
-/// Formats as a client gives them: none, one for all, or one each. Checked to be
-/// 0 or 1.
+/// Format codes of a Bind message: none, one for all values, or one per value. Verified to
+/// be 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormatCodes<'buffer> {
     codes: &'buffer [[u8; 2]],
@@ -51,7 +51,7 @@ impl<'buffer> FormatCodes<'buffer> {
         Ok(Self { codes })
     }
 
-    /// How many were given.
+    /// Number of format codes given.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.codes.len()
@@ -63,7 +63,7 @@ impl<'buffer> FormatCodes<'buffer> {
         self.codes.is_empty()
     }
 
-    /// Whether the rule gives `count` values a format each.
+    /// Whether the codes determine a format for each of `count` values.
     #[must_use]
     pub const fn fits(&self, count: usize) -> bool {
         self.codes.len() <= 1 || self.codes.len() == count
@@ -83,37 +83,37 @@ impl<'buffer> FormatCodes<'buffer> {
         }
     }
 
-    /// The formats as given: none, one, or one for each value.
+    /// The formats as given: none, one, or one per value.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Format> + use<'buffer> {
         let every = *self;
         (0..every.len()).map(move |position| every.of(position))
     }
 }
 
-/// One value.
+/// A parameter value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter<'buffer> {
-    /// No value.
+    /// NULL.
     Null,
-    /// As in SQL: UTF-8 without a zero byte.
+    /// A value in text format: UTF-8 without a zero byte.
     Text(&'buffer str),
-    /// Any bytes; whoever makes text of them calls
+    /// A value in binary format: any bytes. A caller that converts them to text calls
     /// [`check_text`](super::check_text).
     Binary(&'buffer [u8]),
 }
 
-/// Values for a prepared statement.
+/// The Bind message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind<'buffer> {
-    /// The portal to make; empty for the unnamed one.
+    /// The portal to create; empty for the unnamed one.
     pub portal: &'buffer str,
-    /// The statement; empty for the unnamed one.
+    /// The prepared statement; empty for the unnamed one.
     pub statement: &'buffer str,
-    /// The formats wanted for the result's columns.
+    /// The formats that the client wants for the result's columns.
     pub result_formats: FormatCodes<'buffer>,
     formats: FormatCodes<'buffer>,
     count: usize,
-    /// Walked once by [`Bind::read`], which found every length right.
+    /// The encoded values, whose lengths [`Bind::read`] has verified.
     values: &'buffer [u8],
 }
 
@@ -185,7 +185,7 @@ impl<'buffer> Iterator for Parameters<'buffer> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Each lookup succeeds, since the message was walked when it was read.
+        // Each lookup succeeds, since `Bind::read` has checked the message.
         if self.position == self.count {
             return None;
         }

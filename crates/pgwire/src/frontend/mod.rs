@@ -1,7 +1,7 @@
-//! What a client asks for, read in place: nothing is copied or allocated.
+//! Frontend messages: decodes a client's messages in place, without copying or allocating.
 //!
-//! [`Message::decode`] checks the whole message, so that the iterators over its
-//! parts, [`Bind::parameters`] for one, cannot fail later.
+//! [`Message::decode`] checks the whole message, so that the iterators over its parts, for
+//! example [`Bind::parameters`], cannot fail later.
 
 mod bind;
 mod sasl;
@@ -13,74 +13,75 @@ use crate::Error;
 use crate::frame::{Frame, kind};
 use crate::reader::{self, Reader};
 
-/// What Describe and Close are about.
+/// The kind of object that Describe and Close refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A prepared statement.
     Statement,
-    /// A portal: a statement with its values.
+    /// A portal: a prepared statement with its parameter values.
     Portal,
 }
 
-/// Parse: a statement to prepare.
+/// The Parse message, which prepares a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parse<'buffer> {
-    /// Its name; empty for the unnamed one.
+    /// Name of the prepared statement; empty for the unnamed one.
     pub statement: &'buffer str,
-    /// Its text.
+    /// Text of the statement.
     pub query: &'buffer str,
-    /// The types of its first parameters, four bytes each.
+    /// The types of the first parameters, four bytes each.
     types: &'buffer [u8],
 }
 
 impl<'buffer> Parse<'buffer> {
-    /// The types the client gives for the first parameters; 0 leaves it to us.
+    /// The type OIDs that the client gives for the first parameters; 0 leaves the type to
+    /// the server.
     pub fn parameter_types(&self) -> impl ExactSizeIterator<Item = u32> + use<'buffer> {
         let (types, _) = self.types.as_chunks();
         types.iter().map(|bytes| u32::from_be_bytes(*bytes))
     }
 }
 
-/// A checked message.
+/// A decoded and checked message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'buffer> {
     /// Statements as text, to be run at once.
     Query(&'buffer str),
     /// A statement to prepare.
     Parse(Parse<'buffer>),
-    /// Values for a prepared statement.
+    /// Parameter values for a prepared statement.
     Bind(Bind<'buffer>),
-    /// What does it take, what does it give?
+    /// A request for the parameter and column types of a statement or portal.
     Describe(Target, &'buffer str),
-    /// Run a portal.
+    /// A request to run a portal.
     Execute {
-        /// Its name; empty for the unnamed one.
+        /// Name of the portal; empty for the unnamed one.
         portal: &'buffer str,
-        /// After this many rows, stop; `None` for all of them.
+        /// The number of rows after which to suspend the portal; `None` for all rows.
         max_rows: Option<u32>,
     },
-    /// Forget a statement or a portal.
+    /// A request to drop a prepared statement or a portal.
     Close(Target, &'buffer str),
-    /// Send what there is.
+    /// A request to send the answers produced so far.
     Flush,
     /// The end of a series of messages.
     Sync,
-    /// Data of a COPY: any bytes, cut anywhere.
+    /// A piece of COPY data: any bytes, cut anywhere.
     CopyData(&'buffer [u8]),
-    /// The end of a COPY.
+    /// The end of the COPY data.
     CopyDone,
-    /// The client gives up a COPY, for this reason.
+    /// The client aborts a COPY, for this reason.
     CopyFail(&'buffer str),
-    /// An answer to an authentication request.
+    /// The answer to an authentication request.
     Password(&'buffer [u8]),
-    /// A call by function number, which we do not offer.
+    /// A call by function number, which the server does not support.
     FunctionCall,
-    /// Good-bye.
+    /// The client ends the session.
     Terminate,
 }
 
 impl<'buffer> Message<'buffer> {
-    /// Reads one message.
+    /// Decodes one message.
     #[inline]
     pub fn decode(frame: Frame<'buffer>) -> Result<Self, Error> {
         let mut reader = Reader::new(frame.kind, frame.contents);
@@ -130,8 +131,8 @@ fn target(reader: &mut Reader<'_>) -> Result<Target, Error> {
     }
 }
 
-/// Checks a value that is to become text: UTF-8 without a zero byte. For values
-/// that do not come in text format or in one piece.
+/// Checks that a value is valid text: UTF-8 without a zero byte. For values that do not
+/// arrive in text format or in one piece.
 pub fn check_text(bytes: &[u8]) -> Result<&str, Error> {
     reader::text(bytes)
 }

@@ -1,20 +1,20 @@
-//! The first answer to an authentication request that offers mechanisms.
+//! SASLInitialResponse: the client's first answer to a request for SASL authentication.
 
 use crate::Error;
 use crate::frame::kind;
 use crate::reader::Reader;
 
-/// SASLInitialResponse: the mechanism chosen, and its first message.
+/// SASLInitialResponse: the chosen mechanism, and its first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaslInitial<'buffer> {
-    /// Which of those offered.
+    /// The mechanism that the client chose.
     pub mechanism: &'buffer str,
-    /// The mechanism's first message; `None` when there is none yet.
+    /// The mechanism's first message; `None` if the client sends none yet.
     pub message: Option<&'buffer [u8]>,
 }
 
 impl<'buffer> SaslInitial<'buffer> {
-    /// Reads the contents of a message of the type [`kind::PASSWORD`].
+    /// Decodes the contents of a message of the type [`kind::PASSWORD`].
     pub fn decode(contents: &'buffer [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(kind::PASSWORD, contents);
         let mechanism = reader.string()?;

@@ -1,24 +1,25 @@
 //! The fuzz target `messages`: a client's bytes, from its first packet on.
 //!
-//! The same stream is read whole and in pieces (the input's first byte says how
-//! large), and means the same both times. Nothing panics, no message promises parts
-//! it does not have, and the memory held stays in proportion to what has come.
+//! The stream is read whole and in pieces (the input's first byte gives their size), and
+//! has the same meaning both times. No input makes a decoder panic, no message promises
+//! parts that it does not have, and the memory held stays in proportion to the received
+//! bytes.
 //!
-//! A target of the folder `fuzz` includes this file; the test below replays the
-//! corpus that its runs have left.
+//! A target of the folder `fuzz` includes this file; the test below replays the corpus of
+//! its runs.
 
 use coeval_pgwire::frontend::Message;
 use coeval_pgwire::startup::Packet;
 use coeval_pgwire::{Error, Limits, ReadBuffer};
 
-/// What a stream turned out to mean: a line for each message, and how it ended.
+/// The decoded stream: a line per message, and how it ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Meaning {
     messages: Vec<String>,
     error: Option<Error>,
 }
 
-/// Reads a stream that comes in pieces of this many bytes.
+/// Reads a stream that arrives in pieces of this many bytes.
 fn read(stream: &[u8], piece: usize) -> Meaning {
     let mut buffer = ReadBuffer::new(Limits::default());
     let mut meaning = Meaning::default();
@@ -40,7 +41,7 @@ fn read(stream: &[u8], piece: usize) -> Meaning {
     meaning
 }
 
-/// Takes what is complete. An error here ends the connection.
+/// Takes the complete messages. An error here ends the connection.
 fn take(
     buffer: &mut ReadBuffer,
     started: &mut bool,
@@ -79,7 +80,7 @@ fn take(
     Ok(())
 }
 
-/// One input: how the stream is cut, then the stream.
+/// Runs one input: the piece size, then the stream.
 pub fn run(input: &[u8]) {
     let Some((&piece, stream)) = input.split_first() else {
         return;

@@ -1,4 +1,4 @@
-//! Bytes from somebody who means harm, or is broken.
+//! Bytes from hostile or broken clients.
 
 use bytes::BytesMut;
 use coeval_pgwire::frame::kind;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const KINDS: &[u8] = b"QPBEDCHSXdcfpF";
 
-/// One good message of each type that has contents.
+/// One valid message of each type that has contents.
 fn good_messages() -> Vec<BytesMut> {
     fn encoded(message: impl pgwire::messages::Message) -> BytesMut {
         let mut bytes = BytesMut::new();
@@ -37,7 +37,7 @@ fn good_messages() -> Vec<BytesMut> {
     ]
 }
 
-/// Reads everything that a message offers.
+/// Iterates over all parts of a message.
 fn read_through(frame: Frame<'_>) -> Result<(), Error> {
     match Message::decode(frame)? {
         Message::Bind(bind) => {
@@ -208,8 +208,8 @@ fn as_many_parameters_as_can_be_counted() {
             .count(),
         65_535
     );
-    // One more wraps the count to zero: the values are read as formats, which they
-    // are not.
+    // One more value wraps the count to zero: the decoder reads the values as formats,
+    // which they are not.
     let mut bytes = BytesMut::new();
     Bind::new(None, None, vec![], vec![None; 65_536], vec![])
         .encode(&mut bytes)

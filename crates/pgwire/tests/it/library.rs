@@ -1,4 +1,5 @@
-//! What the pgwire library's client side writes, we read; what we write, it reads.
+//! This crate decodes what the pgwire library's client side encodes, and the other way
+//! round.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use coeval_pgwire::backend::{Column, RowWriter, cold, hot, row_description};
@@ -24,7 +25,7 @@ fn encoded(message: &impl pgwire::messages::Message) -> BytesMut {
     bytes
 }
 
-/// The messages in `bytes`, as the library reads them.
+/// The messages in `bytes`, as the library decodes them.
 fn answers(bytes: Vec<u8>) -> Vec<Answer> {
     let mut bytes = BytesMut::from(&bytes[..]);
     let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
