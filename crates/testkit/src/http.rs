@@ -1,11 +1,12 @@
-//! HTTP as a scraper speaks it: a request, its answer, and metrics out of that.
+//! A minimal HTTP client, as a metrics scraper uses one: requests, answers, and parsed
+//! metrics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Sends bytes and returns what comes back: the head and the body.
+/// Sends bytes and returns the answer: the head and the body.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> (String, String) {
     let mut stream = coeval_env::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -15,13 +16,13 @@ pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// A path by GET: the head and the body.
+/// Requests a path by GET: returns the head and the body.
 pub async fn get(address: SocketAddr, path: &str) -> (String, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     exchange(address, request.as_bytes()).await
 }
 
-/// Every series and its value.
+/// Requests `/metrics`: returns every series and its value.
 pub async fn metrics(address: SocketAddr) -> BTreeMap<String, f64> {
     let (head, body) = get(address, "/metrics").await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

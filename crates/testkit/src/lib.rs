@@ -1,5 +1,5 @@
-//! A test kit: a server in the test's own process, and clients that say exactly what a test
-//! wants them to say. For the tests of the server and of the command line; no program
+//! A test kit: a server in the test's own process, and clients that send exactly the bytes
+//! that a test gives them. For the tests of the server and of the command line; no program
 //! depends on it.
 //!
 //! - [`server`]: servers in memory, one for each test.

@@ -1,5 +1,5 @@
-//! The client's side of SCRAM-SHA-256, a step at a time, so that tests can take the
-//! wrong ones.
+//! A SCRAM-SHA-256 client that performs one step at a time, so that tests can send wrong
+//! messages.
 
 use std::num::NonZeroU32;
 
@@ -12,13 +12,13 @@ use crate::wire::{Answer, Wire, message, start};
 /// `client-first-message-bare`.
 const BARE: &str = "n=,r=0123456789abcdef";
 
-/// What the server's authentication request is: its code.
+/// The code of an authentication request.
 pub fn request(answer: &Answer) -> u32 {
     assert_eq!(answer.kind, 'R', "{answer:?}");
     u32::from_be_bytes(answer.contents[..4].try_into().unwrap())
 }
 
-/// Says who it is, and returns the mechanisms that are offered.
+/// Starts a session as this user, and returns the mechanisms that the server offers.
 pub async fn begin(wire: &mut Wire, user: &str) -> Vec<String> {
     wire.send(&start(&[("user", user), ("database", "bank")]))
         .await;
@@ -38,12 +38,12 @@ pub fn initial(mechanism: &str, text: &str) -> Vec<u8> {
     message(b'p', &contents)
 }
 
-/// The first message, without channel binding.
+/// The client's first message, without channel binding.
 pub fn first() -> Vec<u8> {
     initial("SCRAM-SHA-256", &format!("n,,{BARE}"))
 }
 
-/// The answer to the server's first message.
+/// The client's answer to the server's first message.
 pub fn last(answer: &Answer, password: &str) -> Vec<u8> {
     assert_eq!(request(answer), 11, "{answer:?}");
     last_bound(answer, password, b"n,,")
@@ -85,7 +85,7 @@ pub fn last_bound(answer: &Answer, password: &str, binding: &[u8]) -> Vec<u8> {
     message(b'p', last.as_bytes())
 }
 
-/// Logs in; the answers up to the session, or to its refusal.
+/// Logs in; returns the answers up to the session's start or its refusal.
 pub async fn log_in(wire: &mut Wire, user: &str, password: &str) -> Vec<Answer> {
     begin(wire, user).await;
     wire.send(&first()).await;

@@ -1,4 +1,4 @@
-//! Servers for tests.
+//! Servers for tests: each runs in memory, in the test's own process.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use coeval_server::{RunningServer, Server, Settings, Storage};
 
 use crate::wire::Wire;
 
-/// Settings of a server that nobody else meets.
+/// Settings of a server on a free local port, isolated from all other servers.
 pub fn settings() -> Settings {
     Settings {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -28,13 +28,13 @@ pub fn with_settings<F: Future<Output = ()>>(
     with_running(settings, async |server| test(server).await);
 }
 
-/// [`with_settings`], for tests that look at the server itself while it runs.
+/// [`with_settings`], for tests that inspect the server itself while it runs.
 pub fn with_running(settings: Settings, test: impl AsyncFnOnce(&RunningServer)) {
     with_stopped(settings, test, async |()| {});
 }
 
-/// [`with_running`], for tests that go on after the server has stopped, with what they
-/// have of it.
+/// [`with_running`], for tests that continue after the server has stopped, with the value
+/// that the first part returned.
 pub fn with_stopped<T>(
     settings: Settings,
     test: impl AsyncFnOnce(&RunningServer) -> T,
@@ -43,7 +43,7 @@ pub fn with_stopped<T>(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)
-        // As `coeval start` has it: statements are walked by recursion.
+        // The stack size of `coeval start`: the executor walks statements by recursion.
         .thread_stack_size(8 << 20)
         .build()
         .unwrap();
@@ -57,15 +57,15 @@ pub fn with_stopped<T>(
     });
 }
 
-/// Sees that other sessions are undisturbed: `other` was open before, and a new one
-/// is let in.
+/// Checks that other sessions are undisturbed: `other` was open before, and the server
+/// accepts a new one.
 pub async fn assert_serves(other: &mut Wire, address: SocketAddr) {
     assert_eq!(other.value("select 40 + 2").await.as_deref(), Some("42"));
     let mut new = Wire::connect(address).await;
     assert_eq!(new.value("select 6 * 7").await.as_deref(), Some("42"));
 }
 
-/// The memory this process occupies, in bytes.
+/// Resident memory of this process, in bytes.
 #[cfg(target_os = "linux")]
 #[expect(
     clippy::disallowed_methods,

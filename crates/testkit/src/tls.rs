@@ -1,4 +1,4 @@
-//! A certificate, and a client of tokio-postgres that trusts it alone.
+//! A self-signed certificate, and a client of tokio-postgres that trusts it alone.
 
 use std::future::Future;
 use std::io;
@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::server::settings;
 
-/// A certificate for localhost, and its key, in a directory that goes with it.
+/// A certificate for localhost, and its key, in a directory that is removed with it.
 pub struct Certificate {
     directory: tempfile::TempDir,
 }
@@ -33,7 +33,7 @@ impl Default for Certificate {
 }
 
 impl Certificate {
-    /// A new one, signed by itself.
+    /// A new self-signed certificate.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let certificate = Self { directory };
@@ -41,7 +41,7 @@ impl Certificate {
         certificate
     }
 
-    /// Puts another certificate and key in their place.
+    /// Replaces the certificate and key by new ones.
     #[expect(clippy::disallowed_methods, reason = "a test writes its files")]
     pub fn renew(&self) {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -55,12 +55,12 @@ impl Certificate {
         self.directory.path()
     }
 
-    /// The file with the certificate, in PEM.
+    /// Path of the certificate, in PEM.
     pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }
 
-    /// The file with the private key, in PEM.
+    /// Path of the private key, in PEM.
     pub fn key(&self) -> PathBuf {
         self.directory.path().join("key.pem")
     }
@@ -96,12 +96,12 @@ impl Certificate {
     }
 }
 
-/// tokio-postgres' way to TLS, by rustls.
+/// A TLS connector for tokio-postgres, by rustls.
 #[derive(Clone)]
 pub struct Connect {
-    /// What makes the handshake.
+    /// The rustls connector that performs the handshake.
     pub connector: TlsConnector,
-    /// What a channel to this server is bound to.
+    /// The channel binding of connections to this server.
     pub binding: Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ impl TlsConnect<tokio_postgres::Socket> for Connect {
     }
 }
 
-/// A connection through TLS, and what it is bound to.
+/// A TLS connection with its channel binding.
 pub struct Encrypted {
     stream: TlsStream<tokio_postgres::Socket>,
     binding: Vec<u8>,
@@ -172,7 +172,7 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// Connects with TLS, which has to be granted.
+/// Connects with TLS, which the server must accept.
 pub async fn connect(
     address: SocketAddr,
     connect: Connect,

@@ -1,16 +1,16 @@
-//! A client that says exactly what a test wants it to say, byte for byte.
+//! A raw client of PostgreSQL's protocol: sends exactly the bytes that a test gives it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A message from the server: its type and contents.
+/// A message from the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Its type byte.
+    /// The message's type byte.
     pub kind: char,
-    /// What follows its length.
+    /// The contents after the length.
     pub contents: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Answer {
 }
 
 impl Answer {
-    /// A field of an error or a notice.
+    /// A field of an error or a notice, by its code.
     pub fn field(&self, code: u8) -> Option<&str> {
         assert!(matches!(self.kind, 'E' | 'N'), "{self:?}");
         self.contents
@@ -64,12 +64,12 @@ impl Answer {
     }
 }
 
-/// The types of answers, in order, as one word.
+/// The types of the answers, in order, as one word.
 pub fn kinds(answers: &[Answer]) -> String {
     answers.iter().map(|answer| answer.kind).collect()
 }
 
-/// The error among the answers.
+/// The only error among the answers.
 pub fn error(answers: &[Answer]) -> &Answer {
     let mut errors = answers.iter().filter(|answer| answer.kind == 'E');
     let error = errors
@@ -79,7 +79,7 @@ pub fn error(answers: &[Answer]) -> &Answer {
     error
 }
 
-/// A message of this type.
+/// A message of this type, with its length.
 pub fn message(kind: u8, contents: &[u8]) -> Vec<u8> {
     let length = u32::try_from(contents.len() + 4).unwrap();
     [&[kind][..], &length.to_be_bytes(), contents].concat()
@@ -117,7 +117,7 @@ pub fn bind(portal: &str, statement: &str, values: &[Option<&[u8]>]) -> Vec<u8> 
     message(b'B', &contents)
 }
 
-/// Execute; 0 rows for all there are.
+/// Execute; 0 rows means no limit.
 pub fn execute(portal: &str, max_rows: i32) -> Vec<u8> {
     message(
         b'E',
@@ -145,7 +145,7 @@ pub fn flush() -> Vec<u8> {
     message(b'H', b"")
 }
 
-/// A first packet of this code.
+/// A startup packet with this request code.
 pub fn packet(code: u32, rest: &[u8]) -> Vec<u8> {
     let length = u32::try_from(rest.len() + 8).unwrap();
     [&length.to_be_bytes(), &code.to_be_bytes(), rest].concat()
@@ -161,21 +161,21 @@ pub fn start(parameters: &[(&str, &str)]) -> Vec<u8> {
     packet(3 << 16, &rest)
 }
 
-/// A connection.
+/// A connection to a server.
 pub struct Wire {
-    /// The socket.
+    /// The connection's socket.
     pub stream: coeval_env::Stream,
-    /// What a cancel request has to show: process id and secret.
+    /// Process id and secret from BackendKeyData, which a cancel request must present.
     pub key: Vec<u8>,
-    /// The parameters the server told at the start.
+    /// The parameters that the server reported at the start.
     pub parameters: Vec<(String, String)>,
 }
 
-/// No test waits longer than this for an answer that has to come.
+/// How long a test waits for an answer before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Wire {
-    /// A socket, nothing said.
+    /// Opens a socket, and sends nothing.
     pub async fn open(address: SocketAddr) -> Self {
         Self {
             stream: coeval_env::connect(address).await.unwrap(),
@@ -184,12 +184,12 @@ impl Wire {
         }
     }
 
-    /// A session, ready for messages.
+    /// Opens a session, ready for messages.
     pub async fn connect(address: SocketAddr) -> Self {
         Self::connect_as(address, "ada").await
     }
 
-    /// A session of this user.
+    /// Opens a session of this user.
     pub async fn connect_as(address: SocketAddr, user: &str) -> Self {
         let mut wire = Self::open(address).await;
         wire.send(&start(&[("user", user), ("database", "bank")]))
@@ -216,7 +216,7 @@ impl Wire {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next message; `None` when the server has closed.
+    /// The next message; `None` when the server has closed the connection.
     pub async fn receive(&mut self) -> Option<Answer> {
         let receiving = async {
             let kind = self.stream.read_u8().await.ok()?;
@@ -234,7 +234,7 @@ impl Wire {
             .expect("an answer in time")
     }
 
-    /// The messages up to and with one of this type.
+    /// The messages up to and including one of this type.
     pub async fn until(&mut self, kind: char) -> Vec<Answer> {
         let mut answers = Vec::new();
         loop {
@@ -248,7 +248,7 @@ impl Wire {
         }
     }
 
-    /// The messages until the server closes.
+    /// The messages until the server closes the connection.
     pub async fn until_closed(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
         while let Some(answer) = self.receive().await {
@@ -257,7 +257,7 @@ impl Wire {
         answers
     }
 
-    /// The messages up to ReadyForQuery, or until the server closes.
+    /// The messages up to ReadyForQuery, or until the server closes the connection.
     pub async fn until_ready_or_closed(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
         while let Some(answer) = self.receive().await {
@@ -280,7 +280,7 @@ impl Wire {
         self.ask(&[query(text)]).await
     }
 
-    /// Runs a simple query that has to succeed; returns its rows.
+    /// Runs a simple query that must succeed; returns its rows.
     pub async fn rows(&mut self, text: &str) -> Vec<Vec<Option<String>>> {
         let answers = self.query(text).await;
         assert!(
@@ -291,7 +291,7 @@ impl Wire {
         rows.map(Answer::values).collect()
     }
 
-    /// The one value of a simple query that has to succeed.
+    /// Runs a simple query that must succeed; returns its one value.
     pub async fn value(&mut self, text: &str) -> Option<String> {
         let mut rows = self.rows(text).await;
         assert_eq!(rows.len(), 1, "{text}: {rows:?}");
