@@ -1,5 +1,6 @@
-//! Planted bugs of consensus that take more than a line where they stand. Only what is
-//! guarded by `planted!` calls them, so a program without bugs has nothing of it.
+//! Planted bugs of consensus: code of injected known bugs that takes more than one line.
+//! Only code guarded by `planted!` calls it, so a program without planted bugs contains
+//! none of it.
 
 use coeval_types::Term;
 
@@ -10,7 +11,8 @@ use crate::position::{NodeId, Position};
 use crate::refusal::Refusal;
 
 impl Consensus {
-    /// Takes the entries of a leader whose term is over, and acknowledges them in that term.
+    /// Bug: a follower accepts the entries of a leader whose term is over, and acknowledges
+    /// them in that term.
     pub(crate) fn obey_stale_leader(
         &mut self,
         from: NodeId,

@@ -1,4 +1,4 @@
-//! Planted bugs of the log that take more than a line where they stand.
+//! Planted bugs of the log: code of injected known bugs that takes more than one line.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use coeval_types::planted;
 
 use crate::shared::Shared;
 
-/// The log says durable up to `end` before it has written.
+/// Bug: the log reports `end` as durable before it has written the bytes.
 pub(crate) async fn acknowledge_before_write(shared: &Shared, end: u64) {
     if planted!(AcknowledgeBeforeWrite) {
         shared.flushed(end);
@@ -14,14 +14,14 @@ pub(crate) async fn acknowledge_before_write(shared: &Shared, end: u64) {
     }
 }
 
-/// What the wall clock said at the last commit that recovery has come across.
+/// Wall-clock time of the last commit that recovery has replayed.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     latest: u64,
 }
 
 impl Clock {
-    /// Whether a commit of this time is taken for a remnant.
+    /// Bug: whether recovery skips a commit of this time as a remnant.
     pub(crate) fn goes_back(&mut self, time: u64) -> bool {
         if planted!(OrderByClock) && time < self.latest {
             return true;

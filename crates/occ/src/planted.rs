@@ -1,4 +1,4 @@
-//! Planted bugs of the engine that take more than a line where they stand.
+//! Planted bugs of the engine: code of injected known bugs that takes more than one line.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use coeval_types::{Timestamp, planted};
 use crate::shared::Shared;
 use crate::statistics;
 
-/// A snapshot that is a second old is ended, and its reader is not told.
+/// Bug: ends a snapshot that is a second old, without notifying its reader.
 pub(crate) fn end_old_snapshots(shared: &Shared, before: Timestamp) {
     if planted!(EndOldSnapshots)
         && statistics::read(shared).oldest_snapshot_age >= Duration::from_secs(1)
