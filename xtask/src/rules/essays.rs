@@ -1,4 +1,4 @@
-//! Rule: every Rust file begins with a module comment that says what it is.
+//! Rule: every Rust file begins with a module comment that states its purpose.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;

@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// Most lines in a Rust file.
+/// Maximum number of lines in a Rust file.
 const LIMIT: usize = 800;
 
 /// Reports Rust files that are too long.

@@ -14,7 +14,7 @@ struct Place {
     tests_use: &'static [&'static str],
 }
 
-/// Stands for every other crate.
+/// Matches every other crate.
 const EVERYTHING: &str = "*";
 
 /// The layers, bottom up, as drawn in ARCHITECTURE.md.

@@ -1,15 +1,15 @@
-//! The top modules of crate sql import downwards.
+//! Rule: no two top modules of crate sql import each other.
 //!
-//! Two modules that import each other can only be read, tested and changed together: to
-//! the reader they are one. The compiler does not mind, so such pairs grow unseen. This
-//! rule counts them among the direct children of `crates/sql/src`, tests left out, and
-//! compares them with a list that only shrinks: a pair that is not on it is a finding,
-//! and so is one on it that is gone.
+//! Two modules that import each other can only be read, tested and changed together: to the
+//! reader they are one. The compiler accepts such pairs, so they grow unseen. This rule
+//! finds them among the direct children of `crates/sql/src`, tests excluded, and compares
+//! them with a list that may only shrink: an unlisted pair is a finding, and so is a listed
+//! pair that no longer exists.
 //!
-//! Floors, lowest first: error, value, record, output, outcome, instance, access,
-//! catalog, statement, contention, expression, plan, system, select, change, copy and
-//! definition, session, verify. What a lower floor needs of a higher one goes down with
-//! its type, or comes in as a parameter.
+//! Layers, lowest first: error, value, record, output, outcome, instance, access, catalog,
+//! statement, contention, expression, plan, system, select, change, copy and definition,
+//! session, verify. Code of a higher layer that a lower one needs moves down with its type,
+//! or is passed as a parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,20 @@ use crate::finding::Finding;
 use crate::source::{Source, compact, line_of, words};
 use crate::workspace::Workspace;
 
-/// Where the modules are.
+/// Folder of the modules.
 const ROOT: &str = "crates/sql/src/";
 
-/// This file, where the list is.
+/// This file, which contains the list.
 const HERE: &str = "xtask/src/rules/module_pairs.rs";
 
-/// Pairs that import each other still, by name.
+/// Known pairs of modules that import each other, by name.
 const LISTED: &[(&str, &str)] = &[
-    // A subquery is an expression that holds the plan of a query and runs it, and the
-    // binder that meets one plans it, with the tables of WITH around it.
+    // A subquery is an expression that contains the plan of a query and runs it, and the
+    // binder plans it within the scope of the tables of WITH around it.
     ("expression", "select"),
 ];
 
-/// A place where a module names another.
+/// A position where a module names another.
 #[derive(Clone, Debug)]
 struct Import {
     path: String,
@@ -38,10 +38,10 @@ struct Import {
     text: String,
 }
 
-/// By importing and imported module, the first place.
+/// First import for each pair of importing and imported module.
 type Imports = BTreeMap<(String, String), Import>;
 
-/// Pairs that are not listed, and listed pairs that are none.
+/// Reports unlisted pairs, and listed pairs that no longer exist.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     compare(workspace, LISTED)
 }
@@ -67,7 +67,7 @@ fn compare(workspace: &Workspace, listed: &[(&str, &str)]) -> Vec<Finding> {
                     "the modules {one} and {other} import each other: `{}` here, and `{}` in {}:{}",
                     import.text, back.text, back.path, back.line
                 ),
-                "move the type to the lower floor, or pass it in as a parameter",
+                "move the type to the lower layer, or pass it in as a parameter",
             ));
         }
     }
@@ -88,7 +88,7 @@ fn compare(workspace: &Workspace, listed: &[(&str, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// Which top module names which other, and where first.
+/// Collects the imports between top modules.
 fn imports(workspace: &Workspace, root: &str) -> Imports {
     let files = workspace
         .rust_files()
@@ -127,7 +127,7 @@ fn imports(workspace: &Workspace, root: &str) -> Imports {
     imports
 }
 
-/// Whether a file holds tests only.
+/// Whether a file contains tests only.
 fn is_test(inside: &str) -> bool {
     inside
         .split('/')
@@ -140,12 +140,12 @@ fn top_of(inside: &str) -> &str {
     first.trim_end_matches(".rs")
 }
 
-/// How many modules are between a file's items and the crate's root.
+/// Number of modules between a file's items and the crate's root.
 fn depth_of(inside: &str) -> usize {
     inside.trim_end_matches("/mod.rs").split('/').count()
 }
 
-/// What the crate's root re-exports, and from which module.
+/// The names that the crate's root re-exports, with their modules.
 fn exported(root: &str) -> BTreeMap<String, String> {
     let code = Source::split(root).code;
     let mut exported = BTreeMap::new();
@@ -163,8 +163,8 @@ fn exported(root: &str) -> BTreeMap<String, String> {
     exported
 }
 
-/// The names that follow the crate's root in paths, and where: behind `crate::`, and
-/// behind as many `super::` as lead there.
+/// The names that follow the crate's root in paths, with their offsets: after `crate::`,
+/// and after the number of `super::` that leads to the root.
 fn named(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut named = Vec::new();
     for offset in words(code, "crate") {
@@ -172,7 +172,7 @@ fn named(code: &str, depth: usize) -> Vec<(usize, String)> {
         named.extend(first_names(behind).map(|name| (offset, name)));
     }
     for offset in words(code, "super") {
-        // The first of a chain only.
+        // Only the first of a chain.
         if code[..offset].trim_end().ends_with("::") {
             continue;
         }
@@ -191,7 +191,7 @@ fn named(code: &str, depth: usize) -> Vec<(usize, String)> {
     named
 }
 
-/// The names with which a path goes on: one, or those of a group. None if it ends.
+/// The names after `::` in a path: one, those of a group, or none if the path ends.
 fn first_names(behind: &str) -> impl Iterator<Item = String> {
     let mut names = Vec::new();
     if let Some(rest) = behind.trim_start().strip_prefix("::") {
