@@ -32,7 +32,7 @@ pub struct Package {
     pub dependencies: Vec<Dependency>,
 }
 
-/// One line of a dependency table.
+/// A dependency, from one line of a dependency table.
 #[derive(Debug, Clone)]
 pub struct Dependency {
     /// Name of the package.

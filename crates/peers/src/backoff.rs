@@ -25,7 +25,8 @@ impl Backoff {
         self.next = self.least;
     }
 
-    /// The next wait.
+    /// Returns the wait before the next attempt, and doubles the limit of the wait after
+    /// it.
     pub(crate) fn wait(&mut self, random: u64) -> Duration {
         let longest = self.next;
         self.next = longest.saturating_mul(2).min(self.most);

@@ -95,8 +95,8 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         }
     }
 
-    /// Skips a payload, and counts it. The reader verifies its checksum like any other's,
-    /// but never holds the whole payload, and charges it to no receive budget.
+    /// Skips a payload of an unknown kind, and counts the frame. The reader verifies the
+    /// checksum, but never holds the whole payload, and charges no receive budget.
     async fn skip(&mut self, kind: Kind, header: &Header) -> Result<(), Fault> {
         let (mut missing, mut checksum) = (header.length, 0);
         while missing > 0 {

@@ -26,7 +26,7 @@ pub enum Connection {
 pub struct PeerStatus {
     /// The other node's id.
     pub node: NodeId,
-    /// The address at which it listens.
+    /// The address at which the other node listens.
     pub address: SocketAddr,
     /// This node's connection to it.
     pub connection: Connection,

@@ -15,7 +15,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::security::Channel;
 use crate::shared::Shared;
 
-/// Runs until it is aborted, or until the inbox is dropped.
+/// Runs the dialler of `peer` until the task is aborted, or the inbox is dropped.
 pub(crate) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let milliseconds = Duration::from_millis;
     let mut backoff = Backoff::new(

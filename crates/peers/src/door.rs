@@ -40,7 +40,7 @@ impl Drop for Strangers {
     }
 }
 
-/// Accepts connections until it is aborted.
+/// Runs the listener until the task is aborted.
 pub(crate) async fn open(shared: Arc<Shared>, listener: Listener) {
     let mut strangers = Strangers::default();
     loop {

@@ -24,7 +24,7 @@ pub enum Fault {
     /// The handshake was malformed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// One side refused the other.
+    /// One of the two nodes refused the connection.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
     /// Another node answers at the node's address.

@@ -53,7 +53,7 @@ pub struct Kinds {
     /// Kinds sent before the others: a heartbeat that waits for a checkpoint costs an
     /// election.
     pub urgent: &'static [Kind],
-    /// All other kinds.
+    /// All other kinds of the protocol.
     pub other: &'static [Kind],
 }
 

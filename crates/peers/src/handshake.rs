@@ -53,16 +53,16 @@ pub enum HandshakeError {
     /// The length is one that no version has.
     #[error("a length of {0} bytes, which no handshake has")]
     Length(usize),
-    /// The checksum is wrong.
+    /// The checksum of a message does not match its bytes.
     #[error("the handshake is damaged")]
     Checksum,
     /// The other side accepted with a version that was not offered.
     #[error("the other side chose version {0} of the protocol, which was not offered")]
     Version(u16),
-    /// The connection ended.
+    /// The connection ended within the handshake.
     #[error("the connection ended within the handshake")]
     Ended,
-    /// The connection failed.
+    /// Reading or writing the connection failed.
     #[error(transparent)]
     Io(io::Error),
 }

@@ -116,7 +116,7 @@ pub enum StartError {
     /// The node cannot listen at its address.
     #[error("cannot listen for other nodes at {address}: {error}")]
     Listen {
-        /// The address.
+        /// The address that was to be listened at.
         address: SocketAddr,
         /// The operating system's error.
         error: io::Error,

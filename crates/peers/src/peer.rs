@@ -125,8 +125,8 @@ impl Peer {
         Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
     }
 
-    /// Ends the node's streams if it has been silent for `silence`. Called when a frame
-    /// connection has ended or could not be made.
+    /// Ends the node's streams if the node has been silent for `silence`. The tasks call
+    /// this when a frame connection has ended or could not be made.
     pub(crate) fn cut_if_silent(&self, silence: Duration) {
         let heard = self.counters.notes().heard;
         if heard.is_none_or(|heard| heard.elapsed() >= silence) {

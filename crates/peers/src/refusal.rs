@@ -11,13 +11,13 @@ pub enum Reason {
     Cluster,
     /// The node uses the id of the node that it connects to.
     OwnId,
-    /// The node means to reach another node than this one.
+    /// The connecting node means to reach another node than this one.
     Addressee,
     /// No member has this id.
     Unknown,
     /// The member with this id has been removed.
     Removed,
-    /// The certificate is not that node's.
+    /// The connecting node's certificate does not name that node.
     Certificate,
     /// The member announces no address, or one at which no node may connect to it.
     Address,

@@ -33,7 +33,8 @@ pub struct Settings {
     /// Maximum number of streams that another node may have opened to this one. A further
     /// one is refused.
     pub streams: usize,
-    /// How many of them may wait to be taken. A further one is refused.
+    /// Maximum number of such streams that may wait until this node takes them. A further
+    /// one is refused.
     pub streams_waiting: usize,
     /// Allow connections to other machines without TLS.
     pub insecure: bool,
@@ -46,7 +47,7 @@ pub(crate) const FRAME_COST: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("peer setting {name}: {reason}")]
 pub struct SettingError {
-    /// The field of [`Settings`].
+    /// Name of the field of [`Settings`].
     pub name: &'static str,
     /// The requirement that the value does not meet.
     pub reason: String,

@@ -45,16 +45,16 @@ pub enum StreamError {
     /// The node cannot be reached, or refuses the stream.
     #[error("no stream to node {node}: {fault}")]
     Fault {
-        /// The node.
+        /// The node to which the stream was to be opened.
         node: NodeId,
-        /// Why the connection failed.
+        /// Why the connection to the node failed.
         fault: Fault,
     },
 }
 
 type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Ends a node's streams, which wait for it.
+/// Ends the streams with one node: every stream waits for this signal.
 #[derive(Debug)]
 pub(crate) struct Cut(watch::Sender<Epoch>);
 

@@ -47,9 +47,9 @@ pub enum TlsError {
     /// A text is not valid PEM of its kind.
     #[error("{what}: {reason}")]
     Text {
-        /// Which text.
+        /// Which of the PEM texts: authority, certificate or key.
         what: &'static str,
-        /// Why it is not valid.
+        /// Why the text is not valid.
         reason: String,
     },
     /// The cluster's name cannot be part of a certificate's name.

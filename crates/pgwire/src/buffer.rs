@@ -13,9 +13,9 @@ const KEPT: usize = 256 << 10;
 
 /// Received bytes that have not been consumed, with at most one incomplete message.
 ///
-/// A frame borrows from the buffer, so the buffer can grow only between messages. It never
-/// reserves more than as many bytes as it has received, so a false length costs its sender
-/// as much as the server.
+/// A frame borrows from the buffer, so the buffer can grow only between messages. For a
+/// long message it reserves at most as many bytes as it has received, so a false length
+/// costs its sender as much as the server.
 #[derive(Debug)]
 pub struct ReadBuffer {
     bytes: BytesMut,

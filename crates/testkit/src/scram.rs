@@ -9,7 +9,7 @@ use ring::{digest, hmac, pbkdf2};
 
 use crate::wire::{Answer, Wire, message, start};
 
-/// `client-first-message-bare`.
+/// The client's first message without its header (`client-first-message-bare`).
 const BARE: &str = "n=,r=0123456789abcdef";
 
 /// The code of an authentication request.

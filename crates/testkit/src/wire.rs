@@ -26,7 +26,7 @@ impl std::fmt::Debug for Answer {
 }
 
 impl Answer {
-    /// A field of an error or a notice, by its code.
+    /// The field with this code, of an error or a notice.
     pub fn field(&self, code: u8) -> Option<&str> {
         assert!(matches!(self.kind, 'E' | 'N'), "{self:?}");
         self.contents
@@ -135,12 +135,12 @@ pub fn close(what: u8, name: &str) -> Vec<u8> {
     message(b'C', &[&[what], name.as_bytes(), b"\0"].concat())
 }
 
-/// Sync.
+/// Sync: the end of a series of messages.
 pub fn sync() -> Vec<u8> {
     message(b'S', b"")
 }
 
-/// Flush.
+/// Flush: a request for the answers so far.
 pub fn flush() -> Vec<u8> {
     message(b'H', b"")
 }

@@ -131,7 +131,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Whether `path` is `door` or something in it.
+/// Whether `path` is the module `door` or an item in it.
 fn leads(path: &str, door: &str) -> bool {
     path.strip_prefix(door)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

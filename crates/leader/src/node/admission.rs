@@ -63,7 +63,7 @@ use super::frames;
 /// Read-index contexts from this number on belong to admissions.
 const NUMBERS: u64 = 1 << 63;
 
-/// A newcomer that has caught up.
+/// A newcomer that has caught up and is being admitted.
 #[derive(Debug)]
 pub(super) struct Admitting {
     pub(super) node: NodeId,

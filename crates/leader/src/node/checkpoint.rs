@@ -146,7 +146,7 @@ impl Schedule {
     }
 }
 
-/// A walk under way.
+/// Handle of the task that writes a checkpoint's rows.
 #[derive(Debug)]
 pub(super) struct Walk {
     stop: Arc<AtomicBool>,

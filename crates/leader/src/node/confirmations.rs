@@ -64,7 +64,7 @@ struct State {
     certain: Certain,
     /// Until when another leader is unlikely but possible.
     unchallenged: Certain,
-    /// The term is over.
+    /// Whether the leader's term is over.
     ended: bool,
     /// The waiting readers, each with its round.
     waiting: Vec<(u64, Waker)>,
@@ -117,7 +117,7 @@ impl State {
     }
 }
 
-/// The readers' handle.
+/// The read index as readers use it.
 #[derive(Debug)]
 struct Readers(Arc<Shared>);
 
@@ -163,7 +163,7 @@ impl Leadership for Readers {
     }
 }
 
-/// The driver's handle, for one engine. Dropping it ends the read index.
+/// The read index as the driver uses it, for one engine. Dropping it ends the read index.
 #[derive(Debug)]
 pub(super) struct Confirmations {
     shared: Arc<Shared>,

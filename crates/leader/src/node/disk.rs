@@ -37,8 +37,7 @@ pub(super) enum Command {
     Committed(Lsn),
     /// Record that this node is no longer a newcomer.
     Admit,
-    /// The checkpoint of this number, which replay was asked for, has ended with this
-    /// outcome.
+    /// Replay has ended the checkpoint of this number with this outcome.
     Checkpoint(u64, Outcome),
     /// Begin to lead, with a mark that names these members.
     Lead(Membership),
@@ -75,7 +74,7 @@ pub(super) enum Done {
     Failed(Error),
 }
 
-/// The checkpoint in force, if there is one, pinned with the log that it needs.
+/// The checkpoint in force, pinned with the log that it needs; `None` if there is none.
 pub(super) type CheckpointToSend = Result<Option<CheckpointSource>, coeval_log::Error>;
 
 /// How a node with an empty directory begins.
@@ -89,7 +88,7 @@ pub(super) struct Beginning {
 /// State that the disk thread restored when it opened the directory.
 pub(super) struct Opened {
     pub(super) restored: Restored,
-    /// All nodes that have been members by committed entries.
+    /// All nodes that the committed entries have made members at any time.
     pub(super) ever: Vec<NodeId>,
     /// All entries of the log, if an observer watches.
     pub(super) entries: Vec<Entry>,
@@ -350,7 +349,7 @@ impl Disk {
         }
     }
 
-    /// Puts a checkpoint that replay has taken in force, if it is still wanted.
+    /// Puts a checkpoint that replay has taken in force, if the thread still waits for it.
     async fn checkpoint(&mut self, number: u64, outcome: Outcome) -> Result<(), Error> {
         let is_wanted = self.schedule.ended(number);
         let sealed = match outcome {

@@ -48,8 +48,8 @@ pub(super) struct Driver {
     pub(super) watch: Watch,
     /// State of the leader's term, while this node leads.
     pub(super) lead: Option<Lead>,
-    /// A leader's term that is over but whose log has not been closed yet, with its last
-    /// write.
+    /// The term that this node led last, while its log is still being closed: the last
+    /// unreported write.
     pub(super) retiring: Option<Option<u64>>,
     /// The read index of the published engine's readers.
     pub(super) confirmations: Option<Confirmations>,
@@ -91,8 +91,8 @@ pub(super) struct Driver {
     batch_waits: bool,
 }
 
-/// Passes on a refusal that the node survives. After one that reports lost data the node
-/// stops, since everything it did later would build on the loss.
+/// Returns a refusal that the node survives. A refusal that reports lost data is an error
+/// that stops the node, since all its later work would build on the loss.
 pub(super) fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
     match refusal.remedy() {
         Remedy::Fatal => Err(Error::Contradiction(refusal)),
@@ -284,7 +284,8 @@ impl Driver {
         }
     }
 
-    /// Consensus relies on ticks arriving before events that happened later.
+    /// Delivers the ticks that are due: consensus relies on ticks arriving before later
+    /// events.
     fn make_up_for_ticks(&mut self) -> Result<(), Error> {
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
@@ -399,8 +400,8 @@ impl Driver {
         flushed.inspect(|number| self.persisted(*number)).is_some()
     }
 
-    /// Asks the log to flush the offset that a commit needs, if one waits for this disk.
-    /// Returns whether one does; the log may have flushed it meanwhile.
+    /// Asks the log to flush the offset that a commit needs, if a commit waits for this
+    /// disk. Returns whether one waits; the log may have flushed the offset meanwhile.
     fn wants_flush(&self) -> bool {
         let wanted = self.lead.as_ref().zip(self.consensus.awaits_durable());
         if let Some((lead, end)) = wanted {

@@ -38,13 +38,13 @@ pub struct Election {
 #[derive(Debug, Default)]
 pub(super) struct Elections {
     seen: VecDeque<Election>,
-    /// The term whose leader the previous one asked to be elected.
+    /// Term for which the previous leader has asked another node to campaign.
     handed_over: Option<Term>,
 }
 
 impl Elections {
-    /// Notes a message that announces a leadership transfer, and so the next election's
-    /// cause.
+    /// Notes whether a message announces a leadership transfer, which is then the cause of
+    /// the next election.
     pub(super) fn hear(&mut self, message: &Message) {
         match message.body {
             Body::VoteRequest { transfer: true, .. } => self.handed_over = Some(message.term),

@@ -61,8 +61,8 @@ pub(super) fn entries(database: u128, stretch: &Frames) -> Result<Vec<Entry>, Er
     stretch.each(database)?.iter().map(entry).collect()
 }
 
-/// The state that consensus starts from, read from a log of which everything before
-/// `applied` has been replayed; `founders` are the members with which it began.
+/// The state from which consensus starts, read from a log whose entries before `applied`
+/// have been replayed; `founders` are the members at the beginning of the log.
 pub(super) fn restored(
     log: &ReplicaLog,
     applied: Lsn,
@@ -135,7 +135,7 @@ pub(super) fn checkpoint(received: &ReceivedCheckpoint) -> Result<Checkpoint, Er
     })
 }
 
-/// All nodes that have been members by committed entries.
+/// All nodes that the committed entries have made members at any time.
 pub(super) fn ever(log: &ReplicaLog) -> Result<Vec<NodeId>, Error> {
     let mut ever = Vec::new();
     let commit = log.hard_state().commit;

@@ -233,7 +233,7 @@ impl Node {
         self.standing.clone()
     }
 
-    /// Opens a stream to another member; see [`Streams`].
+    /// Opens a stream from this node to another member; see [`Streams`].
     pub async fn open_stream(&self, to: NodeId) -> Result<PeerStream, StreamError> {
         self.streams.open(to).await
     }
@@ -302,5 +302,5 @@ impl Drop for Node {
     }
 }
 
-/// The observer, as the parts of a node share it.
+/// The optional observer of a node, shared by its driver and its disk thread.
 type Watch = Option<Arc<dyn Observer>>;

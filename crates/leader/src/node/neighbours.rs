@@ -29,13 +29,13 @@ use coeval_types::planted;
 pub(super) struct Neighbours {
     own: NodeId,
     addresses: BTreeMap<NodeId, SocketAddr>,
-    /// All nodes that have been members by committed changes.
+    /// All nodes that committed changes have made members at any time.
     ever: BTreeSet<NodeId>,
     /// The last committed membership.
     committed: Membership,
-    /// Current members, including those before changes that are not committed.
+    /// Members now, plus those that only uncommitted changes have removed.
     now: BTreeSet<NodeId>,
-    /// Current voters, including those before changes that are not committed.
+    /// Voters now, plus those that only uncommitted changes have removed.
     voters: BTreeSet<NodeId>,
     /// Set while this node has joined with an empty disk and was not admitted yet: the
     /// number that distinguishes it from nodes that had its id before.

@@ -100,9 +100,9 @@ pub enum OperationError {
     NotCaughtUp {
         /// The node that was to be added.
         node: NodeId,
-        /// Bytes of the log that it lacks.
+        /// Bytes of the log that the node lacks.
         behind: u64,
-        /// How long it has made no progress.
+        /// How long the node has made no progress.
         waited: Duration,
     },
     /// Retry after checking the members: another administrator has asked for something
@@ -153,7 +153,7 @@ impl OperationError {
 
 pub(super) type Answer = oneshot::Sender<Result<(), OperationError>>;
 
-/// An administrator's request.
+/// An administrator's request to change the leader or the membership.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wish {
     Transfer(NodeId),
@@ -164,7 +164,7 @@ pub(super) enum Wish {
 /// The operation under way.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// The term in which it began.
+    /// The term in which the operation began.
     term: Term,
     stage: Step,
     answer: Answer,
@@ -218,7 +218,7 @@ impl CatchUp {
     }
 }
 
-/// How an operation proceeds.
+/// Result of a step: wait, go to the next step, or end the operation.
 enum Next {
     Wait,
     Go(Step),

@@ -45,7 +45,7 @@ enum Order {
     Finish(Lsn),
 }
 
-/// Settings of a replay.
+/// How a replay thread works and reports.
 #[derive(Clone, Debug)]
 pub(super) struct How {
     /// Bytes that replay may run ahead of the commit index.

@@ -15,11 +15,11 @@ use super::{Confirmations, Election, Reached, Role, Standing};
 pub struct Status {
     /// The node that reports.
     pub node: NodeId,
-    /// Its current term.
+    /// The reporting node's current term.
     pub term: Term,
-    /// Its role.
+    /// The reporting node's role.
     pub role: Role,
-    /// The leader, as far as it knows.
+    /// The leader, as far as the reporting node knows.
     pub leader: Option<NodeId>,
     /// Log offset before which everything is known to be committed.
     pub committed: Lsn,
@@ -48,19 +48,19 @@ pub struct Status {
 pub struct MemberStatus {
     /// The member's id.
     pub node: NodeId,
-    /// Address at which it listens for other nodes, if known.
+    /// Address at which the member listens for other nodes, if known.
     pub address: Option<SocketAddr>,
-    /// Whether it is a voter; otherwise it is a learner.
+    /// Whether the member is a voter; otherwise it is a learner.
     pub is_voter: bool,
-    /// Whether the reporting node is connected to it.
+    /// Whether the reporting node is connected to the member.
     pub link: Link,
-    /// The connections' report on it; `None` for the reporting node itself.
+    /// The connections' report on the member; `None` for the reporting node itself.
     pub peer: Option<PeerStatus>,
-    /// Its share of the log: the leader knows it of all members, another node of itself
-    /// only.
+    /// How much of the log the member has: a leader knows it of all members, another node
+    /// of itself only.
     pub progress: Option<MemberProgress>,
-    /// Its apply progress: a node knows its own, and a leader also that of the followers
-    /// that have reported it since it leads.
+    /// The member's apply progress: a node knows its own, and a leader also that of the
+    /// followers that have reported it since the leader was elected.
     pub reached: Option<Reached>,
 }
 
@@ -78,9 +78,9 @@ pub enum Link {
     },
     /// The member is not connected.
     Absent {
-        /// Why not.
+        /// Why the member is not connected.
         reason: String,
-        /// How long ago a message from it last arrived.
+        /// How long ago a message from the member last arrived.
         heard: Option<Duration>,
     },
 }
@@ -88,15 +88,16 @@ pub enum Link {
 /// How much of the leader's log a member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberProgress {
-    /// Log offset before which everything has been sent to it.
+    /// Log offset before which everything has been sent to the member.
     pub sent: Lsn,
-    /// Log offset before which everything is on its disk.
+    /// Log offset before which everything is on the member's disk.
     pub durable: Lsn,
-    /// Bytes of the log that have not been sent to it.
+    /// Bytes of the log that have not been sent to the member.
     pub unsent: u64,
-    /// Bytes that were sent, and are not known to be on its disk.
+    /// Bytes sent to the member that are not known to be on its disk.
     pub in_flight: u64,
-    /// Whether it waits for a checkpoint, because the log that it would need is gone.
+    /// Whether the member waits for a checkpoint, because the log that it would need is
+    /// gone.
     pub needs_checkpoint: bool,
 }
 

@@ -28,7 +28,7 @@ async fn installed(cluster: &Cluster, count: u64) {
     court.object("no checkpoint was installed in 8 s".to_owned());
 }
 
-/// Waits until a node leads, and returns it.
+/// Waits until a node leads, and returns its index.
 async fn leader(cluster: &Cluster) -> usize {
     for _ in 0..500 {
         cluster.world.wait(milliseconds(20)).await;

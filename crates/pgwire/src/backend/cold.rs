@@ -151,12 +151,12 @@ pub fn error_response(out: &mut Vec<u8>, report: &Report<'_>) {
     encode(out, &ErrorResponse::new(report.fields()));
 }
 
-/// Appends NoticeResponse.
+/// Appends NoticeResponse: a warning or other information to the client.
 pub fn notice_response(out: &mut Vec<u8>, report: &Report<'_>) {
     encode(out, &NoticeResponse::new(report.fields()));
 }
 
-/// Appends AuthenticationOk.
+/// Appends AuthenticationOk: the client is authenticated.
 pub fn authentication_ok(out: &mut Vec<u8>) {
     encode(out, &Authentication::Ok);
 }

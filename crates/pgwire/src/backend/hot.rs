@@ -13,17 +13,17 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// Appends ParseComplete.
+/// Appends ParseComplete: the statement is prepared.
 pub fn parse_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"1\0\0\0\x04");
 }
 
-/// Appends BindComplete.
+/// Appends BindComplete: the portal is created.
 pub fn bind_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"2\0\0\0\x04");
 }
 
-/// Appends CloseComplete.
+/// Appends CloseComplete: the statement or portal is dropped.
 pub fn close_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(b"3\0\0\0\x04");
 }

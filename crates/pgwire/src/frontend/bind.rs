@@ -93,7 +93,7 @@ impl<'buffer> FormatCodes<'buffer> {
 /// A parameter value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter<'buffer> {
-    /// NULL.
+    /// The SQL value NULL.
     Null,
     /// A value in text format: UTF-8 without a zero byte.
     Text(&'buffer str),
@@ -102,7 +102,7 @@ pub enum Parameter<'buffer> {
     Binary(&'buffer [u8]),
 }
 
-/// The Bind message.
+/// The contents of a Bind message: values for a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind<'buffer> {
     /// The portal to create; empty for the unnamed one.

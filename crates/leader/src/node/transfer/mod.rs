@@ -98,7 +98,7 @@ pub struct Transfer {
     pub incoming: bool,
     /// Log offset before which the checkpoint covers everything.
     pub end: Lsn,
-    /// Bytes that have arrived.
+    /// Bytes that the follower has received.
     pub bytes: u64,
     /// Total bytes of the checkpoint.
     pub of: u64,
@@ -186,7 +186,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A tick has passed.
+    /// Advances the timers of all transfers by a tick.
     pub(super) fn tick_transfers(&mut self) {
         self.tick_sending();
         self.tick_receiving();

@@ -55,9 +55,9 @@ pub(super) struct Receiving {
 #[derive(Debug)]
 enum Stage {
     Taking,
-    /// Consensus is about to return the write that installs it.
+    /// The checkpoint is complete; consensus is about to return the write that installs it.
     Whole(Receipt),
-    /// The disk thread is installing it.
+    /// The disk thread is installing the checkpoint.
     Installing,
 }
 

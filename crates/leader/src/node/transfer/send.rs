@@ -41,8 +41,8 @@ enum Stage {
     /// The file is being opened.
     Opening(mpsc::UnboundedSender<u64>),
     Sending(Pieces),
-    /// The follower has it in force. The log after it is retained until the follower has
-    /// caught up.
+    /// The follower has the checkpoint in force. The leader retains the log after it until
+    /// the follower has caught up.
     InForce {
         end: Lsn,
         /// While this sender exists, the reader retains the file and the log.
@@ -300,8 +300,8 @@ impl Driver {
         }
     }
 
-    /// Whether a follower has the log after a checkpoint, except for an amount that it may
-    /// lack.
+    /// Whether a follower has the log after a checkpoint, except for the amount that a
+    /// connected follower may lack.
     fn has_caught_up(&self, to: Member, end: Lsn) -> bool {
         let status = self.consensus.status();
         let follower = status.followers.iter().find(|follower| follower.node == to);
