@@ -13,9 +13,9 @@ pub struct Settings {
     /// Maximum bytes queued for a node, in each of the two lanes: urgent kinds and all
     /// others. At least the size of one frame.
     pub queue_bytes: usize,
-    /// Maximum bytes received from a node that this node has not handled yet. At least the
-    /// size of one frame. When the limit is reached the node's connection is not read, and
-    /// its queue fills.
+    /// Maximum bytes received from another node that this node has not handled yet. At
+    /// least the size of one frame. When the limit is reached this node stops reading that
+    /// connection, and the sender's queue fills.
     pub receive_bytes: usize,
     /// How long a handshake may take, until both sides are identified.
     pub handshake_milliseconds: u64,

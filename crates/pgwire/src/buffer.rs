@@ -46,8 +46,8 @@ impl ReadBuffer {
         Ok(next.map(|(frame, _)| frame))
     }
 
-    /// [`ReadBuffer::next_frame`], and the type of the message after it, if its first byte
-    /// has been received.
+    /// The next message, if it is complete, and the type of the message after it, if its
+    /// first byte has been received.
     pub fn next_frame_and_following(&mut self) -> Result<Option<(Frame<'_>, Option<u8>)>, Error> {
         let rest = &self.bytes[self.consumed..];
         let Some(frame) = frame::cut(rest, &self.limits)? else {

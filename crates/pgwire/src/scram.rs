@@ -113,7 +113,7 @@ impl Failure {
 #[derive(Debug)]
 pub struct Exchange {
     keys: Keys,
-    /// `client-first-message-bare`.
+    /// The client's first message without its header (`client-first-message-bare`).
     client_first: String,
     server_first: String,
     /// The client's and the server's nonce, concatenated.

@@ -243,8 +243,8 @@ impl Cluster {
         index as u64 + 1
     }
 
-    /// The node of a machine, if it runs. The test drops the handle before it stops the
-    /// node.
+    /// The node of a machine, if it runs. A caller keeps no handle while the node is being
+    /// stopped.
     pub fn node(&self, index: usize) -> Option<Arc<Node>> {
         self.shown[index].borrow().as_ref()?.node.upgrade()
     }

@@ -277,8 +277,8 @@ impl Driver {
         }
     }
 
-    /// Gives up the checkpoint that comes from this node, or from any, unless it is
-    /// complete.
+    /// Gives up an incomplete checkpoint that comes from `from`, or from any node if
+    /// `None`.
     pub(in crate::node) fn forget_receiving(&mut self, from: Option<Member>, why: &str) {
         let Some(receiving) = &self.transfers.receiving else {
             return;
