@@ -1,8 +1,8 @@
-//! Changes of the cluster that a statement has asked for.
+//! Cluster membership changes requested by SQL functions.
 //!
-//! A change cannot be undone with a transaction, and may take a while. So a function such
-//! as `coeval.cluster_add()` only notes what is asked, and when its query has ended the
-//! session has the server do it, and waits.
+//! A membership change cannot be rolled back with a transaction, and may take a while. So
+//! a function such as `coeval.cluster_add()` only records the request; when its query has
+//! ended, the session has the server perform the change, and waits for it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::instance::{ClusterChange, alone};
 
 impl Session {
-    /// Has the server do what functions of a query have asked for. Nothing is left to be
-    /// committed then, and no snapshot is kept meanwhile. Canceled, it only stops waiting.
+    /// Has the server perform the changes that a query's functions requested. By then the
+    /// session has nothing left to commit, and keeps no snapshot meanwhile. A canceled
+    /// statement only stops waiting; the change continues.
     pub(super) async fn change_cluster(&mut self, changes: Vec<ClusterChange>) -> Result<()> {
-        /// How often to look whether the statement was canceled.
+        /// Interval at which the session checks whether the statement was canceled.
         const LOOK: Duration = Duration::from_millis(50);
         for change in changes {
             self.refuse_in_transaction(&format!("{} cannot be called", change.function()))?;

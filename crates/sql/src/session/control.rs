@@ -1,4 +1,4 @@
-//! Statements about the transaction itself.
+//! Transaction control statements: BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET TRANSACTION.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn only_in_blocks(what: &str) -> Error {
 }
 
 impl Session {
-    /// Runs a statement about the transaction. `None` when it is none.
+    /// Runs a transaction control statement. Returns `None` for any other statement.
     pub(super) async fn control(
         &mut self,
         command: &Command,
@@ -92,8 +92,8 @@ impl Session {
         self.change_modes(&modes)
     }
 
-    /// Chooses how the transaction behaves; what was not said stays. Isolation
-    /// cannot change once something was read or written.
+    /// Sets the transaction's modes; modes not given stay as they are. The isolation
+    /// level cannot change once the transaction has read or written anything.
     pub(super) fn change_modes(&mut self, modes: &Modes) -> Result<()> {
         if let Some(running) = &self.running {
             if modes
@@ -124,7 +124,8 @@ impl Session {
         let modes = self.modes;
         let tag = match self.block {
             Block::Failed => {
-                // Many a client does not look at the tag, and takes it for committed.
+                // Many clients do not check the command tag, and would take the
+                // transaction for committed.
                 let lost = std::mem::take(&mut self.lost_transaction);
                 self.roll_back();
                 if lost {
@@ -193,7 +194,8 @@ impl Session {
         Ok(())
     }
 
-    /// From here on something belongs to a transaction, if only a setting.
+    /// Puts the session into a transaction, implicit unless BEGIN made it explicit,
+    /// because the statement belongs to one even if it only sets a setting.
     pub(super) fn enter_block(&mut self) {
         if self.block == Block::Idle {
             self.block = Block::Implicit;
@@ -205,7 +207,7 @@ impl Session {
         }
     }
 
-    /// Begins the engine's transaction, unless it runs. Returns whether it did.
+    /// Begins the engine's transaction, unless one runs. Returns whether it began one.
     pub(super) async fn ensure_running(&mut self) -> Result<bool> {
         self.enter_block();
         if self.running.is_some() {
@@ -233,19 +235,19 @@ impl Session {
             .ok_or_else(|| Error::internal("no transaction runs"))
     }
 
-    /// Whether the transaction refuses writes.
+    /// Whether the transaction is read-only.
     pub(super) fn is_read_only(&self) -> bool {
         self.modes
             .read_only
             .unwrap_or(self.settings.parsed().read_only)
     }
 
-    /// Commits what runs and leaves the block.
+    /// Commits the running transaction and leaves the block.
     pub(super) async fn commit_block(&mut self) -> Result<()> {
         if let Some(running) = self.running.take() {
             self.listed.transaction(0);
             let committing = running.commit(&*self.database.engine);
-            // Locks aside, nothing else keeps a commit.
+            // Apart from locks, only full log space makes a commit wait.
             match noting(self.listed.page(), AnswerWait::LogSpace, committing).await {
                 Ok(Committed { seen, own }) => {
                     self.newest_seen = self.newest_seen.max(seen);
@@ -263,13 +265,13 @@ impl Session {
         Ok(())
     }
 
-    /// Undoes what runs and leaves the block.
+    /// Rolls back the running transaction and leaves the block.
     pub(super) fn roll_back(&mut self) {
         self.abort_running();
         self.leave_block(false);
     }
 
-    /// Undoes what runs.
+    /// Rolls back the running transaction, and stays in the block.
     pub(super) fn abort_running(&mut self) {
         self.statements_ran = false;
         if let Some(running) = self.running.take() {

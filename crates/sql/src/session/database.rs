@@ -1,4 +1,4 @@
-//! The database: one engine, one catalog, all sessions.
+//! The database: one engine and one catalog, shared by all sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::expression::EvaluationContext;
 use crate::instance::{Admission, Surroundings};
 use crate::outcome::{self, OUTCOME_STORAGE};
 
-/// A role that was let in.
+/// A role that has passed authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// Its number.
+    /// OID of the role.
     pub role: u32,
-    /// Whether it may do everything.
+    /// Whether the role is a superuser.
     pub superuser: bool,
 }
 
-/// What is known of a name under which somebody wants to log in.
+/// The login data of a user name, which authentication checks a client against.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The role of that name, if there is one.
+    /// The role of that name, if it exists.
     pub role: Option<Arc<Role>>,
-    /// The names of the roles it belongs to, itself included.
+    /// Names of the roles the role is a member of, itself included.
     pub groups: Vec<String>,
     /// Whether no superuser has a password.
     pub open: bool,
-    /// What answers to users that do not exist are made from. Nobody outside the
-    /// server may learn it.
+    /// Server secret from which authentication derives its answers for users that do not
+    /// exist. It must not leave the server.
     pub secret: [u8; 32],
 }
 
@@ -54,9 +54,9 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the database that the engine holds: makes the catalog in an empty
-    /// one, makes the storages of its tables known to the engine, and drops what
-    /// transactions that never committed have left behind.
+    /// Opens the database that the engine holds: creates the catalog in an empty one,
+    /// registers the storages of its tables with the engine, and drops the storages of
+    /// schema changes that never committed.
     pub async fn open(engine: Arc<dyn Engine>) -> Result<Arc<Self>> {
         for definition in Store::definitions() {
             engine.attach_storage(definition)?;
@@ -104,20 +104,21 @@ impl Database {
         }))
     }
 
-    /// How many transactions work at once. Without a limit until one is set.
+    /// Admission control: limits how many transactions run at once, once a limit is set.
     #[must_use]
     pub fn admission(&self) -> &Arc<Admission> {
         &self.admission
     }
 
-    /// The sessions it has, and the program it runs in.
+    /// The instance: the list of sessions, and the server process they run in.
     #[must_use]
     pub fn surroundings(&self) -> &Arc<Surroundings> {
         &self.around
     }
 
-    /// The newest catalog, once it cannot be lost any more and is known to be the newest:
-    /// nobody is let in, or kept out, by what may yet be, or is no more.
+    /// The newest catalog, once it is durable and confirmed to be the newest: a login
+    /// must not be accepted or refused by a change that may yet be lost, or by one that
+    /// is already superseded.
     pub(crate) async fn newest_catalog(&self) -> Result<Arc<Catalog>> {
         let options = BeginOptions {
             isolation: Isolation::ReadCommitted,
@@ -133,7 +134,7 @@ impl Database {
         Ok(catalog)
     }
 
-    /// What is known of who wants to log in under this name, by the newest catalog.
+    /// Looks up the login data of this user name in the newest catalog.
     pub async fn login(&self, name: &str) -> Result<Account> {
         let catalog = self.newest_catalog().await?;
         let access = catalog.access();
@@ -155,25 +156,26 @@ impl Database {
         })
     }
 
-    /// Forgets what transactions came to that ended longer than `retention` ago. To be
-    /// called now and then, by one at a time: about 24 times in the time of retention, or
-    /// more often. Does nothing where no transaction asks for its number.
+    /// Deletes the outcomes of transactions that ended more than `retention` ago. The
+    /// server calls this periodically, one call at a time, about 24 times per retention
+    /// period or more often. Does nothing in a database in which no transaction has asked
+    /// for its number.
     ///
     /// # Errors
-    /// When the engine takes no writes. The next call goes on where this one stopped.
+    /// When the engine refuses writes. The next call continues where this one stopped.
     pub async fn forget_outcomes(&self, retention: Duration) -> Result<()> {
         self.forget_outcomes_at(retention, EvaluationContext::clock())
             .await
     }
 
-    /// [`Database::forget_outcomes`], as if it were `now`, in microseconds since 2000
-    /// UTC.
+    /// [`Database::forget_outcomes`] with the current time given as `now`, in
+    /// microseconds since 2000 UTC.
     #[doc(hidden)]
     pub async fn forget_outcomes_at(&self, retention: Duration, now: i64) -> Result<()> {
         outcome::forget(&*self.engine, &self.around.outcomes, retention, now).await
     }
 
-    /// The engine underneath.
+    /// The storage engine.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine

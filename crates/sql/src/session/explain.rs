@@ -1,4 +1,4 @@
-//! EXPLAIN.
+//! EXPLAIN: describing a statement's plan, and running it for EXPLAIN ANALYZE.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::statement::{Command, ExplainCommand, Statement};
 use crate::value::Value;
 
 impl Session {
-    /// The lines EXPLAIN returns; `None` when the plan is outdated and nothing was
-    /// done. With ANALYZE the statement is run.
+    /// The lines that EXPLAIN returns; `None` when the plan is outdated and nothing was
+    /// executed. EXPLAIN ANALYZE runs the statement as well.
     pub(super) async fn explain(
         &mut self,
         explain: &ExplainCommand,

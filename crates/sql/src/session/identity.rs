@@ -1,4 +1,4 @@
-//! Who a session acts as: SET ROLE, SET SESSION AUTHORIZATION.
+//! The role as which a session acts: SET ROLE, SET SESSION AUTHORIZATION.
 //!
 //! ```text
 //!   ada logs in                     session_user ada    current_user ada
@@ -6,9 +6,9 @@
 //!   reset role                      session_user ada    current_user ada
 //! ```
 //!
-//! The identity is kept with the settings, so a rollback brings the old one back
-//! and SET LOCAL ends with the transaction. A role is remembered by its number: it
-//! may be renamed meanwhile, and one that is dropped may do nothing.
+//! The session keeps its identity with its settings, so a rollback restores the old one
+//! and SET LOCAL ends with the transaction. It stores a role by OID, because the role may
+//! be renamed meanwhile; a role that was dropped has no privileges.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::access::FIRST_ROLE;
 use crate::error::{Error, Result, SqlState};
 use crate::output::{Notice, Severity, Sink};
 
-/// A role, as a session knows it.
+/// A role's OID and its name as the session knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
     pub(crate) role: u32,
@@ -28,14 +28,14 @@ pub(crate) struct Who {
     pub(crate) superuser: bool,
 }
 
-/// Who a session acts as.
+/// The roles that determine a session's privileges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Who was let in.
+    /// The role that logged in.
     pub(crate) login: Who,
-    /// What SET SESSION AUTHORIZATION says.
+    /// The role named by SET SESSION AUTHORIZATION.
     pub(crate) session: Option<Who>,
-    /// What SET ROLE says.
+    /// The role named by SET ROLE.
     pub(crate) current: Option<Who>,
 }
 
@@ -48,18 +48,18 @@ impl Identity {
         }
     }
 
-    /// `session_user`.
+    /// The value of `session_user`.
     pub(crate) fn session(&self) -> &Who {
         self.session.as_ref().unwrap_or(&self.login)
     }
 
-    /// `current_user`.
+    /// The value of `current_user`.
     pub(crate) fn current(&self) -> &Who {
         self.current.as_ref().unwrap_or_else(|| self.session())
     }
 }
 
-/// Nobody has said who it is: the first role.
+/// The identity of a session that gave no user name: the first role.
 impl Default for Identity {
     fn default() -> Self {
         Self::new(Who {
@@ -71,7 +71,7 @@ impl Default for Identity {
 }
 
 impl Session {
-    /// SET ROLE.
+    /// SET ROLE: changes the current role.
     pub(super) async fn set_role(
         &mut self,
         local: bool,
@@ -96,7 +96,7 @@ impl Session {
         Ok(())
     }
 
-    /// SET SESSION AUTHORIZATION.
+    /// SET SESSION AUTHORIZATION: changes the session's role.
     pub(super) async fn set_authorization(
         &mut self,
         local: bool,
@@ -123,9 +123,9 @@ impl Session {
         Ok(())
     }
 
-    /// 42501 unless the session acts as a superuser.
+    /// Fails with SQLSTATE 42501 unless the session acts as a superuser.
     pub(super) async fn require_superuser(&mut self, command: &str) -> Result<()> {
-        // The first role always is one.
+        // The first role is always a superuser.
         if self.info.role == FIRST_ROLE {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Sessions: what one client sees of the database, from its settings to its
-//! transaction.
+//! Sessions: the server-side state of one client connection, from its settings and
+//! prepared statements to its open transaction.
 //!
 //! ```text
 //!  simple query            extended query
@@ -10,26 +10,27 @@
 //!  finish
 //! ```
 //!
-//! Both go the same way; a simple query is every step at once, for every statement
-//! in the string. [`Session::finish`] marks where the client waits for an answer:
-//! statements between two such marks that stand in no explicit transaction form
-//! one implicit transaction, which ends there.
+//! The simple and the extended protocol take the same path: a simple query performs every
+//! step at once, for every statement in the string. [`Session::finish`] marks the point
+//! at which the client waits for an answer: the statements between two such points that
+//! are outside an explicit transaction block form one implicit transaction, which ends
+//! there.
 //!
-//! A session is used by one task at a time and knows nothing of the wire: results
-//! go to a [`Sink`]. What it hands out may not be durable yet; whoever sends it to
-//! the client waits for [`Session::basis`] first.
+//! A session is used by one task at a time and does not know the wire protocol: it writes
+//! results to a [`Sink`]. Those results may not be durable yet, so the caller that sends
+//! them to the client first waits for [`Session::basis`].
 //!
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.
-//! - [`set`] and [`settings`]: SET, SHOW and what there is to set.
-//! - [`prepared`]: statements with their names resolved; [`portal`]: with their
-//!   parameters.
-//! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
-//!   results.
-//! - [`carried`]: what of it goes on when another node serves it.
-//! - [`timeouts`]: how long things may take; [`cluster`]: changes of the cluster.
+//! - [`set`] and [`settings`]: SET, SHOW and the list of settings.
+//! - [`prepared`]: statements with their names resolved; [`portal`]: prepared statements
+//!   with their parameters.
+//! - [`run`]: executing portals; [`utility`]: statements without a plan; [`delivery`]:
+//!   writing results to the sink.
+//! - [`carried`]: session handover, the state that survives a move to another node.
+//! - [`timeouts`]: time limits; [`cluster`]: changes of the cluster.
 //!
-//! What it shares with the other sessions is in [`crate::instance`].
+//! The state that a session shares with the other sessions is in [`crate::instance`].
 
 mod carried;
 mod cluster;
@@ -92,102 +93,105 @@ use settings::Settings;
 use texts::Texts;
 use transaction::{Block, Running};
 
-/// How a session begins.
+/// What a client requests, and the server grants, when a session starts.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
-    /// Who the client says it is, and has shown to be where that was asked for.
+    /// The user name the client gave, authenticated if the server asked for that.
     pub user: String,
-    /// The role of that name; `None` for the first role, under that name.
+    /// The role of that name; `None` makes the session act as the first role, under that
+    /// name.
     pub role: Option<Login>,
-    /// Which database it asked for.
+    /// Name of the database the client asked for.
     pub database: String,
-    /// What it calls itself.
+    /// The client's `application_name`.
     pub application_name: String,
     /// The number `pg_backend_pid()` returns.
     pub process_id: i32,
-    /// Set from outside to end the statement that runs. The session clears it when
-    /// the next one begins.
+    /// Cancel flag: another thread sets it to end the statement that is running. The
+    /// session clears it when the next statement begins.
     pub cancel: Arc<AtomicBool>,
-    /// How others may cancel its statements and end it.
+    /// How other sessions may cancel this session's statements or terminate it.
     pub interrupt: Option<Arc<dyn Interrupt>>,
-    /// Where the client is, if it came over the network.
+    /// The client's network address, if the client connected over the network.
     pub client: Option<SocketAddr>,
-    /// Settings of the server for its sessions, name and value.
+    /// The server's default settings for its sessions, as name and value.
     pub defaults: Vec<(String, String)>,
-    /// Settings the client sent at start, name and value.
+    /// Settings from the client's startup message, as name and value.
     pub parameters: Vec<(String, String)>,
-    /// How large its statements may be.
+    /// Upper limits on the size of the session's statements.
     pub limits: Limits,
-    /// Whether its transactions never wait for admission: so that somebody can look
-    /// at a server that has more to do than it can, and help.
+    /// Whether the session's transactions bypass admission control, so that an
+    /// administrator can inspect and repair an overloaded server.
     pub privileged: bool,
 }
 
-/// One client's state.
+/// The state of one client's session.
 #[derive(Debug)]
 pub struct Session {
     database: Arc<Database>,
     info: SessionInfo,
     limits: Limits,
     ticket: Ticket,
-    /// Its page among those of all sessions.
+    /// This session's entry in the list of all sessions.
     listed: Listed,
-    /// Whether the page says already what comes next.
+    /// Whether the entry already shows the statement that executes next.
     announced: bool,
     settings: Arc<Settings>,
-    /// What [`Session::settings`] goes back to on rollback.
+    /// The value that a rollback restores [`Session::settings`] to.
     settings_at_begin: Option<Arc<Settings>>,
     block: Block,
-    /// What was said of the transaction; the settings say the rest.
+    /// Modes that BEGIN or SET TRANSACTION gave explicitly; the settings supply the rest.
     modes: Modes,
     running: Option<Running>,
-    /// Since when the transaction that is open has had a time limit.
+    /// When the open transaction got its time limit.
     transaction_limited: Option<Instant>,
-    /// Whether a statement has run in it; preparing one is none.
+    /// Whether a statement has run in the transaction; preparing a statement does not
+    /// count.
     statements_ran: bool,
-    /// Counts ends of transactions: a portal does not outlive its own.
+    /// Number of transactions that have ended: a portal does not outlive its transaction.
     epoch: u64,
-    /// Which portals have ended.
+    /// The session's record of which portals have ended.
     portals: Portals,
-    /// The next execution is the last before [`Session::finish`].
+    /// Whether the next execution is the last one before [`Session::finish`].
     finishing: bool,
     newest_seen: Timestamp,
     recency: Recency,
-    /// How many changes of the cluster it has asked for.
+    /// Number of cluster changes this session has requested.
     cluster_changes: u64,
-    /// The catalog used last.
+    /// The catalog version the session used last.
     catalog: Option<Arc<Catalog>>,
     /// Statements that PREPARE or Parse has prepared under a name.
     named: BTreeMap<String, Arc<Prepared>>,
-    /// The one that Parse has prepared without a name.
+    /// The statement that Parse has prepared without a name.
     unnamed: Option<Arc<Prepared>>,
-    /// Statements that were prepared when another node served the session, and not used
-    /// since: none of these names is in [`Session::named`].
+    /// Statements that were prepared while another node served the session, and have not
+    /// been used since: none of these names is in [`Session::named`].
     asleep: BTreeMap<String, CarriedStatement>,
-    /// What is remembered for those who keep what the session carries.
+    /// Changes the node of the client needs for a session handover, if it asked for them.
     noted: Option<Box<Noted>>,
-    /// The block has failed because the leader has changed, and the client was not told.
+    /// The block failed because the leader changed, and the client has not been informed
+    /// yet.
     lost_transaction: bool,
-    /// Simple queries that were run before.
+    /// The plan cache, keyed by the text of simple queries.
     texts: Texts,
     copy: Option<CopyIn>,
-    /// The reported settings, as the client knows them.
+    /// The reported settings, with the values last sent to the client.
     reported: Vec<(&'static str, String)>,
     /// The settings when they were last compared with what was reported.
     compared: Option<Arc<Settings>>,
-    /// Statements that came lately.
+    /// The statement cache, keyed by text.
     recent: Recent,
 }
 
 impl Session {
-    /// A new session. Fails when a setting among the options does not exist or has
-    /// no such value.
+    /// Creates a session. Fails when one of the settings among the options does not exist
+    /// or cannot have its value.
     pub fn new(database: Arc<Database>, options: SessionOptions) -> Result<Self> {
         Self::begin(database, options, &mut Err)
     }
 
-    /// [`Session::new`]; `refused` says what is to be done about a setting that does not
-    /// exist or has no such value.
+    /// [`Session::new`], with a callback: for a setting that does not exist or cannot
+    /// have its value, `refused` decides whether that is an error.
     fn begin(
         database: Arc<Database>,
         options: SessionOptions,
@@ -268,7 +272,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Parses a query string. Nothing is looked up and nothing runs.
+    /// Parses a query string without looking anything up or executing anything.
     pub fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
         self.limits.check_statement(text)?;
         if let Some(statement) = self.recent.statement(text) {
@@ -281,8 +285,8 @@ impl Session {
         Ok(statements)
     }
 
-    /// [`Session::parse`], for a string that may hold very many statements: not all of
-    /// their trees are kept.
+    /// [`Session::parse`] for a string that may hold very many statements: the session
+    /// does not keep all of their syntax trees in memory.
     pub fn parse_sequence(&mut self, text: &str) -> Result<Statements> {
         self.limits.check_statement(text)?;
         if let Some(statement) = self.recent.statement(text) {
@@ -295,18 +299,18 @@ impl Session {
         Ok(statements)
     }
 
-    /// What memory is left for statements.
+    /// The memory budget for statements.
     #[must_use]
     pub fn room(&self) -> &Room {
         self.info.around.room()
     }
 
-    /// Resolves a statement's names and types. `parameter_oids` says what the
-    /// client knows of the parameters' types; 0 and what is missing are inferred.
+    /// Resolves a statement's names and types. `parameter_oids` holds the parameter types
+    /// that the client specified; the binder infers the types that are 0 or missing.
     ///
-    /// Looks into the catalog and so begins a transaction if there is none. An
-    /// error has taken its effect on the transaction when it is returned, as if
-    /// [`Session::fail`] had been called.
+    /// Preparing reads the catalog and so begins a transaction if none is open. An error
+    /// has taken its effect on the transaction when it is returned, as if the caller had
+    /// called [`Session::fail`].
     pub async fn prepare(
         &mut self,
         statement: Statement,
@@ -329,14 +333,14 @@ impl Session {
         prepared
     }
 
-    /// Nothing executes any more for the moment.
+    /// Ends the execution phase for now: the session holds no admission slot meanwhile.
     fn pause(&mut self) {
         self.note_seen();
         self.ticket.rest();
     }
 
-    /// Gives a prepared statement its parameters. One format stands for all; none
-    /// means text.
+    /// Binds parameters to a prepared statement. A single format applies to all
+    /// parameters; an empty list of formats means text.
     pub fn bind(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -348,11 +352,12 @@ impl Session {
             self.check_not_failed()?;
         }
         if self.block == Block::Idle && prepared.takes_moments() {
-            // What a parameter such as `now` is read as; the transaction that begins
-            // with its execution goes by its own clock.
+            // A parameter such as `now` is read by this clock; the transaction that
+            // begins with the portal's execution has a clock of its own.
             self.info.style.now = EvaluationContext::clock();
         }
-        // They stay until the portal goes; by the time the next one asks, they are counted.
+        // The parameters stay until the portal is dropped; the next bind finds them
+        // counted as used.
         let bytes: usize = parameters.iter().flatten().map(|bytes| bytes.len()).sum();
         self.room().ask_for(2 * bytes as u64, "The parameters")?;
         let number = self.portals.number();
@@ -366,16 +371,16 @@ impl Session {
         )
     }
 
-    /// Promises that the next execution is the last before [`Session::finish`]: it
-    /// may commit the implicit transaction itself, and so start anew when the
-    /// commit meets a conflict.
+    /// Promises that the next execution is the last before [`Session::finish`]: that
+    /// execution may then commit the implicit transaction itself, and so restart it when
+    /// the commit meets a conflict.
     pub fn expect_finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Runs a portal, to its end or until it has returned `max_rows` more rows. An
-    /// error has taken its effect on the transaction when it is returned, as if
-    /// [`Session::fail`] had been called.
+    /// Runs a portal to its end, or until it has returned `max_rows` more rows. An error
+    /// has taken its effect on the transaction when it is returned, as if the caller had
+    /// called [`Session::fail`].
     pub async fn execute(
         &mut self,
         portal: &mut Portal,
@@ -414,9 +419,9 @@ impl Session {
         })
     }
 
-    /// An error in more words, if it is about a conflict or a lock, and without rows
-    /// that the session may not read. To be asked while the transaction runs that has
-    /// failed: others may still wait for it.
+    /// Adds detail to an error about a conflict or a lock, and removes row values that
+    /// the session's role may not read. Must be called while the failed transaction still
+    /// runs, because other transactions may still wait for it.
     fn explained(&mut self, error: Error) -> Error {
         let Some(catalog) = self.catalog.clone() else {
             return error.hiding_rows(|_| false);
@@ -431,13 +436,14 @@ impl Session {
         }
         let (error, seen) = contention::explain(error, &catalog, &*self.database.engine, role);
         self.newest_seen = self.newest_seen.max(seen);
-        // Whatever was shown of others is of this moment.
+        // The detail describes other transactions as of now, so the answer needs a
+        // confirmation.
         self.recency.look(Isolation::ReadCommitted);
         error
     }
 
-    /// The client waits for an answer: commits the implicit transaction, if there
-    /// is one. Called at Sync and at the end of a simple query, after failures too.
+    /// Commits the implicit transaction, if one is open, because the client waits for an
+    /// answer. Called at Sync and at the end of a simple query, after failures too.
     pub async fn finish(&mut self) -> Result<()> {
         self.finishing = false;
         if self.block == Block::Implicit {
@@ -449,16 +455,16 @@ impl Session {
         Ok(())
     }
 
-    /// The client has asked for this: what others see it do from now on, until
-    /// [`Session::rest`]. The next execution counts as begun now.
+    /// Shows other sessions `text` as this session's activity until [`Session::rest`].
+    /// The next execution counts as begun now.
     pub fn announce(&mut self, text: &str) {
         self.info.statement_start = EvaluationContext::clock();
         self.announced = true;
         self.listed.begin(text, self.info.statement_start);
     }
 
-    /// The client has its answer, after [`Session::finish`]: others see the session
-    /// idle.
+    /// Shows other sessions this session as idle: called after [`Session::finish`], when
+    /// the client has received its answer.
     pub fn rest(&mut self) {
         let state = match self.block {
             Block::Idle | Block::Implicit => SessionState::Idle,
@@ -469,20 +475,20 @@ impl Session {
         self.listed.rest(state, EvaluationContext::clock());
     }
 
-    /// Statements that take this long are to be logged; `None` for none.
+    /// Statements that take at least this long are logged; `None` logs none.
     #[must_use]
     pub fn slow_statement(&self) -> Option<Duration> {
         self.settings.parsed().slow_statement
     }
 
-    /// Its page, for whoever sends its answers.
+    /// The session's activity entry, for the connection that sends its answers.
     #[must_use]
     pub fn activity(&self) -> &Arc<Activity> {
         self.listed.page()
     }
 
-    /// Something went wrong outside the session, such as a message that makes no
-    /// sense: aborts the implicit transaction, or marks the explicit one failed.
+    /// Handles an error outside the session, such as a malformed protocol message: aborts
+    /// the implicit transaction, or marks the explicit one as failed.
     pub fn fail(&mut self) {
         self.copy = None;
         match self.block {
@@ -499,8 +505,9 @@ impl Session {
         }
     }
 
-    /// 25P02 in a transaction that has failed, which shows nothing and describes no rows.
-    /// 40001, once, in one that was lost with its leader.
+    /// Fails in a transaction that has failed, which returns no rows and describes none:
+    /// with SQLSTATE 25P02, or once with 40001 if the transaction was lost with its
+    /// leader.
     pub fn check_not_failed(&mut self) -> Result<()> {
         match self.block {
             Block::Failed if std::mem::take(&mut self.lost_transaction) => Err(lost_transaction()),
@@ -509,13 +516,14 @@ impl Session {
         }
     }
 
-    /// As whom statements run.
+    /// Name of the role as which statements run.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.info.user
     }
 
-    /// Where the session stands. To be asked after [`Session::finish`].
+    /// The transaction status for ReadyForQuery. Must be called after
+    /// [`Session::finish`].
     #[must_use]
     pub fn transaction_status(&self) -> TransactionStatus {
         match self.block {
@@ -525,16 +533,17 @@ impl Session {
         }
     }
 
-    /// The newest commit that anything handed out so far depends on.
+    /// The newest commit that any result returned so far depends on.
     #[must_use]
     pub fn newest_seen(&self) -> Timestamp {
         self.newest_seen
     }
 
-    /// What everything handed out so far rests on, but what the end of an open transaction
-    /// block will confirm: what must be durable
+    /// The dependencies of all results returned so far, except those that the end of an
+    /// open transaction block will confirm. The caller waits until they are durable
     /// ([`coeval_txn::Engine::poll_durable`]) and confirmed
-    /// ([`coeval_txn::Engine::poll_confirmed`]) before any of that leaves the process.
+    /// ([`coeval_txn::Engine::poll_confirmed`]) before any of these results leaves the
+    /// process.
     pub fn basis(&mut self) -> Basis {
         let running = self.running.as_ref();
         let open = running.map_or(Open::No, |running| Open::of(self.block, running));
@@ -545,22 +554,22 @@ impl Session {
         }
     }
 
-    /// The newest commit of this session that wrote something: who is not told of it cannot
-    /// know whether it happened.
+    /// The newest commit of this session that wrote something. A client that does not
+    /// receive its answer cannot know whether that transaction committed.
     #[must_use]
     pub fn newest_commit(&self) -> Timestamp {
         self.recency.newest_commit()
     }
 
-    /// How many changes of the cluster this session has asked for: they happen outside of
-    /// transactions.
+    /// Number of cluster changes that this session has requested. They take effect
+    /// outside of transactions.
     #[must_use]
     pub const fn cluster_changes(&self) -> u64 {
         self.cluster_changes
     }
 
-    /// The settings that have changed since the last call and that clients are told
-    /// of (ParameterStatus), name and value. The first call returns all such
+    /// The settings that the protocol reports to clients (ParameterStatus) and that have
+    /// changed since the last call, as name and value. The first call returns all such
     /// settings.
     pub fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
         if let Some(compared) = &self.compared
@@ -584,7 +593,8 @@ impl Session {
         changes
     }
 
-    /// Remembers what the running transaction was shown, and the session was told.
+    /// Raises [`Session::newest_seen`] to the newest commit that the running transaction
+    /// or a transaction status function has shown.
     fn note_seen(&mut self) {
         self.newest_seen = self.newest_seen.max(self.info.numbered.told());
         if let Some(running) = &self.running {
@@ -592,8 +602,8 @@ impl Session {
         }
     }
 
-    /// The catalog as the running transaction sees it. With that a statement begins to look
-    /// at the database; see [`Recency::look`] for the second value.
+    /// The catalog in the running transaction's snapshot. This counts as the statement's
+    /// first read of the database; see [`Recency::look`] for the second value.
     fn current_catalog(&mut self) -> Result<(Arc<Catalog>, bool)> {
         let running = self
             .running
@@ -615,14 +625,14 @@ impl Session {
     }
 }
 
-/// What is left undone when the client is gone is undone.
+/// Rolls back the open transaction when the client has disconnected.
 impl Drop for Session {
     fn drop(&mut self) {
         self.abort_running();
     }
 }
 
-/// 40001: the block is over, whatever the client has done in it.
+/// SQLSTATE 40001: the block ended with its leader, whatever the client did in it.
 fn lost_transaction() -> Error {
     Error::new(
         SqlState::SERIALIZATION_FAILURE,
@@ -631,7 +641,7 @@ fn lost_transaction() -> Error {
     .with_hint("Run the transaction again; the new leader has taken over the session.")
 }
 
-/// 25P02.
+/// SQLSTATE 25P02: the block has failed, and only its end is accepted.
 fn in_failed_transaction() -> Error {
     Error::new(
         SqlState::IN_FAILED_SQL_TRANSACTION,

@@ -1,53 +1,57 @@
-//! Whether what a session was shown may be old.
+//! Read confirmation (the read index protocol): ensures that a leader does not answer
+//! reads from a state that a newer leader may have superseded.
 //!
 //! The engine of a cluster's leader may have a successor that it has not heard of. So an
-//! answer does not leave before the engine is confirmed to be the one, by a question that
-//! was put after the snapshot of what the answer shows ([`coeval_txn`], rule 3, and decision
-//! 0028). The session knows when it has looked at something; whoever sends its answers
-//! waits.
+//! answer does not leave the process before a majority has confirmed this leader, by a
+//! request issued after the snapshot of the answer ([`coeval_txn`], rule 3, and decision
+//! 0028). The session records when a statement reads the database; the connection that
+//! sends the answers waits.
 //!
 //! ```text
-//!   SELECT a            looks, and asks           waits for the answer to that
-//!   SELECT 1            looks at nothing          –
+//!   SELECT a            reads, and requests       waits for the confirmation
+//!   SELECT 1            reads nothing             –
 //!   BEGIN               –                         –
-//!   SELECT a            looks, and asks           waits
-//!   SELECT b            looks                     –   its end will show it
-//!   UPDATE a            looks                     –
-//!   SELECT b            looks                     –
-//!   COMMIT              nothing is asked          waits for the commit to be durable
+//!   SELECT a            reads, and requests       waits
+//!   SELECT b            reads                     –   the block's end confirms it
+//!   UPDATE a            reads                     –
+//!   SELECT b            reads                     –
+//!   COMMIT              no request                waits for the commit to be durable
 //!   BEGIN               –                         –
-//!   SELECT a            looks, and asks           waits
-//!   SELECT b            looks                     –
-//!   COMMIT              asks                      waits
+//!   SELECT a            reads, and requests       waits
+//!   SELECT b            reads                     –
+//!   COMMIT              requests                  waits
 //! ```
 //!
-//! A question is put as early as the last statement that the client waits for begins, so
-//! that it is answered while the statement runs; otherwise when the answers are to leave.
+//! The session issues a request when the last statement that the client waits for begins,
+//! so that the confirmation arrives while the statement runs; otherwise when the answers
+//! are about to leave.
 //!
 //! Invariants:
-//! - What has been looked at since the last question is asked for before it leaves, but by
-//!   a transaction that is open ([`Open`]): when it has committed here everything is, and
-//!   when it was rolled back here; until then its client has nothing to rely on. What was
-//!   looked at by transactions before it, whose answers leave with its own, is asked for all
-//!   the same. What PREPARE looks at is no first answer.
-//! - A commit that wrote answers all questions of its session so far, for nothing of it
-//!   leaves before that commit is durable.
-//! - Of transactions whose statements share a snapshot one question is enough.
+//! - Every read since the last request is confirmed before its answer leaves, except
+//!   reads of an open transaction ([`Open`]): its commit or rollback on this node
+//!   confirms them, and until then the client cannot rely on them. Reads of earlier
+//!   transactions whose answers leave together with those of the open one are confirmed
+//!   all the same. PREPARE does not count as a transaction's first answer.
+//! - A commit that wrote confirms all earlier reads of its session, because none of the
+//!   session's answers leaves before that commit is durable.
+//! - One request is enough for transactions whose statements share a snapshot.
 
 use coeval_txn::{Confirmation, Engine, Isolation};
 use coeval_types::Timestamp;
 
 use super::transaction::{Block, Running};
 
-/// Whether a transaction is open whose end will tell if what it showed was old.
+/// Whether an open transaction's end will confirm that its reads were not stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
-    /// None, or one that ends without being told to, and whose answers leave afterwards.
+    /// No transaction is open, or an implicit one that ends without a command, before its
+    /// answers leave.
     No,
-    /// Between BEGIN and its end, and has not written. Its first answer waits; others only
-    /// while somebody else may be about to lead.
+    /// A transaction block that has not written. Its first answer waits for a
+    /// confirmation; later ones wait only while another node may be about to become
+    /// leader.
     Block,
-    /// It has written: its commit needs a majority.
+    /// A transaction that has written: its commit needs a majority.
     Written,
 }
 
@@ -61,24 +65,27 @@ impl Open {
     }
 }
 
-/// What a session has looked at and asked.
+/// The reads of a session that need a confirmation, and the requests it has issued.
 #[derive(Debug)]
 pub(super) struct Recency {
-    /// Something was looked at that no question covers.
+    /// Whether the session has read the database since the last request.
     looked: bool,
-    /// Some of that by a transaction that has ended.
+    /// Whether a transaction that has ended made some of these reads.
     ended_looked: bool,
-    /// The question put last.
+    /// The last confirmation request.
     asked: Option<Confirmation>,
-    /// The one that transactions wait for which have ended, whatever runs now.
+    /// The request that covers the transactions that have ended, whatever transaction
+    /// runs now.
     ended_asked: Option<Confirmation>,
-    /// The last was put after the running transaction's first snapshot.
+    /// Whether the last request was issued after the running transaction's first
+    /// snapshot.
     covers_first_snapshot: bool,
-    /// A statement of the running transaction was executed that looked.
+    /// Whether the running transaction has executed, not only prepared, a statement that
+    /// reads.
     shows: bool,
-    /// The last was put after that.
+    /// Whether the last request was issued after that execution.
     covers_first_answer: bool,
-    /// The newest commit of this session that wrote.
+    /// Commit timestamp of this session's newest transaction that wrote.
     committed: Timestamp,
 }
 
@@ -96,22 +103,22 @@ impl Recency {
         }
     }
 
-    /// A transaction begins, with its first snapshot.
+    /// Called when a transaction begins and takes its first snapshot.
     pub(super) fn transaction_began(&mut self) {
         self.covers_first_snapshot = false;
         self.shows = false;
         self.covers_first_answer = false;
     }
 
-    /// A transaction has ended, or a block. What it was shown does not hang on what the next
-    /// one comes to.
+    /// Called when a transaction or a block has ended: the outcome of the next
+    /// transaction does not confirm its reads.
     pub(super) fn transaction_ended(&mut self) {
         self.ended_looked |= self.looked;
         self.ended_asked = self.asked;
     }
 
-    /// A statement of a transaction looks at the database. Returns whether that was new,
-    /// for [`Recency::not_looked`].
+    /// Records that a statement reads the database. Returns whether this read is the
+    /// first since the last request, for [`Recency::not_looked`].
     pub(super) fn look(&mut self, isolation: Isolation) -> bool {
         let snapshot_is_covered =
             self.covers_first_snapshot && isolation != Isolation::ReadCommitted;
@@ -120,18 +127,19 @@ impl Recency {
         self.looked && !before
     }
 
-    /// The statement that looked is executed, and not only prepared.
+    /// Records that the statement that reads is executed, and not only prepared.
     pub(super) fn shows(&mut self) {
         self.shows = true;
     }
 
-    /// Nothing of what was looked at last matters.
+    /// Withdraws the last recorded read, because the statement's result does not depend
+    /// on it.
     pub(super) fn not_looked(&mut self, was_new: bool) {
         self.looked &= !was_new;
     }
 
-    /// The question whose answer covers everything so far, put now if it was not yet; of a
-    /// transaction that is open, everything that its end does not.
+    /// The request whose confirmation covers all reads so far, issued now if it was not
+    /// yet. Reads of an open transaction that its end will confirm are left out.
     pub(super) fn confirmation(&mut self, engine: &dyn Engine, open: Open) -> Option<Confirmation> {
         if !self.ended_looked {
             match open {
@@ -153,7 +161,7 @@ impl Recency {
         self.asked
     }
 
-    /// A transaction has committed that wrote.
+    /// Records the commit of a transaction that wrote.
     pub(super) fn committed(&mut self, timestamp: Timestamp) {
         self.looked = false;
         self.ended_looked = false;

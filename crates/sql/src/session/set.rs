@@ -1,4 +1,4 @@
-//! SET, RESET, SHOW, DISCARD, DEALLOCATE.
+//! Statements about the session: SET, RESET, SHOW, DISCARD, DEALLOCATE.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::output::{Column, CommandTag, Notice, Severity, Sink};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
 use crate::value::{DataType, Value};
 
-/// A column of text that comes from no table.
+/// A text column of a result that comes from no table.
 pub(super) fn text_column(name: &str) -> Column {
     Column {
         name: name.to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn text_column(name: &str) -> Column {
     }
 }
 
-/// The columns SHOW returns.
+/// Columns of the result of SHOW.
 pub(super) fn show_columns(name: &SettingName) -> Vec<Column> {
     match name {
         SettingName::One(name) => vec![text_column(Settings::canonical_name(name))],
@@ -36,7 +36,7 @@ pub(super) fn show_columns(name: &SettingName) -> Vec<Column> {
 }
 
 impl Session {
-    /// Runs a statement about the session. `None` when it is none.
+    /// Runs a statement about the session. Returns `None` for any other statement.
     pub(super) fn configure(
         &mut self,
         command: &Command,
@@ -153,7 +153,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the settings say takes effect.
+    /// Applies the settings to the state that statements execute with.
     pub(super) fn apply_settings(&mut self) {
         let identity = self.settings.identity();
         let (current, session) = (identity.current(), identity.session());
@@ -184,7 +184,7 @@ impl Session {
         self.update_transaction_clock();
     }
 
-    /// The rows SHOW returns.
+    /// Rows of the result of SHOW.
     pub(super) fn show(&self, name: &SettingName) -> Result<Vec<Vec<Value>>> {
         let viewer = self.viewer();
         Ok(match name {
@@ -201,7 +201,7 @@ impl Session {
         })
     }
 
-    /// What a statement that has ended well did to the settings.
+    /// Keeps the changes that a successful statement made to the settings.
     pub(super) fn take_over(&mut self, viewer: Viewer) {
         let changed = viewer.changed.into_inner();
         if let Some(settings) = changed.unwrap_or_else(PoisonError::into_inner) {
@@ -210,7 +210,7 @@ impl Session {
         }
     }
 
-    /// The settings as statements see them.
+    /// Creates the view of the settings that a statement's functions use.
     pub(super) fn viewer(&self) -> Viewer {
         Viewer {
             settings: Arc::clone(&self.settings),
@@ -233,18 +233,19 @@ impl Session {
     }
 }
 
-/// The settings, with those that are really the transaction's.
+/// View of the settings for a statement's functions, including the transaction's modes,
+/// which are shown as settings.
 pub(super) struct Viewer {
     settings: Arc<Settings>,
-    /// As the statement has changed them.
+    /// The settings as changed by the statement itself.
     changed: Mutex<Option<Arc<Settings>>>,
     modes: Modes,
-    /// What is asked of the cluster, by a statement that may.
+    /// Cluster changes the statement has requested; `None` for a statement that may not.
     changes: Option<Mutex<Vec<ClusterChange>>>,
 }
 
 impl Viewer {
-    /// Of a query, which may ask for changes of the cluster.
+    /// Turns this into the view of a query, which may request cluster changes.
     pub(super) fn of_query(self) -> Self {
         Self {
             changes: Some(Mutex::default()),
@@ -252,7 +253,7 @@ impl Viewer {
         }
     }
 
-    /// What was asked of the cluster.
+    /// Takes the cluster changes that the query has requested.
     pub(super) fn take_changes(&mut self) -> Vec<ClusterChange> {
         let changes = self.changes.as_mut().map(Mutex::get_mut);
         let changes = changes.map(|changes| changes.unwrap_or_else(PoisonError::into_inner));
@@ -277,7 +278,7 @@ impl Viewer {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The settings as they are by now.
+    /// The settings including the statement's own changes.
     fn now(&self) -> Arc<Settings> {
         let changed = self.changed();
         Arc::clone(changed.as_ref().unwrap_or(&self.settings))
@@ -305,7 +306,7 @@ impl SessionSettings for Viewer {
         }
         let shown = changed.show(name).map(str::to_owned);
         *self.changed() = Some(settings);
-        // One with a dot that was reset is none any more.
+        // A setting with a dot in its name ceases to exist when it is reset.
         Ok(shown.unwrap_or_default())
     }
 

@@ -1,5 +1,5 @@
-//! Statements remembered by their text, so that a simple query that differs from
-//! an earlier one in numbers only is neither parsed nor planned again.
+//! The plan cache for simple queries, by literal parameterisation: a query that differs
+//! from an earlier one only in its numbers is neither parsed nor planned again.
 //!
 //! ```text
 //! UPDATE t SET b = b + -7 WHERE a = 4711;
@@ -8,17 +8,17 @@
 //! UPDATE t SET b = b + -$1 WHERE a = $2          the shape, and its numbers
 //! ```
 //!
-//! Only integers are taken out, each with the type that it has as a literal, and
-//! only where a parameter of that type means the same: behind a comparison, `+`,
-//! `-`, BETWEEN or AND, and in the rows of VALUES. Behind ORDER BY, LIMIT or in a
-//! type's name a number stays part of the shape. A text that is not plain (several
-//! statements, comments, parameters, escapes) has no shape, and a shape that cannot
-//! be prepared is remembered as such: both go the ordinary way, so every error is
-//! reported for the text that the client sent.
+//! Only integers become parameters, each with the type that it has as a literal, and only
+//! where a parameter of that type means the same: after a comparison, `+`, `-`, BETWEEN
+//! or AND, and in the rows of VALUES. After ORDER BY, LIMIT or in a type's name a number
+//! stays part of the shape. A text that is not plain (several statements, comments,
+//! parameters, escapes) has no shape, and the cache also remembers shapes that cannot be
+//! prepared: both take the ordinary path, so the session reports every error for the text
+//! that the client sent.
 //!
-//! Shapes are a session's own, and at most [`MOST_SHAPES`]. They are forgotten when a
-//! setting changes, and a literal that means something else each time, such as
-//! `'now'`, makes no shape.
+//! Each session caches its own shapes, at most [`MOST_SHAPES`]. It drops them when a
+//! setting changes. A literal whose value depends on the time, such as `'now'`, makes no
+//! shape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,27 +32,27 @@ use crate::error::{Result, SqlState};
 use crate::instance::within;
 use crate::value::{DataType, Value};
 
-/// When there are more, all are forgotten.
+/// Maximum number of shapes; a session that exceeds it drops all of them.
 const MOST_SHAPES: usize = 256;
-/// Longer texts are not worth looking at twice, in bytes.
+/// Maximum length of a text, in bytes; longer ones are not worth a second scan.
 const LONGEST_TEXT: usize = 4096;
-/// More numbers than a hand-written statement has.
+/// Maximum number of literals in a text; a hand-written statement has fewer.
 const MOST_NUMBERS: usize = 128;
 
-/// What is remembered.
+/// A session's plan cache.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// `None` for a shape that cannot be prepared.
+    /// Prepared statements by shape; `None` for a shape that cannot be prepared.
     shapes: BTreeMap<String, Option<Arc<Prepared>>>,
-    /// The settings they hold for, compared by identity: a literal such as
-    /// `'2026-11-21'` means what the time zone makes of it.
+    /// The settings under which the shapes are valid, compared by identity: the value of
+    /// a literal such as `'2026-11-21'` depends on the time zone.
     settings: Option<Arc<Settings>>,
-    /// The shape that is being looked up; kept for its buffers.
+    /// Buffer for the shape that is being looked up.
     shape: Shape,
 }
 
 impl Texts {
-    /// Forgets what was remembered under other settings.
+    /// Drops the shapes that were prepared under other settings.
     fn hold_for(&mut self, settings: &Arc<Settings>) {
         let known = self.settings.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, settings)) {
@@ -62,26 +62,28 @@ impl Texts {
     }
 }
 
-/// A text without its numbers.
+/// A statement's text with parameters in place of its numbers.
 #[derive(Debug, Default)]
 struct Shape {
-    /// The statement with parameters, then a NUL and a letter for each one's type.
+    /// The statement with parameters, then a NUL and one letter for the type of each
+    /// parameter.
     text: String,
     numbers: Vec<Value>,
 }
 
-/// The words a statement begins with that are worth remembering.
+/// First words of the statements that are worth caching.
 const FIRST_WORDS: [&str; 9] = [
     "select", "insert", "update", "delete", "begin", "commit", "end", "rollback", "abort",
 ];
 
 impl Shape {
-    /// The statement itself.
+    /// Text of the statement without the letters for its types.
     fn statement(&self) -> &str {
         self.text.split('\0').next().unwrap_or_default()
     }
 
-    /// Takes the numbers out of `text`. False when it has no shape.
+    /// Replaces the numbers in `text` by parameters. Returns false when the text has no
+    /// shape.
     fn read(&mut self, text: &str) -> bool {
         self.text.clear();
         self.numbers.clear();
@@ -104,13 +106,13 @@ impl Shape {
     fn read_tokens(&mut self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let mut at = 0;
-        // Whether a number that comes next may be taken out, and whether a minus
-        // comes before it.
+        // Whether the next number may become a parameter, and whether a minus precedes
+        // it.
         let mut open = false;
         let mut minus = false;
         let mut in_values = false;
-        // Whether a sign would begin an item of a list, where a number may be a
-        // column's: `ORDER BY -1`.
+        // Whether a sign would begin an item of a list, in which a number may be a
+        // column's position: `ORDER BY -1`.
         let mut in_list = false;
         let mut depth = 0_u32;
         while let Some(&byte) = bytes.get(at) {
@@ -164,12 +166,12 @@ impl Shape {
                     at = end_of(bytes, at, |byte| is_word(Some(byte)));
                     let word = &text[start..at];
                     if bytes.get(at) == Some(&b'\'') {
-                        // E'…', B'…' and the like have rules of their own.
+                        // E'…', B'…' and similar literals follow other rules.
                         return false;
                     }
                     in_values = match word.len() {
                         6 if word.eq_ignore_ascii_case("values") => depth == 0,
-                        // What comes behind the rows is not one of them.
+                        // A number after the rows of VALUES is not part of them.
                         _ => in_values && depth > 0,
                     };
                     open = word.eq_ignore_ascii_case("between") || word.eq_ignore_ascii_case("and");
@@ -197,9 +199,9 @@ impl Shape {
         true
     }
 
-    /// Puts a parameter in the place of a number, with the type that the literal
-    /// has. The least integer of a type is one behind a minus only, so large
-    /// numbers there stay.
+    /// Replaces a number by a parameter of the type that the literal has. The least
+    /// integer of a type is valid only after a minus, so numbers that large stay in the
+    /// shape.
     fn take_number(&mut self, digits: &str, minus: bool) -> bool {
         if self.numbers.len() == MOST_NUMBERS {
             return false;
@@ -226,7 +228,7 @@ fn is_word(byte: Option<u8>) -> bool {
     byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80)
 }
 
-/// The first position from `at` on where `inside` does not hold.
+/// The first position from `at` on for which `inside` is false.
 fn end_of(bytes: &[u8], at: usize, inside: impl Fn(u8) -> bool) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest
@@ -236,11 +238,11 @@ fn end_of(bytes: &[u8], at: usize, inside: impl Fn(u8) -> bool) -> usize {
 }
 
 impl Session {
-    /// A portal for a simple query whose like has been run before, or can be
-    /// remembered now; `None` when the text has to go the ordinary way.
+    /// Creates a portal for a simple query whose shape is cached, or can be cached now;
+    /// `None` when the text has to take the ordinary path.
     ///
-    /// May begin a transaction, and so wait for admission. An error has taken its
-    /// effect on the transaction.
+    /// May begin a transaction, and so wait for admission. An error has taken its effect
+    /// on the transaction.
     pub async fn recall(&mut self, text: &str) -> Result<Option<Portal>> {
         if self.block == Block::Failed {
             return Ok(None);
@@ -263,7 +265,7 @@ impl Session {
         portal
     }
 
-    /// [`Session::recall`], of the text whose shape was read last.
+    /// [`Session::recall`] for the text whose shape was read last.
     async fn recall_shape(&mut self, texts: &mut Texts) -> Result<Option<Portal>> {
         let Texts { shapes, shape, .. } = texts;
         let known = match shapes.get(shape.text.as_str()) {
@@ -281,8 +283,8 @@ impl Session {
             return Ok(None);
         };
         if prepared.has_plan() {
-            // The table may be another one by now, or gone: then the text is
-            // looked at anew, for its own errors and its new columns.
+            // The table may have been altered or dropped: then the ordinary path parses
+            // the text again, to report its own errors and the new columns.
             self.ensure_running().await?;
             let (catalog, look) = self.current_catalog()?;
             if self.current_plan(&prepared, &catalog, true).is_err() {
@@ -297,9 +299,9 @@ impl Session {
         Ok(Some(Portal::unseen(prepared, numbers)))
     }
 
-    /// Prepares a shape; `None` when that fails, which is no failure of the
-    /// transaction: the text itself is still to be tried. Fails when somebody asked
-    /// it to end, which says nothing of the shape.
+    /// Prepares a shape. Returns `None` when that fails, which does not fail the
+    /// transaction: the session still tries the text itself. Returns an error when the
+    /// statement was canceled, which tells nothing about the shape.
     async fn prepare_shape(&mut self, shape: &Shape) -> Result<Option<Arc<Prepared>>> {
         let oids: Vec<u32> = shape
             .numbers

@@ -1,4 +1,5 @@
-//! Time limits: of a statement, of a transaction, of a client's silence.
+//! Timeouts: limits on how long a statement or a transaction runs, and how long a client
+//! is silent.
 //!
 //! | setting | runs while | then |
 //! | --- | --- | --- |
@@ -8,28 +9,29 @@
 //! | `idle_in_transaction_session_timeout` | a client is silent, its transaction open | 25P03, and the session ends |
 //! | `idle_session_timeout` | a client is silent, without a transaction | 57P05, and the session ends |
 //!
-//! Zero, the default, is no limit. How a limit ends what executes:
-//! [`deadline`](crate::instance::deadline).
+//! Zero, the default, means no limit. The module [`deadline`](crate::instance::deadline)
+//! explains how a timeout ends a statement that executes.
 //!
-//! Silence cannot be seen from here: whoever reads the client's messages asks for
-//! [`Session::patience`] before it waits, and ends what has run out.
+//! The session cannot see that a client is silent: the connection that reads the client's
+//! messages calls [`Session::patience`] before it waits, and ends the session when the
+//! timeout has expired.
 //!
-//! Departure from PostgreSQL: an implicit transaction that stays open because the
-//! client does not send its Sync counts as an open transaction.
+//! Departure from PostgreSQL: an implicit transaction that stays open because the client
+//! does not send its Sync counts as an open transaction.
 
 use super::Session;
 use super::transaction::Block;
 use crate::instance::{Deadline, TimeLimit};
 
 impl Session {
-    /// A statement begins: its time runs from now on.
+    /// Starts the statement's clock, when a statement begins.
     pub(super) fn start_statement_clock(&mut self) {
         let timeout = self.settings.parsed().statement_timeout;
         let statement = timeout.map(|timeout| Deadline {
             at: coeval_env::now() + timeout,
             limit: TimeLimit::Statement,
         });
-        // One that is not open yet opens with this statement, if at all.
+        // If no transaction is open, this statement is the one that may open it.
         let transaction = self.settings.parsed().transaction_timeout.map(|timeout| {
             let since = self.transaction_limited.unwrap_or_else(coeval_env::now);
             Deadline::of_transaction(since + timeout)
@@ -37,8 +39,8 @@ impl Session {
         self.info.deadline = earlier(statement, transaction);
     }
 
-    /// A transaction begins, or its limit changes: its time runs from the moment at
-    /// which it got a limit.
+    /// Updates the transaction's clock when a transaction begins or its timeout changes.
+    /// The clock starts when the transaction first has a timeout.
     pub(super) fn update_transaction_clock(&mut self) {
         let timeout = self.settings.parsed().transaction_timeout;
         let timeout = timeout.filter(|_| self.block != Block::Idle);
@@ -49,8 +51,8 @@ impl Session {
         };
     }
 
-    /// How long the client may be silent from now on, and what has run out then. To
-    /// be asked whenever the session begins to wait for its client.
+    /// The deadline for the client's next message, and the timeout that expires then. The
+    /// connection must call this whenever it begins to wait for its client.
     #[must_use]
     pub fn patience(&self) -> Option<Deadline> {
         let parsed = self.settings.parsed();

@@ -1,4 +1,4 @@
-//! A session's transaction: from the first statement that needs one to its end.
+//! A session's transaction, from the first statement that needs one to its end.
 //!
 //! ```text
 //!             BEGIN                 a failure
@@ -9,14 +9,13 @@
 //!             finish
 //! ```
 //!
-//! The engine's transaction begins late, with the first statement that reads or
-//! writes: until then SET TRANSACTION may still choose its isolation.
+//! The engine's transaction begins lazily, with the first statement that reads or writes:
+//! until then SET TRANSACTION may still choose the isolation level.
 //!
 //! Invariants:
-//! - In `Failed` a running transaction is kept only if it has a savepoint to go
-//!   back to; otherwise its locks are released at once.
-//! - Settings are those of the moment the transaction began again when it is
-//!   rolled back.
+//! - In `Failed` the session keeps a running transaction only if it has a savepoint to
+//!   roll back to; otherwise it releases the transaction's locks at once.
+//! - A rollback restores the settings as they were when the transaction began.
 
 use std::sync::Arc;
 
@@ -31,45 +30,47 @@ use crate::instance::activity::Activity;
 use crate::outcome::{self, Open};
 use crate::statement::Modes;
 
-/// Whether statements stand in a transaction block.
+/// Whether the session is in a transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Block {
-    /// In none; nothing runs.
+    /// Outside of a block; no transaction runs.
     #[default]
     Idle,
-    /// In none; what runs ends when the client waits for an answer.
+    /// Outside of a block; the running transaction ends when the client waits for an
+    /// answer.
     Implicit,
-    /// Between BEGIN and its end.
+    /// In a block, between BEGIN and its end.
     Explicit,
-    /// Between BEGIN and its end, after a failure.
+    /// In a block, between BEGIN and its end, after a failure.
     Failed,
 }
 
-/// A transaction that runs in the engine, and what belongs to it.
+/// A transaction that runs in the engine, and the state that belongs to it.
 pub(crate) struct Running {
     pub(crate) transaction: Box<dyn Transaction>,
     savepoints: Vec<NamedSavepoint>,
-    /// What its changes of the schema have made and replaced.
+    /// Storages that the transaction's schema changes have created and replaced.
     pub(crate) storages: Storages,
-    /// That it runs, for who asks by its number. Dropped last.
+    /// The transaction's entry among the open ones, for the functions that look up its
+    /// number. Dropped last.
     open: Open,
 }
 
-/// What the session goes back to with a savepoint.
+/// The session state that a rollback to a savepoint restores.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) settings: Arc<Settings>,
-    /// Portals with numbers from here on were bound later.
+    /// Portals with numbers from this one on were bound after the savepoint.
     pub(crate) portals: u64,
 }
 
-/// What came of a commit.
+/// Result of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
-    /// What must be durable before anybody is told.
+    /// The newest commit that must be durable before the client receives an answer.
     pub(crate) seen: Timestamp,
-    /// Its own place among commits, if it changed something: one that looked for rows to
-    /// change and found none has none.
+    /// The transaction's commit timestamp, if it changed something. A transaction that
+    /// found no rows to change has none.
     pub(crate) own: Option<Timestamp>,
 }
 
@@ -119,17 +120,17 @@ impl Running {
         })
     }
 
-    /// It is about to change something.
+    /// Records that the transaction is about to change something.
     pub(crate) fn note_write(&self) {
         self.open.note_write();
     }
 
-    /// Whether it has changed anything, or was about to.
+    /// Whether the transaction has changed something, or was about to.
     pub(crate) fn wrote(&self) -> bool {
         self.open.wrote()
     }
 
-    /// What it may see of others.
+    /// The transaction's isolation level.
     pub(crate) fn isolation(&self) -> Isolation {
         self.transaction.isolation()
     }
@@ -148,7 +149,7 @@ impl Running {
         });
     }
 
-    /// Whether there is a savepoint to go back to.
+    /// Whether the transaction has a savepoint to roll back to.
     pub(crate) fn has_savepoint(&self) -> bool {
         !self.savepoints.is_empty()
     }
@@ -165,8 +166,8 @@ impl Running {
             })
     }
 
-    /// Goes back to a savepoint, which stays. Returns what the session has to go back
-    /// to.
+    /// Rolls back to a savepoint, which stays. Returns the state that the session has to
+    /// restore.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Kept> {
         let position = self.find_savepoint(name)?;
         let savepoint = &self.savepoints[position];
@@ -177,7 +178,7 @@ impl Running {
         Ok(kept)
     }
 
-    /// Forgets a savepoint and those after it.
+    /// Releases a savepoint and those set after it.
     pub(crate) fn release(&mut self, name: &str) -> Result<()> {
         let position = self.find_savepoint(name)?;
         self.transaction
@@ -186,9 +187,9 @@ impl Running {
         Ok(())
     }
 
-    /// Commits.
+    /// Commits the transaction.
     pub(crate) async fn commit(mut self, engine: &dyn Engine) -> Result<Committed> {
-        // What was worked upon and has changed nothing has no commit to wait for.
+        // A transaction that locked rows but changed nothing has no commit to wait for.
         self.transaction.disclose_all();
         let seen = self.transaction.newest_seen();
         let before = seen.max(self.transaction.snapshot());
@@ -204,8 +205,8 @@ impl Running {
         let outcome = coeval_txn::commit(&mut *self.transaction).await;
         match outcome {
             Outcome::Committed(timestamp) => {
-                // What has changed nothing need not be one with its outcome, and so is
-                // not made a writer by having asked for a number.
+                // A transaction that changed nothing need not record its outcome
+                // atomically, so asking for its number does not turn it into a writer.
                 if let Some(number) = self.open.number()
                     && (!wrote || planted!(RecordApart))
                 {
@@ -219,8 +220,8 @@ impl Running {
                     });
                 }
                 self.storages.committed(engine);
-                // A transaction that wrote nothing reports its snapshot, which may
-                // be newer than anything it was shown.
+                // A transaction that wrote nothing reports its snapshot, which may be
+                // newer than any commit that it has read.
                 Ok(Committed {
                     seen: if wrote { seen.max(timestamp) } else { seen },
                     own: (wrote && timestamp > before).then_some(timestamp),
@@ -230,7 +231,8 @@ impl Running {
                 self.storages.rolled_back(engine);
                 Err(error.into())
             }
-            // It may have committed, so nothing can be dropped.
+            // The transaction may have committed, so the session must not drop any
+            // storage.
             Outcome::Unknown(error) => {
                 self.open.lose_sight();
                 Err(error.into())
@@ -238,7 +240,7 @@ impl Running {
         }
     }
 
-    /// Undoes everything. Returns the newest commit it was shown.
+    /// Rolls back the transaction. Returns the newest commit it has read.
     pub(crate) fn abort(mut self, engine: &dyn Engine) -> Timestamp {
         let seen = self.transaction.newest_seen();
         self.transaction.abort();

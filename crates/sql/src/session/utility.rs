@@ -1,4 +1,5 @@
-//! Executing what has no plan: definitions, locks, maintenance, EXECUTE.
+//! Utility statements, which have no plan: schema changes, LOCK TABLE, maintenance
+//! commands and EXECUTE.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::statement::Statement;
 use crate::value::Value;
 
 impl Session {
-    /// 25006 when the transaction refuses writes.
+    /// Fails with SQLSTATE 25006 when the transaction is read-only.
     pub(super) fn require_writable(&self, command: &str) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::new(
@@ -45,7 +46,8 @@ impl Session {
         let mut notices = Vec::new();
         let database = Arc::clone(&self.database);
         let info = self.info.clone();
-        // What is refused, or there already, tells of the catalog and has no commit.
+        // A statement that is refused, or whose object exists already, reveals the
+        // catalog but has no commit to confirm it.
         let isolation = self.running()?.isolation();
         self.recency.look(isolation);
         let running = self.running()?;
@@ -63,7 +65,7 @@ impl Session {
         Ok(CommandTag::new(tag?))
     }
 
-    /// A new snapshot, where the isolation gives each statement one.
+    /// Takes a new snapshot, if the isolation level gives each statement its own.
     async fn begin_statement(&mut self) -> Result<()> {
         if !self.ensure_running().await? {
             self.running()?.transaction.begin_statement()?;
@@ -72,7 +74,7 @@ impl Session {
         Ok(())
     }
 
-    /// Checks that these tables exist.
+    /// Fails unless all of these tables exist.
     pub(super) async fn check_tables(
         &mut self,
         statement: &Statement,
@@ -89,8 +91,9 @@ impl Session {
         Ok(())
     }
 
-    /// For what is done outside of transactions, and gives up the one that runs: refuses it
-    /// in a block, and behind statements of the same query that wrote.
+    /// Ends the running transaction for a statement that runs outside of transactions.
+    /// Refuses that statement in a block, and after statements of the same query that
+    /// wrote.
     pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         let wrote = self.running.as_ref().is_some_and(Running::wrote);
         if self.block != Block::Explicit && !wrote {
@@ -102,14 +105,16 @@ impl Session {
         ))
     }
 
-    /// BACKUP TO STDOUT: the engine's bytes, as COPY TO sends lines.
+    /// BACKUP TO STDOUT: sends the engine's bytes to the client as COPY TO sends lines.
     pub(super) async fn backup(&mut self, sink: &mut dyn Sink) -> Result<CommandTag> {
         self.refuse_in_transaction("BACKUP cannot run")?;
         self.require_superuser("BACKUP").await?;
-        // Its snapshot would keep old versions for as long as the client takes.
+        // The transaction's snapshot would retain old versions for as long as the client
+        // reads.
         self.note_seen();
         self.abort_running();
-        // Whoever keeps it relies on it that nothing is missing.
+        // The owner of the backup relies on its being complete, so the leader must be
+        // confirmed.
         self.recency.look(Isolation::ReadCommitted);
         let mut pieces = self.database.engine.backup()?;
         sink.copy_out(0);
@@ -121,9 +126,9 @@ impl Session {
         Ok(CommandTag::new("BACKUP"))
     }
 
-    /// CHECKPOINT. Canceled, it only stops waiting for it.
+    /// CHECKPOINT. A canceled statement only stops waiting; the checkpoint continues.
     pub(super) async fn checkpoint(&mut self) -> Result<()> {
-        /// How often to look whether the statement was canceled.
+        /// Interval at which the session checks whether the statement was canceled.
         const LOOK: Duration = Duration::from_millis(50);
         let cancel = Arc::clone(&self.info.cancel);
         let mut checkpoint = self.database.engine.checkpoint();
@@ -138,7 +143,7 @@ impl Session {
         }
     }
 
-    /// LOCK TABLE.
+    /// LOCK TABLE: takes the table locks in the requested mode.
     pub(super) async fn lock_tables(
         &mut self,
         statement: &Statement,
@@ -184,7 +189,7 @@ impl Session {
         Ok(())
     }
 
-    /// EXECUTE.
+    /// EXECUTE: runs a statement that was prepared under a name.
     pub(super) async fn execute_named(
         &mut self,
         portal: &mut Portal,
@@ -210,7 +215,7 @@ impl Session {
         self.start_planned(portal, most, sink).await
     }
 
-    /// The arguments of EXECUTE as parameters.
+    /// Evaluates the arguments of EXECUTE as parameter values.
     pub(super) async fn arguments(
         &mut self,
         name: &str,
@@ -252,8 +257,8 @@ impl Session {
     }
 }
 
-/// 42501 unless the role may lock the table: for writing whoever may write, else
-/// also whoever may read.
+/// Fails with SQLSTATE 42501 unless the role may lock the table. A write lock needs a
+/// write privilege; for other modes SELECT is enough as well.
 fn may_lock(catalog: &Catalog, table: &Table, role: u32, for_writing: bool) -> Result<()> {
     let access = catalog.access();
     let may = access.privileges(role, &table.owned, Kind::Table);

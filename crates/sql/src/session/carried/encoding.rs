@@ -1,4 +1,4 @@
-//! What is carried, as bytes.
+//! Binary encoding of the session handover state, and its decoder.
 //!
 //! ```text
 //!   piece      version (u8, 1), then records
@@ -7,7 +7,7 @@
 //!     2 reset      name text
 //!     3 acts as    session role, current role
 //!     4 statement  name text, text text, within (u8, 0 or 1),
-//!                  parameters: how many (u32), each one's type (u32),
+//!                  parameters: count (u32), each type (u32),
 //!                  columns: 0 (u8) or 1 (u8) and their fingerprint (u64)
 //!     5 forget     name text
 //!     6 forget all statements but the unnamed one
@@ -15,9 +15,9 @@
 //!   text       length in bytes (u32), UTF-8
 //! ```
 //!
-//! Numbers are little-endian. A piece holds whole records, and what makes sense on its
-//! own: a record that cannot be read makes its piece [`Malformed`], and nothing is
-//! allocated that the piece does not hold.
+//! Numbers are little-endian. A piece holds whole records and can be decoded on its own.
+//! A record that cannot be decoded makes its piece [`Malformed`], and the decoder
+//! allocates no more than the piece holds.
 
 use std::fmt;
 
@@ -32,16 +32,16 @@ const STATEMENT: u8 = 4;
 const FORGET: u8 = 5;
 const FORGET_ALL: u8 = 6;
 
-/// The largest record, in bytes. A setting or a statement that takes more is not carried.
+/// Maximum size of a record, in bytes. A larger setting or statement is not handed over.
 pub const MOST_RECORD: usize = 1 << 20;
 
-/// The largest piece, in bytes.
+/// Maximum size of a piece, in bytes.
 pub const MOST_PIECE: usize = 1 + 2 * MOST_RECORD;
 
-/// Bytes that are no piece of what is carried.
+/// Error for bytes that are not a valid piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where, in bytes from the beginning of the piece.
+    /// Offset of the error from the beginning of the piece, in bytes.
     at: usize,
     what: &'static str,
 }
@@ -58,7 +58,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// One thing that has changed.
+/// One change of the session's state.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'piece> {
     Set {
@@ -79,16 +79,16 @@ pub(super) enum Record<'piece> {
     ForgetAll,
 }
 
-/// What keeping a setting or a statement takes beside its bytes.
+/// Memory a setting or a statement takes in addition to its text, in bytes.
 const ENTRY: usize = 100;
 
-/// What a text takes.
+/// Memory a text takes, in bytes.
 const fn text_size(text: &str) -> usize {
     4 + text.len()
 }
 
 impl Record<'_> {
-    /// About what it takes to keep it, in bytes.
+    /// Approximate memory the record takes once applied, in bytes.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Set { name, value } => ENTRY + text_size(name) + text_size(value),
@@ -100,7 +100,7 @@ impl Record<'_> {
 }
 
 impl ActsAs {
-    /// About what it takes to keep it, in bytes; nothing when it says nothing.
+    /// Approximate memory the roles take, in bytes; 0 if none was named.
     pub(super) fn size(&self) -> usize {
         let size = |role: &Option<CarriedRole>| {
             let role = role.as_ref();
@@ -114,13 +114,13 @@ impl ActsAs {
 }
 
 impl CarriedStatement {
-    /// About what it takes to keep it under its name, in bytes.
+    /// Approximate memory the statement takes under its name, in bytes.
     pub(super) fn size(&self, name: &str) -> usize {
         ENTRY + text_size(name) + text_size(&self.text) + 4 * self.parameters.len()
     }
 }
 
-/// Writes records into pieces.
+/// Encoder that writes records into pieces.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     full: Vec<Vec<u8>>,
@@ -129,7 +129,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A setting was set; one that is too large does not exist elsewhere.
+    /// Writes a setting. A setting that is too large is written as reset.
     pub(super) fn setting(&mut self, name: &str, value: &str) {
         self.record.push(SET);
         self.text(name);
@@ -160,7 +160,8 @@ impl Writer {
         self.end();
     }
 
-    /// There is a statement of this name, or none that can be carried.
+    /// Writes the statement of this name, or that it does not exist or cannot be handed
+    /// over.
     pub(super) fn statement(&mut self, name: &str, statement: Option<&CarriedStatement>) {
         if let Some(statement) = statement {
             self.record.push(STATEMENT);
@@ -197,7 +198,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        // One that is longer makes the record too large anyway.
+        // A longer text makes the record too large anyway.
         self.number(u32::try_from(text.len()).unwrap_or(u32::MAX));
         if text.len() <= MOST_RECORD {
             self.record.extend_from_slice(text.as_bytes());
@@ -206,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// The record is written. False when it was too large and is left out.
+    /// Ends a record. Returns false when it was too large and was left out.
     fn end(&mut self) -> bool {
         let fits = self.record.len() <= MOST_RECORD;
         if fits {
@@ -230,7 +231,7 @@ impl Writer {
     }
 }
 
-/// Reads a piece, record by record, up to the first that makes no sense.
+/// Decodes a piece record by record, up to the first malformed one.
 pub(super) fn records(
     piece: &[u8],
 ) -> Result<impl Iterator<Item = Result<Record<'_>, Malformed>>, Malformed> {

@@ -1,5 +1,5 @@
-//! What of a session goes on when another node serves it: the settings that were set
-//! for it, as whom it acts, and the statements it has prepared.
+//! Session handover: the state that a session keeps when another node becomes its server,
+//! namely its settings, the roles as which it acts, and its prepared statements.
 //!
 //! ```text
 //!   leader of term 4                     node of the client               leader of term 5
@@ -8,18 +8,20 @@
 //!   (gone)                               Carried::pieces ───────────────▶ Session::resume
 //! ```
 //!
-//! A session that nobody listens to keeps nothing ([`Session::note_changes`]). What
-//! belongs to a transaction is not carried: SET LOCAL, and SET in a block that has not
-//! ended. Prepared statements do not belong to one, as ever. A statement is planned
-//! again when it is used for the first time, and fails then if it cannot be.
+//! A session records changes only if the node of its client asks for them
+//! ([`Session::note_changes`]). State that belongs to a transaction is not handed over:
+//! SET LOCAL, and SET in a block that has not ended. Prepared statements do not belong to
+//! a transaction, as in PostgreSQL. The new leader plans a statement when it is used for
+//! the first time, and reports an error then if that fails.
 //!
-//! - [`encoding`]: how it is written.
-//! - [`noted`]: what has changed in a session since somebody was told.
-//! - [`resume`]: a session that begins with it.
+//! - [`encoding`]: the encoding of the state.
+//! - [`noted`]: the changes since the last message to the client's node.
+//! - [`resume`]: starting a session with that state.
 //!
-//! Invariant: applying the pieces that a session hands out, in their order, to what was
-//! carried when it began, makes what it carries now; but for what is too large
-//! ([`MOST_RECORD`], [`MOST_BYTES`]), which is not carried at all.
+//! Invariant: a receiver that applies a session's pieces, in their order, to the state
+//! with which the session began, reaches the session's present state, except for items
+//! that are too large ([`MOST_RECORD`], [`MOST_BYTES`]), which are not handed over at
+//! all.
 
 mod encoding;
 mod noted;
@@ -40,46 +42,46 @@ use super::prepared::Prepared;
 use super::settings::Settings;
 use crate::output::Column;
 
-/// The most that is carried for one session, in bytes. What does not fit is not carried,
-/// and does not exist for the session when it goes on elsewhere.
+/// Maximum size of one session's handover state, in bytes. An item that does not fit is
+/// not handed over, and the session lacks it on the other node.
 pub const MOST_BYTES: usize = 64 << 20;
 
-/// What of a session goes on when another node serves it.
+/// The state of a session that is handed over to another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Settings that were set for the session, as SHOW shows them.
+    /// Settings that were set for the session, with their values as SHOW returns them.
     settings: BTreeMap<String, String>,
     acts: ActsAs,
-    /// Prepared statements; the empty name is the unnamed one's.
+    /// Prepared statements by name; the empty name is the unnamed statement's.
     statements: BTreeMap<String, CarriedStatement>,
-    /// About what all of it takes.
+    /// Approximate memory this state takes, in bytes.
     bytes: usize,
 }
 
-/// Whom SET SESSION AUTHORIZATION and SET ROLE have named.
+/// The roles that SET SESSION AUTHORIZATION and SET ROLE have named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ActsAs {
     session: Option<CarriedRole>,
     current: Option<CarriedRole>,
 }
 
-/// A role, by its number; by its name only if it exists no more.
+/// A role, identified by its OID; by its name only if the role no longer exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CarriedRole {
     number: u32,
     name: String,
 }
 
-/// A prepared statement.
+/// A prepared statement in its handover form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CarriedStatement {
-    /// Its text. If it was prepared by PREPARE, that statement's.
+    /// Text of the statement, or of the PREPARE that prepared it.
     text: String,
-    /// Whether it is the statement within that PREPARE, not the PREPARE itself.
+    /// Whether the text is a PREPARE of which this is the inner statement.
     within: bool,
-    /// The types of its parameters, as the client knows them.
+    /// Types of the parameters, as reported to the client.
     parameters: Vec<u32>,
-    /// What its columns looked like when the client was told of them.
+    /// Fingerprint of the columns as described to the client.
     columns: Option<u64>,
 }
 
@@ -97,7 +99,7 @@ impl ActsAs {
 }
 
 impl CarriedStatement {
-    /// `None` when its text is not all there: it had a password in it.
+    /// `None` when the text was redacted because it contained a password.
     fn of(prepared: &Prepared) -> Option<Self> {
         let statement = &prepared.statement;
         statement.is_whole().then(|| Self {
@@ -109,8 +111,8 @@ impl CarriedStatement {
     }
 }
 
-/// What tells results apart that clients must not be given instead of each other: the
-/// names and types of the columns. The same on every node (FNV-1a).
+/// Fingerprint of a result's column names and types, which must not change for a client
+/// that has seen them. Equal on every node (FNV-1a).
 fn fingerprint(columns: &[Column]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
@@ -128,22 +130,22 @@ fn fingerprint(columns: &[Column]) -> u64 {
 }
 
 impl Carried {
-    /// Whether there is nothing to carry.
+    /// Whether the state is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The text of the prepared statement of this name, if that is carried: of one that
-    /// was prepared by PREPARE, that statement's.
+    /// Text of the prepared statement of this name, if it is part of the state: for a
+    /// statement prepared by PREPARE, the text of that PREPARE.
     #[must_use]
     pub fn prepared(&self, name: &str) -> Option<&str> {
         let statement = self.statements.get(name)?;
         Some(&statement.text)
     }
 
-    /// Takes over what has changed. When it fails, what came before the mistake has been
-    /// taken over.
+    /// Applies one piece. If the piece is malformed, the records before the error have
+    /// been applied.
     pub fn apply(&mut self, piece: &[u8]) -> Result<(), Malformed> {
         for record in encoding::records(piece)? {
             self.take(record?);
@@ -202,8 +204,8 @@ impl Carried {
         }
     }
 
-    /// All of it, in pieces of at most [`MOST_PIECE`] bytes: applied to nothing, in their
-    /// order, they make this again. None if there is nothing to carry.
+    /// The whole state, in pieces of at most [`MOST_PIECE`] bytes: applied in their order
+    /// to an empty state, they reproduce this one. An empty state has no pieces.
     #[must_use]
     pub fn pieces(&self) -> Vec<Vec<u8>> {
         let mut writer = Writer::default();
@@ -221,8 +223,8 @@ impl Carried {
 }
 
 impl Session {
-    /// What goes on of this session when another node serves it: all of it. A
-    /// transaction that is open is none of it.
+    /// The whole state of this session that another node needs, without the open
+    /// transaction.
     #[must_use]
     pub fn carried(&self) -> Carried {
         let mut carried = Carried::default();
@@ -237,18 +239,18 @@ impl Session {
         }
         self.write_statements(&mut writer);
         for piece in writer.finish() {
-            // It was written here and now.
+            // This process has just encoded the piece, so applying it does not fail.
             let _ = carried.apply(&piece);
         }
         carried
     }
 
-    /// The settings as they are if the transaction that is open comes to nothing.
+    /// The settings as they will be if the open transaction rolls back.
     fn lasting_settings(&self) -> &std::sync::Arc<Settings> {
         self.settings_at_begin.as_ref().unwrap_or(&self.settings)
     }
 
-    /// The statement of this name as it is carried, if there is one that can be.
+    /// The statement of this name in its handover form, if it exists and has one.
     fn carried_statement(&self, name: &str) -> Option<CarriedStatement> {
         if let Some(asleep) = self.asleep.get(name) {
             return Some(asleep.clone());

@@ -1,27 +1,27 @@
-//! What has changed in a session since somebody was told.
+//! Handover delta: the changes of a session since the last message to its client's node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{ActsAs, Session, Settings, Writer};
 
-/// When more statements than this have come and gone between two tellings, all that
-/// there are are told again.
+/// Maximum number of changed statements in one delta; beyond it the delta contains all
+/// prepared statements.
 const MOST_NAMES: usize = 1000;
 
-/// What the session remembers to tell.
+/// The changes that the next delta will contain.
 #[derive(Debug)]
 pub(in crate::session) struct Noted {
-    /// The settings as they were told last.
+    /// The settings as of the last delta.
     settings: Arc<Settings>,
-    /// Statements that are not what they were, by name.
+    /// Names of the statements that have changed since the last delta.
     names: BTreeSet<String>,
-    /// Whether that may be any of them.
+    /// Whether any statement with a name may have changed.
     any: bool,
 }
 
 impl Noted {
-    /// The statement of this name is another now, or gone.
+    /// Records that the statement of this name was replaced or dropped.
     pub(in crate::session) fn statement(&mut self, name: &str) {
         if self.any && !name.is_empty() {
             return;
@@ -34,7 +34,7 @@ impl Noted {
         }
     }
 
-    /// All statements but the unnamed one may be others now, or gone.
+    /// Records that any statement but the unnamed one may have been replaced or dropped.
     pub(in crate::session) fn all_statements(&mut self) {
         self.any = true;
         self.names.retain(String::is_empty);
@@ -42,8 +42,9 @@ impl Noted {
 }
 
 impl Session {
-    /// From now on the session remembers what changes of what it carries, for
-    /// [`Session::take_carried_changes`]. To be called when it has just begun.
+    /// Makes the session record its changes from now on, for
+    /// [`Session::take_carried_changes`]. Must be called right after the session has
+    /// begun.
     pub fn note_changes(&mut self) {
         self.noted = Some(Box::new(Noted {
             settings: Arc::clone(self.lasting_settings()),
@@ -52,9 +53,10 @@ impl Session {
         }));
     }
 
-    /// What has changed since the last call of what the session carries, in pieces for
-    /// [`Carried::apply`](super::Carried::apply); none if nothing has. To be called after
-    /// [`Session::finish`]: what an open transaction has set is not among it.
+    /// The changes of the session's state since the last call, in pieces for
+    /// [`Carried::apply`](super::Carried::apply); none if nothing has changed. Must be
+    /// called after [`Session::finish`]: the result leaves out the settings of an open
+    /// transaction.
     pub fn take_carried_changes(&mut self) -> Vec<Vec<u8>> {
         let Some(mut noted) = self.noted.take() else {
             return Vec::new();

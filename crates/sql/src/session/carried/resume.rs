@@ -1,7 +1,8 @@
-//! Sessions that began on another node.
+//! Resuming a session, on a new leader, that began on another node.
 //!
-//! Prepared statements are asleep until they are used: a new leader is asked by all
-//! clients at once, and most of what they have prepared will not be needed for a while.
+//! Prepared statements stay asleep, that is unplanned, until they are used: after an
+//! election all clients reconnect to the new leader at once, and most of their statements
+//! are not needed soon.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use crate::session::{Database, SessionOptions};
 use crate::statement::{self, Statement};
 
 impl Session {
-    /// A session that goes on with what it carried when another node served it. Returns
-    /// what could not be taken over as well, such as a setting that may not be set any
-    /// more.
+    /// Creates a session with the state it had on another node. Also returns an error for
+    /// each item that could not be restored, such as a setting that can no longer be set.
     ///
-    /// `lost_transaction` says that it was in a transaction block: then it is in one that
-    /// has failed. Its next statement is answered with 40001, also if that is COMMIT, and
-    /// those after it with 25P02, until the block ends. ROLLBACK simply ends it.
+    /// `lost_transaction` means that the session was in a transaction block: then it
+    /// starts in a failed one. The session answers its next statement with 40001, even a
+    /// COMMIT, and the statements after that with 25P02, until the block ends. ROLLBACK
+    /// simply ends the block.
     pub async fn resume(
         database: Arc<Database>,
         options: SessionOptions,
@@ -67,16 +68,16 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the statement of this name was prepared when another node served the
-    /// session, and not used since. The empty name is the unnamed one's.
+    /// Whether the statement of this name was prepared while another node served the
+    /// session, and has not been used since. The empty name is the unnamed statement's.
     #[must_use]
     pub fn is_asleep(&self, name: &str) -> bool {
         !self.asleep.is_empty() && self.asleep.contains_key(name)
     }
 
     /// Prepares the statement of this name if it [is asleep](Session::is_asleep), as
-    /// [`Session::prepare`] does. One that cannot be prepared any more stays asleep and
-    /// fails each time.
+    /// [`Session::prepare`] does. A statement that can no longer be prepared stays asleep
+    /// and fails each time.
     pub async fn wake(&mut self, name: &str) -> Result<()> {
         let Some(carried) = self.asleep_statement(name) else {
             return Ok(());
@@ -93,15 +94,15 @@ impl Session {
         woken.inspect_err(|_| self.fail())
     }
 
-    /// [`Session::wake`] within a statement, which will have its effect on the
-    /// transaction.
+    /// [`Session::wake`] for a caller inside a statement, whose own error handling takes
+    /// effect on the transaction.
     pub(in crate::session) async fn wake_within(&mut self, name: &str) -> Result<()> {
         let Some(carried) = self.asleep_statement(name) else {
             return Ok(());
         };
         let statement = carried.statement(self)?;
         let preparing = self.prepare_statement(statement, &carried.parameters);
-        // Preparing an EXECUTE wakes what it executes.
+        // Preparing an EXECUTE wakes the statement that it executes.
         let prepared = Box::pin(preparing).await?;
         self.woken(name, &carried, prepared)
     }
@@ -148,8 +149,8 @@ impl CarriedStatement {
     }
 }
 
-/// The role of that number, under the name it has now. One that was dropped may do
-/// nothing.
+/// The role of that OID, under its present name. A role that was dropped has no
+/// privileges.
 fn who(role: &CarriedRole, catalog: &Catalog) -> Who {
     let known = catalog.access().role(role.number);
     Who {

@@ -24,7 +24,7 @@ fn statement() -> impl Strategy<Value = CarriedStatement> {
     })
 }
 
-/// What a session may hand out between two answers.
+/// A change that a session may hand over between two answers.
 #[derive(Clone, Debug)]
 enum Told {
     Set(String, String),
@@ -35,7 +35,7 @@ enum Told {
 }
 
 fn told() -> impl Strategy<Value = Told> {
-    // Few names, so that they come again.
+    // Few names, so that they occur repeatedly.
     let name = || "[a-c]{0,1}";
     prop_oneof![
         (name(), ".{0,20}").prop_map(|(name, value)| Told::Set(name, value)),
@@ -62,7 +62,7 @@ fn written(told: &[Told]) -> Vec<Vec<u8>> {
     writer.finish()
 }
 
-/// What is carried after all that, said plainly.
+/// The expected state after these changes, computed naively.
 fn carried_after(all: &[Told]) -> Carried {
     let mut carried = Carried::default();
     for told in all {
@@ -113,8 +113,8 @@ proptest! {
         let piece = written(&all).remove(0);
         let mut whole = Carried::default();
         whole.apply(&piece).unwrap();
-        // What was cut is taken up to the cut, and said to be cut unless that is between
-        // two records.
+        // A truncated piece is applied up to the cut, and reported as malformed unless
+        // the cut is between two records.
         let mut ends = vec![1];
         for count in 1..=all.len() {
             ends.push(written(&all[..count])[0].len());
@@ -132,7 +132,7 @@ proptest! {
         if let Err(malformed) = carried.apply(&flipped) {
             prop_assert!(malformed.to_string().contains("at byte"));
         }
-        // Whatever was made of it can be told again.
+        // The decoded state can be encoded and applied again.
         let mut again = Carried::default();
         for piece in carried.pieces() {
             again.apply(&piece).unwrap();
@@ -172,12 +172,12 @@ fn pieces_have_an_end_and_so_have_records() {
         assert!(piece.len() <= MOST_PIECE);
         carried.apply(piece).unwrap();
     }
-    // The one that became too large is gone, not left as it was.
+    // The statement that became too large is gone, not left in its old form.
     let names: Vec<&String> = carried.statements.keys().collect();
     assert_eq!(names, ["s1", "s2", "s3", "s4", "s5", "s6", "s7"]);
     assert_eq!(carried.settings.len(), 0);
 
-    // A record that is larger than any was not written by us.
+    // No encoder writes a record that exceeds the maximum.
     let mut piece = vec![1, 2];
     piece.extend_from_slice(&(MOST_RECORD as u32).to_le_bytes());
     piece.resize(piece.len() + MOST_RECORD, b'x');
