@@ -1,4 +1,4 @@
-//! COPY in a session.
+//! COPY within a session: its start, its data from the client, and its end.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::instance::within;
 use crate::output::{CommandTag, Completion, Sink};
 use crate::select::Cursor;
 
-/// Lines between two looks at whether there is room for more.
+/// Number of lines written between two checks for back-pressure.
 const LINES_BETWEEN_DRAINS: u64 = 128;
 
 impl Session {
@@ -97,14 +97,14 @@ impl Session {
         Ok(CommandTag::with_rows("COPY", count))
     }
 
-    /// Data for the COPY FROM STDIN that runs, cut anywhere. Locks may be waited
-    /// for. An error ends the COPY and has taken its effect on the transaction.
+    /// Takes a part, cut anywhere, of the data for the running COPY FROM STDIN. May wait
+    /// for locks. An error ends the COPY and has taken its effect on the transaction.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<()> {
         self.feed(data, false).await.map(|_| ())
     }
 
-    /// The data for the COPY FROM STDIN are complete. An error has taken its effect
-    /// on the transaction.
+    /// Ends the data of the running COPY FROM STDIN. An error has taken its effect on the
+    /// transaction.
     pub async fn copy_done(&mut self) -> Result<Completion> {
         let count = self.feed(&[], true).await?;
         self.copy = None;
@@ -112,7 +112,7 @@ impl Session {
     }
 
     async fn feed(&mut self, data: &[u8], last: bool) -> Result<u64> {
-        // Taken out meanwhile: a COPY that was given up halfway is none any more.
+        // The session gives up its COPY here, so one that fails halfway no longer runs.
         let Some(mut copy) = self.copy.take() else {
             return Err(Error::new(
                 SqlState::PROTOCOL_VIOLATION,
@@ -153,8 +153,8 @@ impl Session {
         Ok(())
     }
 
-    /// The client gives up the COPY FROM STDIN. Returns the error to answer with,
-    /// which has taken its effect on the transaction.
+    /// Aborts the running COPY FROM STDIN at the client's request. Returns the error to
+    /// answer with, which has taken its effect on the transaction.
     pub fn copy_fail(&mut self, message: &str) -> Error {
         self.fail();
         Error::new(

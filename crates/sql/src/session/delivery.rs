@@ -1,4 +1,4 @@
-//! Results on their way to the sink.
+//! Writing results to the sink, with back-pressure.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -10,16 +10,16 @@ use crate::instance::Ticket;
 use crate::output::{Column, Format, Notice, OutputRow, Severity, Sink};
 use crate::value::{Style, Value};
 
-/// Rows between two looks at whether there is room for more.
+/// Number of rows written between two checks for back-pressure.
 const ROWS_BETWEEN_DRAINS: u32 = 128;
 
-/// Hands rows to the sink and asks it for room now and then.
+/// Writes a result's rows to the sink, and checks for back-pressure at intervals.
 pub(super) struct Delivery<'sink> {
     pub(super) sink: &'sink mut dyn Sink,
     pub(super) columns: &'sink [Column],
     pub(super) formats: &'sink [Format],
     pub(super) style: Style,
-    /// Most rows to deliver; `None` for all.
+    /// Maximum number of rows to write; `None` for all.
     pub(super) most: Option<u32>,
     pub(super) delivered: u32,
 }
@@ -44,7 +44,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Waits until the sink has room.
+/// Waits until the sink can take more rows.
 pub(super) async fn drain(sink: &mut dyn Sink, basis: Basis, ticket: &Ticket) -> Result<()> {
     let mut waits = false;
     let drained = poll_fn(|context| {
@@ -62,12 +62,12 @@ pub(super) async fn drain(sink: &mut dyn Sink, basis: Basis, ticket: &Ticket) ->
     drained
 }
 
-/// A sink that remembers whether it was drained, because what is gone cannot be
-/// taken back, and that leaves out notices nobody wants.
+/// A sink that records whether it was drained, because rows that have left cannot be
+/// taken back, and that drops the notices below the client's minimum severity.
 pub(super) struct Watched<'sink> {
     pub(super) sink: &'sink mut dyn Sink,
     pub(super) drained: bool,
-    /// The least grave notice that is passed on; `None` for none.
+    /// Minimum severity of the notices that are passed on; `None` passes on none.
     pub(super) least: Option<Severity>,
 }
 

@@ -333,7 +333,7 @@ impl Session {
         prepared
     }
 
-    /// Ends the execution phase for now: the session holds no admission slot meanwhile.
+    /// Marks the transaction as waiting for its client, for admission control.
     fn pause(&mut self) {
         self.note_seen();
         self.ticket.rest();

@@ -1,9 +1,9 @@
-//! Portals: prepared statements with their parameters, and how far they have come.
+//! Portals: prepared statements with their parameters and an execution position.
 //!
-//! A query stops at its row limit and goes on when it is executed again. What it
-//! shows then is what it would have shown at once. Others' commits it does not see,
-//! because it keeps its snapshot; before a statement of its own transaction changes
-//! anything, [`Session::settle`] collects what is left of it.
+//! A query stops at its row limit and continues when the portal is executed again, with
+//! the rows it would have returned at once. It does not see commits of other
+//! transactions, because it keeps its snapshot; before a statement of its own transaction
+//! changes anything, [`Session::settle`] collects the query's remaining rows.
 //!
 //! ```text
 //!   bind p ─ execute p, 100 rows ─ update … ─ execute p, 100 rows
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Invariants:
-//! - A portal ends with its transaction, and with the savepoint that is rolled back
-//!   to if it was bound after that. Portals are numbered as they are bound, so the
-//!   ended ones are ranges of numbers ([`Portals`]).
-//! - A query that locks rows is not collected: it would lock rows that nobody has
-//!   asked for yet.
+//! - A portal ends with its transaction, and with a rollback to a savepoint that is older
+//!   than the portal. Portals are numbered as they are bound, so the ended ones form
+//!   ranges of numbers ([`Portals`]).
+//! - The session does not collect a query that locks rows: that would lock rows the
+//!   client has not fetched yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -33,47 +33,48 @@ use crate::select::{Cursor, QueryPlan, row_bytes};
 use crate::statement::Statement;
 use crate::value::{DataType, Style, Value};
 
-/// A prepared statement with its parameters, and how far it has come.
+/// A prepared statement with its parameters and an execution position.
 #[derive(Debug)]
 pub struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) parameters: Vec<Value>,
-    /// One for each column.
+    /// Result format of each column.
     pub(super) formats: Vec<Format>,
     pub(super) progress: Progress,
-    /// Its place among the session's portals; see [`Portals`].
+    /// The portal's number in its session; see [`Portals`].
     number: u64,
 }
 
-/// How far a portal has come.
+/// How far a portal has been executed.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Not begun.
+    /// Not executed yet.
     New,
-    /// A query that goes on where it stopped.
+    /// A query that continues where it stopped.
     Query {
         plan: Arc<QueryPlan>,
         cursor: Cursor,
         catalog: Arc<Catalog>,
-        /// Which of the session's transactions it belongs to.
+        /// The session's transaction that the query belongs to, as [`Session::epoch`]
+        /// counted it.
         epoch: u64,
-        /// Its snapshot, while it is suspended.
+        /// The query's snapshot, while the query is suspended.
         kept: Option<KeptSnapshot>,
     },
-    /// The rest of a query, collected before another statement could change what it
-    /// sees.
+    /// The remaining rows of a query, collected before another statement could change its
+    /// result.
     Collected(VecDeque<Vec<Value>>),
-    /// Rows that are all there and go out bit by bit.
+    /// A complete result that is sent to the client in parts.
     Rows {
         rows: VecDeque<Vec<Value>>,
         tag: CommandTag,
     },
-    /// At its end.
+    /// Executed to its end.
     Done(CommandTag),
 }
 
 impl Portal {
-    /// The statement it runs.
+    /// The prepared statement that the portal runs.
     #[must_use]
     pub fn statement(&self) -> &Statement {
         &self.prepared.statement
@@ -118,8 +119,8 @@ impl Portal {
         })
     }
 
-    /// A portal of a simple query, which nobody else gets to see: parameters as they
-    /// are, results as text.
+    /// A portal for a simple query, internal to the session: its parameters are values,
+    /// and its results have the text format.
     pub(super) fn unseen(prepared: Arc<Prepared>, parameters: Vec<Value>) -> Self {
         let columns = prepared.columns().map_or(0, <[_]>::len);
         Self {
@@ -131,34 +132,35 @@ impl Portal {
         }
     }
 
-    /// The columns it returns; `None` when it returns no rows.
+    /// The columns of the result; `None` when the statement returns no rows.
     #[must_use]
     pub fn columns(&self) -> Option<&[Column]> {
         self.prepared.columns()
     }
 
-    /// Whether it is a query that stopped at its row limit, and goes on reading when it
+    /// Whether the portal is a query that stopped at its row limit, and continues when it
     /// is executed again.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         matches!(&self.progress, Progress::Query { plan, .. } if !plan.locks_rows())
     }
 
-    /// Whether executing it may change what suspended portals of the session see.
+    /// Whether executing the portal may change the results of the session's suspended
+    /// portals.
     #[must_use]
     pub fn disturbs(&self) -> bool {
         let new = matches!(self.progress, Progress::New);
         new && self.prepared.statement.command().may_write()
     }
 
-    /// The format of each column.
+    /// Result format of each column.
     #[must_use]
     pub fn formats(&self) -> &[Format] {
         &self.formats
     }
 }
 
-/// One format stands for all, none means text.
+/// The format at `position`: a single format applies to all, an empty list means text.
 fn one_of(formats: &[Format], position: usize) -> Result<Format> {
     match formats {
         [] => Ok(Format::Text),
@@ -182,23 +184,23 @@ fn parameter(bytes: &[u8], data_type: DataType, format: Format, style: &Style) -
     }
 }
 
-/// Which of a session's portals have ended.
+/// A session's record of which of its portals have ended.
 #[derive(Debug)]
 pub(super) struct Portals {
-    /// The number of the next one.
+    /// Number of the next portal.
     next: u64,
-    /// Those before it ended with their transactions.
+    /// Portals with lower numbers ended with their transactions.
     first: u64,
-    /// Those that ended with a savepoint of the transaction that runs.
+    /// Portals that ended with a savepoint of the running transaction.
     undone: Vec<Range<u64>>,
-    /// Whether any has ended that the session's owner may still keep.
+    /// Whether a portal has ended that the connection may still store.
     ended: bool,
 }
 
 impl Default for Portals {
     fn default() -> Self {
         Self {
-            // 0 is for those that nobody keeps.
+            // Number 0 is for portals that the connection does not store.
             next: 1,
             first: 1,
             undone: Vec::new(),
@@ -208,26 +210,26 @@ impl Default for Portals {
 }
 
 impl Portals {
-    /// A number for one that is being bound.
+    /// Assigns a number to a portal that is being bound.
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 
-    /// Where the numbers of those bound from now on begin.
+    /// The number that the next portal will get.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The transaction has ended.
+    /// Ends all portals, with their transaction.
     pub(super) fn end_all(&mut self) {
         self.ended |= self.first < self.next;
         self.first = self.next;
         self.undone.clear();
     }
 
-    /// Those with numbers from `from` on were bound after a savepoint that was rolled
-    /// back to.
+    /// Ends the portals with numbers from `from` on, which were bound after a savepoint
+    /// that was rolled back to.
     pub(super) fn undo(&mut self, from: u64) {
         if from < self.next {
             self.undone.push(from..self.next);
@@ -244,15 +246,15 @@ impl Session {
         number >= portals.first && !portals.undone.iter().any(|ended| ended.contains(&number))
     }
 
-    /// Whether portals have ended since the last call, so that it is worth asking
-    /// [`Session::is_alive`].
+    /// Whether portals have ended since the last call, so that the connection should
+    /// check its portals with [`Session::is_alive`].
     pub fn take_portals_ended(&mut self) -> bool {
         std::mem::take(&mut self.portals.ended)
     }
 
-    /// Collects what is left of a suspended portal, before a statement that
-    /// [disturbs](Portal::disturbs) it is executed. An error, such as 53200 when the
-    /// rows take more than `work_mem`, has taken its effect on the transaction.
+    /// Collects the remaining rows of a suspended portal, before a statement that
+    /// [disturbs](Portal::disturbs) it is executed. An error, such as 53200 when the rows
+    /// exceed `work_mem`, has taken its effect on the transaction.
     pub async fn settle(&mut self, portal: &mut Portal) -> Result<()> {
         let settled = self.collect(portal).await;
         self.note_seen();

@@ -1,9 +1,9 @@
-//! Prepared statements.
+//! Prepared statements: statements whose names and types are resolved, with their plan.
 //!
-//! A statement is planned when it is prepared, and again only when the catalog it
-//! is executed under is another one, and who executes it is judged again whenever
-//! that, or the role, is another one than before. What clients were told of it, its
-//! parameters' types and its columns, never changes.
+//! A session plans a statement when it prepares it, and again only when it executes it
+//! under a different catalog version. It checks privileges again whenever the catalog
+//! version or the role differs from the last check. The parameter types and columns
+//! reported to the client never change.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,53 +23,53 @@ use crate::value::DataType;
 #[derive(Debug)]
 pub struct Prepared {
     pub(super) statement: Statement,
-    /// Types of parameters, as they go to the client.
+    /// OIDs of the parameter types, as reported to the client.
     parameter_oids: Vec<u32>,
     parameter_types: Vec<DataType>,
     columns: Option<Vec<Column>>,
-    /// Whether it has a literal that means something else each time it is read.
+    /// Whether the statement has a literal whose value depends on when it is read.
     momentary: bool,
-    /// The plan made last, if the statement has one.
+    /// The most recent plan, if the statement has one.
     plan: Mutex<Option<Planned>>,
 }
 
-/// A plan and the catalog it holds for.
+/// A plan and the catalog version it is valid for.
 #[derive(Clone, Debug)]
 struct Planned {
     version: u64,
     plan: Arc<Plan>,
     needs: Arc<Needs>,
-    /// Who is known to be allowed it, under this version.
+    /// The role that passed the privilege check last, under this catalog version.
     allowed: Option<u32>,
 }
 
-/// A plan as it comes out of planning.
+/// The result of binding and planning a statement.
 struct Bound {
     plan: Plan,
     /// The types of the statement's parameters.
     types: Vec<DataType>,
     /// See [`Prepared::is_momentary`].
     momentary: bool,
-    /// What whoever runs it has to be allowed.
+    /// Privileges that a role needs to run the statement.
     needs: Needs,
 }
 
-/// How a statement is executed.
+/// The plan of a statement, by kind of statement.
 #[derive(Debug)]
 pub(super) enum Plan {
-    /// SELECT and its like.
+    /// A statement that returns rows, such as SELECT.
     Query(Arc<QueryPlan>),
-    /// INSERT, UPDATE, DELETE.
+    /// INSERT, UPDATE or DELETE.
     Change(Box<ChangePlan>),
-    /// COPY.
+    /// COPY in either direction.
     Copy(Arc<CopyPlan>),
-    /// EXPLAIN of one of the above, or of a prepared one.
+    /// EXPLAIN of one of the above, or of an EXECUTE.
     Explain(Arc<Plan>),
 }
 
 impl Plan {
-    /// Whether what comes of it may depend on anything in the database, its catalog
-    /// included.
+    /// Whether the plan's result may depend on the database's contents, including its
+    /// catalog.
     pub(super) fn looks(&self) -> bool {
         match self {
             Self::Query(query) => query.looks(),
@@ -91,25 +91,25 @@ impl Plan {
 }
 
 impl Prepared {
-    /// The types of its parameters, as numbers in `pg_type`.
+    /// OIDs (in `pg_type`) of the parameter types.
     #[must_use]
     pub fn parameter_types(&self) -> &[u32] {
         &self.parameter_oids
     }
 
-    /// The columns it returns; `None` when it returns no rows.
+    /// The columns of the result; `None` when the statement returns no rows.
     #[must_use]
     pub fn columns(&self) -> Option<&[Column]> {
         self.columns.as_deref()
     }
 
-    /// Whether there is nothing to execute.
+    /// Whether the statement is empty, so that executing it does nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.statement.command(), Command::Empty)
     }
 
-    /// Whether it is planned, so that its plan depends on the catalog.
+    /// Whether the statement has a plan, and so depends on the catalog.
     pub(super) fn has_plan(&self) -> bool {
         self.plan
             .lock()
@@ -117,7 +117,7 @@ impl Prepared {
             .is_some()
     }
 
-    /// Whether what it says may depend on anything in the database.
+    /// Whether the description or result may depend on the database's contents.
     pub(super) fn looks(&self) -> bool {
         let planned = self.plan.lock().expect("no panic while it was held");
         planned.as_ref().is_none_or(|planned| planned.plan.looks())
@@ -128,12 +128,12 @@ impl Prepared {
         self.parameter_types.iter().any(|each| each.is_moment())
     }
 
-    /// Whether it must not be taken for the same text that comes again.
+    /// Whether the statement must not be reused for the same text when it arrives again.
     pub(super) fn is_momentary(&self) -> bool {
         self.momentary
     }
 
-    /// The types of its parameters.
+    /// Types of the parameters.
     pub(super) fn types(&self) -> &[DataType] {
         &self.parameter_types
     }
@@ -150,7 +150,7 @@ impl Prepared {
     }
 }
 
-/// The prepared statement that this one runs or explains, by name.
+/// Name of the prepared statement that this EXECUTE, or EXPLAIN EXECUTE, runs.
 fn executed(statement: &Statement) -> Option<&str> {
     match statement.command() {
         Command::Execute { name, .. } => Some(name),
@@ -159,7 +159,7 @@ fn executed(statement: &Statement) -> Option<&str> {
     }
 }
 
-/// Whether rows of both look the same, wherever they come from.
+/// Whether both lists have the same column names and types, from whatever tables.
 fn same_results(now: &[Column], told: &[Column]) -> bool {
     now.len() == told.len()
         && now
@@ -168,12 +168,12 @@ fn same_results(now: &[Column], told: &[Column]) -> bool {
             .all(|(now, told)| now.name == told.name && now.column_type == told.column_type)
 }
 
-/// Statements whose plans are larger, in bytes, take so long to plan that other sessions
-/// shall not wait for it.
+/// Maximum plan size, in bytes, for planning on the executor's thread: planning a larger
+/// statement would delay other sessions too long.
 const PLANNED_IN_A_STEP: u64 = 4 << 20;
 
 impl Session {
-    /// [`Session::prepare`], without its effect on the transaction.
+    /// [`Session::prepare`] without its effect on the transaction.
     pub(super) async fn prepare_statement(
         &mut self,
         statement: Statement,
@@ -227,7 +227,7 @@ impl Session {
                     self.recency.not_looked(look);
                 }
                 let statement = &prepared.statement;
-                // What EXPLAIN EXECUTE shows depends on what else was prepared.
+                // The output of EXPLAIN EXECUTE depends on another prepared statement.
                 let explains = matches!(statement.command(), Command::Explain(_));
                 if !explains && !momentary {
                     let settings = &self.settings;
@@ -243,9 +243,10 @@ impl Session {
         Ok(Prepared::without_plan(statement, columns))
     }
 
-    /// The statement of this name, or the unnamed one if that is empty. PREPARE and Parse
-    /// share their names: drivers prepare by message, and clean up with DEALLOCATE and
-    /// DISCARD. One that [is asleep](Session::is_asleep) is to be woken first.
+    /// The statement of this name, or the unnamed one if the name is empty. PREPARE and
+    /// Parse share one namespace: drivers prepare by message, and clean up with
+    /// DEALLOCATE and DISCARD. The caller must first wake a statement that [is
+    /// asleep](Session::is_asleep).
     pub fn named(&self, name: &str) -> Result<&Arc<Prepared>> {
         if name.is_empty() {
             return self.unnamed.as_ref().ok_or_else(|| {
@@ -261,8 +262,9 @@ impl Session {
         })
     }
 
-    /// Fails when no statement can get this name: 42P05 if one has it, 54000 if there
-    /// are too many. The empty name is always free: the unnamed statement is replaced.
+    /// Fails when no statement can take this name: with SQLSTATE 42P05 if a statement has
+    /// it, with 54000 if the session has too many. The empty name is always free: a new
+    /// unnamed statement replaces the old one.
     pub fn check_name(&self, name: &str) -> Result<()> {
         if name.is_empty() {
             return Ok(());
@@ -277,7 +279,7 @@ impl Session {
             .check_prepared(self.named.len() + self.asleep.len())
     }
 
-    /// Gives a statement its name, if it is free; see [`Session::check_name`].
+    /// Stores a statement under its name, if that is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
         if let Some(noted) = &mut self.noted {
@@ -292,7 +294,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets the statement of this name. Returns whether there was one.
+    /// Drops the statement of this name. Returns whether it existed.
     pub fn forget(&mut self, name: &str) -> bool {
         let awake = if name.is_empty() {
             self.unnamed.take().is_some()
@@ -306,7 +308,7 @@ impl Session {
         was
     }
 
-    /// Forgets all statements that have names.
+    /// Drops all statements that have names.
     pub(super) fn forget_all(&mut self) {
         self.named.clear();
         self.asleep.retain(|name, _| name.is_empty());
@@ -315,7 +317,7 @@ impl Session {
         }
     }
 
-    /// PREPARE.
+    /// PREPARE: prepares a statement and stores it under its name.
     pub(super) async fn prepare_named(
         &mut self,
         name: &str,
@@ -331,9 +333,9 @@ impl Session {
         self.name(name, prepared)
     }
 
-    /// The plan of a prepared statement for the catalog as it is now, which the
-    /// session's role is allowed. 0A000 when its columns would be others now, or, if
-    /// even that matters, come from other tables.
+    /// The plan of a prepared statement under the current catalog, after checking the
+    /// privileges of the session's role. Fails with SQLSTATE 0A000 when the columns have
+    /// changed, or, for a result format that depends on them, the columns' tables.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,
@@ -381,7 +383,7 @@ impl Session {
         Ok(plan)
     }
 
-    /// Plans a statement.
+    /// Binds and plans a statement.
     fn plan(
         &self,
         statement: &Statement,
@@ -421,7 +423,7 @@ impl Session {
             }
             Command::Copy(copy) => Plan::Copy(Arc::new(CopyPlan::bind(copy, &mut binder)?)),
             Command::Explain(explain) => {
-                // The parameters of EXECUTE are its own arguments.
+                // The arguments of EXECUTE are its parameters.
                 let mut bound = match explain.statement.command() {
                     Command::Execute { name, .. } => {
                         let named = self.named(name)?;

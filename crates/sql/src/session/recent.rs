@@ -1,8 +1,8 @@
-//! Statements seen lately: a text that comes again is neither parsed nor planned
-//! again.
+//! The statement cache: a session does not parse or plan a text again that it has seen
+//! lately.
 //!
-//! Many clients prepare every statement anew under no name, so the same few texts
-//! come over and over. What is kept for a text:
+//! Many clients prepare every statement anew without a name, so the same few texts arrive
+//! over and over. The cache keeps for each text:
 //!
 //! ```text
 //!   text ──▶ statement                        always the same
@@ -10,11 +10,11 @@
 //!                                             version and settings are the same
 //! ```
 //!
-//! A text is kept when it is seen for the second time, so that statements with
-//! their values written into them, each a text of its own, drive nothing out.
+//! The cache keeps a text when the session sees it for the second time, so that
+//! statements with literal values, each with a text of its own, evict nothing.
 //!
-//! Invariant: nobody can tell a remembered statement from a new one. Settings are
-//! compared by identity: a changed setting makes new settings.
+//! Invariant: a client cannot distinguish a cached statement from a new one. The cache
+//! compares settings by identity: a changed setting makes new settings.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use super::prepared::Prepared;
 use super::settings::Settings;
 use crate::statement::Statement;
 
-/// How many texts are kept.
+/// Maximum number of texts in the cache.
 const KEPT: usize = 32;
 
-/// How many of the texts that came last are known to have been seen once.
+/// Number of recent texts of which the cache remembers that they were seen once.
 const SEEN: usize = 64;
 
-/// The longest text kept, in bytes.
+/// Maximum length of a cached text, in bytes.
 const LONGEST: usize = 1024;
 
-/// What a session remembers of its statements.
+/// A session's statement cache.
 #[derive(Debug)]
 pub(super) struct Recent {
     kept: Vec<Kept>,
-    /// The entry of `kept` that goes next, when all are taken.
+    /// Index in `kept` of the entry to evict next, once the cache is full.
     oldest: usize,
-    /// Hashes of texts seen once.
+    /// Hashes of texts that were seen once.
     seen: [u64; SEEN],
-    /// The entry of `seen` that goes next.
+    /// Index in `seen` of the hash to replace next.
     first: usize,
 }
 
@@ -52,7 +52,7 @@ struct Kept {
     prepared: Option<Remembered>,
 }
 
-/// A prepared statement and what it holds for.
+/// A prepared statement, and the conditions under which it is valid.
 #[derive(Debug)]
 struct Remembered {
     parameter_oids: Box<[u32]>,
@@ -79,7 +79,7 @@ fn hash(text: &str) -> u64 {
 }
 
 impl Recent {
-    /// The one statement of this text, if it is remembered.
+    /// The statement of this text, if it is cached.
     pub(super) fn statement(&self, text: &str) -> Option<Statement> {
         if text.len() > LONGEST || self.kept.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Recent {
         found.map(|kept| kept.statement.clone())
     }
 
-    /// Notes that a text was parsed and is this one statement.
+    /// Records that a text was parsed and consists of this one statement.
     pub(super) fn note(&mut self, text: &str, statement: &Statement) {
         if text.len() > LONGEST {
             return;
@@ -116,7 +116,7 @@ impl Recent {
         }
     }
 
-    /// What preparing this statement would make, if that is remembered.
+    /// The result of preparing this statement, if it is cached and still valid.
     pub(super) fn prepared(
         &self,
         statement: &Statement,
@@ -133,7 +133,7 @@ impl Recent {
         same.then(|| Arc::clone(&remembered.prepared))
     }
 
-    /// Remembers what preparing a statement has made, if its text is kept.
+    /// Caches the result of preparing a statement, if the statement's text is cached.
     pub(super) fn remember(
         &mut self,
         statement: &Statement,

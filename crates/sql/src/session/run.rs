@@ -1,4 +1,4 @@
-//! Executing portals.
+//! Executing portals: restarts after conflicts, replanning, and delivery of rows.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use crate::select::{Cursor, QueryPlan};
 use crate::statement::Command;
 use crate::value::Value;
 
-/// Times a statement starts anew after a conflict, before the client hears of it.
+/// Maximum number of restarts after a conflict, before the client receives the error.
 const MOST_RESTARTS: u32 = 20;
 
-/// Times a statement is planned anew because the schema has changed meanwhile.
+/// Maximum number of times a statement is planned again because the schema has changed.
 pub(super) const MOST_REPLANS: u32 = 100;
 
-/// What a started statement came to.
+/// Result of starting a statement.
 pub(super) enum Started {
     Completed(Completion),
-    /// The schema has changed since it was planned, and nothing was done.
+    /// The schema has changed since the statement was planned; nothing was executed.
     Outdated,
 }
 
 impl Session {
-    /// [`Session::execute`], without its effect on the transaction.
+    /// [`Session::execute`] without its effect on the transaction.
     pub(super) async fn run_portal(
         &mut self,
         portal: &mut Portal,
@@ -60,7 +60,8 @@ impl Session {
             Progress::Rows { .. } | Progress::Collected(_) => {
                 self.run_rows(portal, most, sink).await
             }
-            // At its end there are no more rows; nothing is done again.
+            // A portal that returned rows has no more of them at its end; nothing is
+            // executed again.
             Progress::Done(tag) if portal.prepared.columns().is_some() => {
                 let rows = tag.rows.map(|_| 0);
                 Ok(Completion::Complete(CommandTag { rows, ..*tag }))
@@ -184,8 +185,8 @@ impl Session {
         Ok(Completion::Complete(tag))
     }
 
-    /// Starts a statement that has a plan. After a conflict it starts anew, as long
-    /// as nobody else has seen anything of its transaction.
+    /// Starts a statement that has a plan. Restarts it after a conflict, as long as the
+    /// client has seen nothing of its transaction.
     pub(super) async fn start_planned(
         &mut self,
         portal: &mut Portal,
@@ -222,8 +223,8 @@ impl Session {
         }
     }
 
-    /// Commits the implicit transaction with its last statement, if it is known to
-    /// be the last.
+    /// Commits the implicit transaction with its last statement, if that is known to be
+    /// the last.
     async fn commit_early(
         &mut self,
         completion: Completion,
@@ -269,7 +270,8 @@ impl Session {
                     }
                     let open = Open::of(self.block, self.running()?);
                     if self.finishing && open != Open::Written {
-                        // The client waits for this: its answer is on its way meanwhile.
+                        // The client waits for this commit, so the confirmation is
+                        // requested now.
                         self.recency.confirmation(&*self.database.engine, open);
                     }
                     portal.progress = Progress::Query {
@@ -322,8 +324,8 @@ impl Session {
         ))
     }
 
-    /// Locks the tables of which a query locks rows. False when one has another
-    /// definition by now and a new snapshot would show it.
+    /// Locks the tables of which a query locks rows. Returns false when one of them has a
+    /// different definition by now, which a new snapshot would show.
     async fn lock_tables_of(&mut self, query: &QueryPlan, catalog: &Arc<Catalog>) -> Result<bool> {
         if !query.locks_rows() {
             return Ok(true);
@@ -344,7 +346,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Runs a query on from where it stopped, by the snapshot it began with.
+    /// Continues a query where it stopped, in the snapshot it began with.
     async fn run_query(
         &mut self,
         portal: &mut Portal,
@@ -426,7 +428,7 @@ impl Session {
         Ok(Completion::Complete(tag))
     }
 
-    /// Delivers rows that are there already.
+    /// Delivers rows of a result that is complete.
     async fn run_rows(
         &mut self,
         portal: &mut Portal,
@@ -459,7 +461,7 @@ impl Session {
             return Ok(Completion::Suspended);
         }
         let delivered = u64::from(delivery.delivered);
-        // What counts rows counts those of this execution.
+        // A command tag with a row count counts the rows of this execution only.
         let tag = match tag {
             None => CommandTag::with_rows("SELECT", delivered),
             Some(tag) => CommandTag {
@@ -499,7 +501,7 @@ impl Session {
             .map(Started::Completed)
     }
 
-    /// Executes a change.
+    /// Executes an INSERT, UPDATE or DELETE.
     pub(super) async fn execute_change(
         &mut self,
         change: &ChangePlan,

@@ -91,9 +91,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the running transaction for a statement that runs outside of transactions.
-    /// Refuses that statement in a block, and after statements of the same query that
-    /// wrote.
+    /// Fails in a transaction block, and after statements of the same query that wrote: for
+    /// a statement that runs outside of transactions and gives up the running one.
     pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         let wrote = self.running.as_ref().is_some_and(Running::wrote);
         if self.block != Block::Explicit && !wrote {
@@ -257,8 +256,8 @@ impl Session {
     }
 }
 
-/// Fails with SQLSTATE 42501 unless the role may lock the table. A write lock needs a
-/// write privilege; for other modes SELECT is enough as well.
+/// Fails with SQLSTATE 42501 unless the role may lock the table. UPDATE, DELETE or TRUNCATE
+/// is enough; for modes that do not write, SELECT is enough as well.
 fn may_lock(catalog: &Catalog, table: &Table, role: u32, for_writing: bool) -> Result<()> {
     let access = catalog.access();
     let may = access.privileges(role, &table.owned, Kind::Table);

@@ -1,4 +1,4 @@
-//! Checking and writing values.
+//! Checking the values of settings, and writing them as SHOW does.
 
 use coeval_txn::Isolation;
 
@@ -20,7 +20,7 @@ pub(super) fn fixed(name: &str) -> Error {
     )
 }
 
-/// An isolation level's name in SQL.
+/// Name of an isolation level in SQL.
 pub(crate) const fn isolation_name(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::ReadCommitted => "read committed",
@@ -29,7 +29,7 @@ pub(crate) const fn isolation_name(isolation: Isolation) -> &'static str {
     }
 }
 
-/// The isolation level of this name in SQL.
+/// The isolation level with this name in SQL.
 pub(crate) fn isolation(name: &str) -> Option<Isolation> {
     match name.to_ascii_lowercase().as_str() {
         "read committed" | "read uncommitted" => Some(Isolation::ReadCommitted),
@@ -39,7 +39,7 @@ pub(crate) fn isolation(name: &str) -> Option<Isolation> {
     }
 }
 
-/// The switch position of this name in SQL.
+/// The Boolean with this name in SQL.
 pub(crate) fn switch(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
@@ -48,12 +48,12 @@ pub(crate) fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Units of one quantity.
+/// Units of one physical quantity.
 pub(super) struct Units {
-    /// The unit that values are kept in, then larger ones with how many of it they
-    /// are.
+    /// The unit in which values are stored, then larger ones with their size in that
+    /// unit.
     named: &'static [(&'static str, i64)],
-    /// A smaller one, with how many of it make one of those.
+    /// A smaller unit, with the number of them in one storage unit.
     smaller: (&'static str, f64),
 }
 
@@ -73,8 +73,8 @@ pub(super) const MEMORY: &Units = &Units {
     smaller: ("B", 1024.0),
 };
 
-/// A number with a unit, in the unit that values are kept in. What is not a multiple
-/// of that is rounded to the nearest.
+/// Parses a number with a unit, and converts it to the storage unit. Rounds to the
+/// nearest multiple of that unit.
 pub(super) fn quantity(value: &str, units: &Units) -> Option<i64> {
     let value = value.trim();
     let split = value
@@ -94,11 +94,11 @@ pub(super) fn quantity(value: &str, units: &Units) -> Option<i64> {
         }
         number.parse::<f64>().ok()? * factor as f64
     };
-    // Far from where a float has no fraction any more; also refuses NaN.
+    // A float of this size still has a fraction; the comparison also rejects NaN.
     (scaled.abs() < 1e15).then(|| scaled.round_ties_even() as i64)
 }
 
-/// A quantity in the largest unit that takes it without a remainder.
+/// Writes a quantity in the largest unit that divides it without a remainder.
 pub(super) fn write_quantity(value: i64, units: &Units) -> String {
     if value == 0 {
         return "0".to_owned();
@@ -112,7 +112,7 @@ pub(super) fn write_quantity(value: i64, units: &Units) -> String {
     format!("{}{name}", value / factor)
 }
 
-/// Checks a value and writes it as SHOW will.
+/// Checks a value and writes it as SHOW does.
 pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String> {
     let name = definition.name;
     if !matches!(definition.kind, Kind::List | Kind::DateStyle) && values.len() != 1 {
@@ -185,7 +185,7 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
         Kind::TimeZone => TimeZone::named(value)
             .map(|zone| match zone {
                 TimeZone::Place(_) => zone.to_string(),
-                // As it can be read again.
+                // The value is kept in a form that can be parsed again.
                 TimeZone::Fixed(_) => value.to_owned(),
             })
             .ok_or_else(wrong)?,

@@ -1,21 +1,21 @@
-//! Which settings there are.
+//! The list of all settings, with their kinds and initial values.
 
 use crate::instance::SERVER_VERSION;
 
-/// How a setting's value is checked and written.
+/// The kind of a setting: how its values are checked and written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// `on` or `off`.
     Switch,
-    /// A whole number in a range.
+    /// A whole number between a minimum and a maximum.
     Number(i64, i64),
-    /// A time, in milliseconds unless it says otherwise.
+    /// A duration, in milliseconds if it has no unit.
     Time,
-    /// A time, or -1 for never.
+    /// A duration, or -1 for never.
     TimeOrNever,
-    /// An amount of memory, in kilobytes unless it says otherwise.
+    /// An amount of memory, in kilobytes if it has no unit.
     Memory,
-    /// One of these words.
+    /// One of the listed words.
     Word(&'static [&'static str]),
     /// Any text.
     Text,
@@ -23,25 +23,25 @@ pub(super) enum Kind {
     List,
     /// A time zone.
     TimeZone,
-    /// PostgreSQL's date styles, of which there is one.
+    /// A date style of PostgreSQL; only ISO is supported.
     DateStyle,
-    /// An encoding, of which there is one.
+    /// A character encoding; only UTF8 is supported.
     Encoding,
     /// An isolation level.
     Isolation,
-    /// Nobody can change it.
+    /// A setting that cannot be changed.
     Fixed,
 }
 
-/// A setting: its name as SHOW writes it, its value at start, its kind, whether
-/// clients are told when it changes, who may set it, and what it is for.
+/// A setting: its name as SHOW writes it, its initial value, its kind, whether the
+/// protocol reports changes to clients, which roles may set it, and its description.
 pub(super) struct Definition {
     pub(super) name: &'static str,
     pub(super) initial: &'static str,
     pub(super) kind: Kind,
     pub(super) reported: bool,
-    /// Whether only superusers may set it: it is about the server's log or the like, and
-    /// nobody may keep his statements out of it, or flood it.
+    /// Whether only superusers may set it: the setting is about the server's log, for
+    /// example, and other roles must not hide their statements from the log, or flood it.
     pub(super) restricted: bool,
     pub(super) about: &'static str,
 }
@@ -62,7 +62,7 @@ const fn setting(
     }
 }
 
-/// One that only superusers may set.
+/// A setting that only superusers may set.
 const fn restricted(
     name: &'static str,
     initial: &'static str,
@@ -92,7 +92,7 @@ const MESSAGES: &[&str] = &[
     "error", "fatal", "panic",
 ];
 
-/// All settings, by name without regard to case.
+/// All settings, sorted by name without regard to case.
 pub(super) const DEFINITIONS: &[Definition] = &[
     reported(
         "application_name",

@@ -1,8 +1,8 @@
-//! Settings: what SET sets and SHOW shows.
+//! Settings: the configuration parameters of a session, for SET and SHOW.
 //!
-//! Most are there because drivers and tools set them when they connect. Those
-//! that have an effect say which; the others are checked, kept and shown, so that
-//! a program that sets one and reads it back is not surprised.
+//! Most settings exist because drivers and tools set them when they connect. The table
+//! lists those that have an effect; the session checks, stores and shows the others, so
+//! that a program can set one and read it back.
 //!
 //! | setting | effect |
 //! | --- | --- |
@@ -10,15 +10,15 @@
 //! | `extra_float_digits` | digits of floating-point output |
 //! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
 //! | `log_min_duration_statement` | which statements are logged as slow |
-//! | `default_transaction_*` | modes of transactions that do not say |
-//! | `transaction_*` | modes of the transaction that runs |
+//! | `default_transaction_*` | default modes of transactions |
+//! | `transaction_*` | modes of the running transaction |
 //! | `work_mem` | memory for a statement's sorting and grouping |
 //!
-//! A value is kept as the text SHOW shows. What executing needs often is also kept
-//! parsed, in [`Parsed`].
+//! A session stores a value as the text that SHOW returns. It also stores the values that
+//! the executor needs often in parsed form, in [`Parsed`].
 //!
-//! Invariant: [`Settings`] is copied on write. Whoever may have to go back (a
-//! transaction, a savepoint) keeps the pointer it had.
+//! Invariant: [`Settings`] is copied on write. A transaction or a savepoint that may have
+//! to restore them keeps its pointer to the old copy.
 mod check;
 mod definitions;
 
@@ -37,55 +37,56 @@ use crate::value::{DateOrder, TimeZone};
 
 pub(crate) use self::check::{isolation, isolation_name, switch};
 
-/// What executing needs, so that nothing is parsed on the way.
+/// The settings that the executor needs, in parsed form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// `timezone`.
+    /// Value of `timezone`.
     pub time_zone: TimeZone,
-    /// The second part of `DateStyle`.
+    /// Second part of `DateStyle`.
     pub date_order: DateOrder,
-    /// `extra_float_digits`.
+    /// Value of `extra_float_digits`.
     pub extra_float_digits: i32,
-    /// `lock_timeout`; `None` for ever.
+    /// Value of `lock_timeout`; `None` for no limit.
     pub lock_timeout: Option<Duration>,
-    /// `statement_timeout`; `None` for ever.
+    /// Value of `statement_timeout`; `None` for no limit.
     pub statement_timeout: Option<Duration>,
-    /// `transaction_timeout`; `None` for ever.
+    /// Value of `transaction_timeout`; `None` for no limit.
     pub transaction_timeout: Option<Duration>,
-    /// `idle_in_transaction_session_timeout`; `None` for ever.
+    /// Value of `idle_in_transaction_session_timeout`; `None` for no limit.
     pub idle_in_transaction_session_timeout: Option<Duration>,
-    /// `idle_session_timeout`; `None` for ever.
+    /// Value of `idle_session_timeout`; `None` for no limit.
     pub idle_session_timeout: Option<Duration>,
-    /// `log_min_duration_statement`; `None` for never.
+    /// Value of `log_min_duration_statement`; `None` for never.
     pub slow_statement: Option<Duration>,
-    /// `default_transaction_isolation`.
+    /// Value of `default_transaction_isolation`.
     pub isolation: Isolation,
-    /// `default_transaction_read_only`.
+    /// Value of `default_transaction_read_only`.
     pub read_only: bool,
-    /// `default_transaction_deferrable`.
+    /// Value of `default_transaction_deferrable`.
     pub deferrable: bool,
-    /// `work_mem`, in bytes.
+    /// Value of `work_mem`, in bytes.
     pub work_memory: usize,
-    /// `client_min_messages`: the least grave notice that clients are sent.
+    /// Value of `client_min_messages`: minimum severity of notices; `None` sends none.
     pub least_notice: Option<Severity>,
-    /// `search_path`: schemas, unquoted.
+    /// Value of `search_path`: names of schemas, unquoted.
     pub search_path: Vec<String>,
 }
 
-/// A session's settings.
+/// The settings of one session.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What was set for the session, and what the client sent at start. By name
-    /// as in [`DEFINITIONS`], or as written for those with a dot.
+    /// Values set for the session, including those of the startup message. Keyed by the
+    /// name in [`DEFINITIONS`], or by the name as written if it contains a dot.
     session: BTreeMap<String, String>,
-    /// What the server said for all sessions.
+    /// Values that the server's configuration sets for all sessions.
     server: BTreeMap<String, String>,
-    /// What RESET goes back to, where that is not the initial value.
+    /// Values that RESET restores, where they differ from the initial value.
     start: BTreeMap<String, String>,
-    /// What SET LOCAL covers until the transaction ends.
+    /// Session values that SET LOCAL hides until the transaction ends.
     local: BTreeMap<String, String>,
     identity: Identity,
-    /// What SET LOCAL ROLE and its like cover until the transaction ends.
+    /// Identity that SET LOCAL ROLE or SET LOCAL SESSION AUTHORIZATION set for the
+    /// transaction.
     local_identity: Option<Identity>,
     parsed: Parsed,
 }
@@ -121,9 +122,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings as a session starts with: the server's, then what the client sent.
-    /// Together they are what RESET goes back to. `refused` says what is to be done about
-    /// one that cannot be set.
+    /// Settings at the start of a session: the server's, then those of the client's
+    /// startup message. RESET restores them. For a setting that cannot be set, `refused`
+    /// decides whether that is an error.
     pub(crate) fn at_start(
         login: Who,
         application_name: &str,
@@ -162,23 +163,23 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What executing needs.
+    /// The settings that the executor needs, in parsed form.
     #[must_use]
     pub fn parsed(&self) -> &Parsed {
         &self.parsed
     }
 
-    /// Who the session acts as.
+    /// The roles as which the session acts.
     pub(crate) fn identity(&self) -> &Identity {
         self.local_identity.as_ref().unwrap_or(&self.identity)
     }
 
-    /// Who it acts as when the transaction has ended.
+    /// The roles as which the session will act after the transaction.
     pub(crate) fn lasting_identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What was set for the session and is not what it began with, name and value.
+    /// Settings whose session value differs from the value at start, as name and value.
     pub(crate) fn set_for_session(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.session.iter();
         let set = all.filter(|(name, value)| match definition(name) {
@@ -192,14 +193,14 @@ impl Settings {
         set.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value of that setting among [`Settings::set_for_session`].
+    /// The value of this setting in [`Settings::set_for_session`].
     pub(crate) fn value_for_session(&self, name: &str) -> Option<&str> {
         let mut set = self.set_for_session();
         set.find(|(set, _)| *set == name).map(|(_, value)| value)
     }
 
-    /// Sets for the session what was set for it on another node, whoever may set it now:
-    /// it could then.
+    /// Restores a setting that was set on another node, without checking again whether
+    /// the session's role may set it.
     pub(crate) fn take_over(&mut self, name: &str, value: &str) -> Result<()> {
         let key = match definition(name) {
             Some(definition) => definition.name,
@@ -215,7 +216,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Changes who the session acts as.
+    /// Changes the roles as which the session acts.
     pub(crate) fn set_identity(&mut self, identity: Identity, local: bool) {
         if local {
             self.local_identity = Some(identity);
@@ -226,7 +227,7 @@ impl Settings {
         self.show_identity();
     }
 
-    /// Keeps the settings that say who the session acts as up to date.
+    /// Updates the settings that show the roles as which the session acts.
     fn show_identity(&mut self) {
         let identity = self.identity();
         let role = identity.current.as_ref().map(|who| who.name.to_string());
@@ -245,7 +246,7 @@ impl Settings {
         }
     }
 
-    /// What SHOW shows.
+    /// The value that SHOW returns.
     pub fn show(&self, name: &str) -> Result<&str> {
         let (key, initial) = match definition(name) {
             Some(definition) => (definition.name, Some(definition.initial)),
@@ -259,13 +260,13 @@ impl Settings {
             .ok_or_else(|| unknown(name))
     }
 
-    /// A setting's name as it is written in lists.
+    /// Name of a setting as lists write it.
     #[must_use]
     pub fn canonical_name(name: &str) -> &str {
         definition(name).map_or(name, |definition| definition.name)
     }
 
-    /// Every setting.
+    /// All settings, with their values and descriptions.
     #[must_use]
     pub fn all(&self) -> Vec<ShownSetting> {
         DEFINITIONS
@@ -298,7 +299,7 @@ impl Settings {
             .collect()
     }
 
-    /// Those that clients are told of, name and value.
+    /// The settings that the protocol reports to clients, as name and value.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         DEFINITIONS
             .iter()
@@ -311,7 +312,7 @@ impl Settings {
             })
     }
 
-    /// Changes a setting, after checking the value.
+    /// Sets a setting, after checking the value.
     pub(crate) fn set(&mut self, name: &str, values: &[String], local: bool) -> Result<()> {
         let (key, value) = match definition(name) {
             Some(definition) if !self.may_set(definition) => return Err(denied(definition)),
@@ -334,7 +335,7 @@ impl Settings {
         !definition.restricted || self.identity().current().superuser
     }
 
-    /// Goes back to the value the session started with.
+    /// Restores the value of a setting at the start of the session.
     pub(crate) fn reset(&mut self, name: &str, local: bool) -> Result<()> {
         let Some(definition) = definition(name) else {
             if !name.contains('.') {
@@ -365,7 +366,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Goes back to the values the session started with, all of them.
+    /// Restores the values of all settings at the start of the session.
     pub(crate) fn reset_all(&mut self) {
         self.session = self.start.clone();
         self.local.clear();
@@ -373,12 +374,12 @@ impl Settings {
         self.parse_all();
     }
 
-    /// Whether anything ends with the transaction.
+    /// Whether the transaction's end will restore a setting.
     pub(crate) fn has_local(&self) -> bool {
         !self.local.is_empty() || self.local_identity.is_some()
     }
 
-    /// The transaction has ended.
+    /// Restores the session's values, at the end of a transaction.
     pub(crate) fn end_local(&mut self) {
         self.local.clear();
         self.local_identity = None;
@@ -396,7 +397,7 @@ impl Settings {
         }
     }
 
-    /// Keeps [`Parsed`] up to date. The value has been checked.
+    /// Updates [`Parsed`] from a value that has been checked.
     fn parse(&mut self, name: &str, value: &str) {
         let parsed = &mut self.parsed;
         let time = || time(value).filter(|time| !time.is_zero());
@@ -452,8 +453,9 @@ impl Settings {
     }
 }
 
-/// A time as settings are written: a number of milliseconds, or one with a unit, as
-/// `5s` or `1.5 min`. `None` when it is none, or is out of PostgreSQL's range.
+/// Parses a duration as settings write it: a number of milliseconds, or a number with a
+/// unit, as `5s` or `1.5 min`. `None` when the text is not a duration, or exceeds
+/// PostgreSQL's range.
 #[must_use]
 pub fn time(value: &str) -> Option<Duration> {
     let milliseconds = quantity(value, TIMES)?;
@@ -461,7 +463,7 @@ pub fn time(value: &str) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
 }
 
-/// [`time`], the other way: in the largest unit that takes it without a remainder.
+/// The inverse of [`time`]: writes the largest unit that divides the duration exactly.
 #[must_use]
 pub fn write_time(time: Duration) -> String {
     let milliseconds = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
