@@ -1,8 +1,9 @@
-//! What each session is doing, for others to see.
+//! Session activity, shown in `pg_stat_activity`: the state, statement and wait of each
+//! session.
 //!
-//! A session keeps a page of its own, an [`Activity`], and writes on it when a
-//! statement begins and when its client has been answered. Whoever asks
-//! (`pg_stat_activity`, a metric, `pg_cancel_backend`) reads the pages.
+//! Each session owns a page, an [`Activity`], and updates it when a statement begins and
+//! when its client has been answered. Readers (`pg_stat_activity`, a metric,
+//! `pg_cancel_backend`) copy the pages of all sessions.
 //!
 //! ```text
 //!   session 7 ──writes──▶ page 7 │ active │ update t set … │ since 12:00:01
@@ -11,11 +12,12 @@
 //!   select … from pg_stat_activity ── all pages, one after the other
 //! ```
 //!
-//! A page is locked for as long as it takes to copy one statement's text; nobody but
-//! its session and readers touch it, so a session hardly ever waits for it.
+//! A reader or writer holds a page's lock for as long as it takes to copy one statement's
+//! text; only the page's session and readers lock it, so a session hardly ever waits for
+//! it.
 //!
 //! Invariants:
-//! - Nothing but the first [`MOST_TEXT`] bytes of a text is kept.
+//! - A page keeps only the first [`MOST_TEXT`] bytes of a text.
 //! - A page is in the list exactly as long as its session lives.
 
 use std::collections::BTreeMap;
@@ -26,32 +28,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coeval_txn::{LockObserver, Place};
 
-/// The longest text of a statement that is shown, in bytes.
+/// Maximum length of the statement text that is shown, in bytes.
 pub const MOST_TEXT: usize = 1024;
 
-/// How others reach a session from outside.
+/// Handle by which other sessions cancel a session's statement or terminate the session.
 pub trait Interrupt: Send + Sync + fmt::Debug {
-    /// Ends the statement that runs, if one does.
+    /// Cancels the statement that runs, if any.
     fn cancel(&self);
-    /// Ends the session, and the statement that runs.
+    /// Terminates the session, and cancels the statement that runs.
     fn terminate(&self);
 }
 
-/// What a session is at.
+/// State of a session, as `pg_stat_activity` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionState {
-    /// It works, or waits for something it needs to go on.
+    /// The session executes a statement, or waits for a resource that the statement
+    /// needs.
     Active,
-    /// Its client has nothing to ask.
+    /// The session waits for its client, outside of a transaction.
     Idle,
-    /// Likewise, inside a transaction.
+    /// The session waits for its client, inside a transaction.
     IdleInTransaction,
-    /// Likewise, inside a transaction that has failed.
+    /// The session waits for its client, inside a transaction that has failed.
     IdleInFailedTransaction,
 }
 
 impl SessionState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 4] = [
         Self::Active,
         Self::Idle,
@@ -59,7 +62,7 @@ impl SessionState {
         Self::IdleInFailedTransaction,
     ];
 
-    /// In PostgreSQL's words.
+    /// Name of the state in PostgreSQL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,21 +74,22 @@ impl SessionState {
     }
 }
 
-/// What keeps a statement or its answer, beside locks.
+/// Reason other than a lock why a statement or its answer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerWait {
-    /// Nothing.
+    /// The statement does not wait.
     None = 0,
-    /// What it depends on is not durable yet.
+    /// The commits that the answer depends on are not durable yet.
     Durable = 1,
-    /// The client does not take it.
+    /// The client does not read the answer.
     Client = 2,
-    /// As many transactions work as may; its own has not begun.
+    /// The new transaction waits for admission, because the maximum number is running.
     Admission = 3,
-    /// Its commit finds no room in the log's buffer: the disk is behind.
+    /// The commit waits for space in the log's buffer: the disk is slower than the
+    /// writers.
     LogSpace = 4,
-    /// The other nodes have not confirmed yet that this one still leads.
+    /// The other nodes have not yet confirmed that this node still leads.
     Confirmation = 5,
 }
 
@@ -99,7 +103,7 @@ impl AnswerWait {
         Self::Confirmation,
     ];
 
-    /// Type and event: PostgreSQL's, where it has one.
+    /// Type and name of the wait event: PostgreSQL's, where PostgreSQL has one.
     const fn names(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::None => None,
@@ -112,7 +116,7 @@ impl AnswerWait {
     }
 }
 
-/// One session's page.
+/// The activity page of one session.
 #[derive(Debug)]
 pub struct Activity {
     process_id: i32,
@@ -120,15 +124,15 @@ pub struct Activity {
     user: String,
     database: String,
     client: Option<SocketAddr>,
-    /// Microseconds since 2000 UTC, as every time here.
+    /// When the session connected, in microseconds since 2000 UTC, like all times here.
     started: i64,
     interrupt: Option<Arc<dyn Interrupt>>,
-    /// When its transaction began; 0 for none.
+    /// When the session's transaction began; 0 if none runs.
     transaction_start: AtomicI64,
     answer: AtomicU8,
-    /// What lock its transaction waits for, if any. The engine tells.
+    /// Kind of lock that the transaction waits for, as reported by the engine.
     lock: AtomicU8,
-    /// Who else is told of waits for locks.
+    /// A second observer, which is notified of the same lock waits.
     observer: Arc<dyn LockObserver>,
     page: Mutex<Page>,
 }
@@ -142,34 +146,34 @@ struct Page {
     state_change: i64,
 }
 
-/// What a page shows.
+/// A copy of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The number of its connection.
+    /// Process id of the session, as `pg_backend_pid()` returns it.
     pub process_id: i32,
-    /// The number of the role that has logged in.
+    /// OID of the role that has logged in.
     pub role: u32,
-    /// Its name.
+    /// Name of that role.
     pub user: String,
-    /// The database's name, as the client gave it.
+    /// Name of the database, as the client gave it.
     pub database: String,
-    /// What the client calls itself.
+    /// The client's `application_name`.
     pub application_name: String,
-    /// Where the client is, if it came over the network.
+    /// The client's network address, if the client connected over the network.
     pub client: Option<SocketAddr>,
-    /// When it connected, in microseconds since 2000 UTC, as every time here.
+    /// When the client connected, in microseconds since 2000 UTC, like all times here.
     pub started: i64,
-    /// When its transaction began, if one runs.
+    /// When the session's transaction began, if one runs.
     pub transaction_start: Option<i64>,
-    /// When its latest statement began, if there was one.
+    /// When the session's latest statement began, if it has run one.
     pub query_start: Option<i64>,
-    /// When its state became what it is.
+    /// When the session entered its present state.
     pub state_change: i64,
-    /// What it is at.
+    /// The session's state.
     pub state: SessionState,
-    /// What it waits for, as PostgreSQL sorts and calls it.
+    /// Type and name of the wait event, in PostgreSQL's terms.
     pub wait: Option<(&'static str, &'static str)>,
-    /// Its latest statement.
+    /// Text of the session's latest statement.
     pub query: String,
 }
 
@@ -197,7 +201,7 @@ impl Activity {
         page.state_change = now;
     }
 
-    /// A transaction has begun, or ended: 0.
+    /// Records when a transaction began, or 0 when it has ended.
     #[inline]
     pub(crate) fn transaction(&self, began: i64) {
         self.transaction_start.store(began, Ordering::Relaxed);
@@ -210,12 +214,12 @@ impl Activity {
         }
     }
 
-    /// Whoever sends its answers, or waits on its behalf, says what for.
+    /// Records what the answer waits for: called by the connection that sends it.
     pub fn answer_waits(&self, wait: AnswerWait) {
         self.answer.store(wait as u8, Ordering::Relaxed);
     }
 
-    /// What the page shows now.
+    /// Copies the page.
     #[must_use]
     pub fn shown(&self) -> Shown {
         let page = self.page();
@@ -252,7 +256,7 @@ impl Activity {
     }
 }
 
-/// It waits for no lock.
+/// The session waits for no lock.
 const NO_LOCK: u8 = 0;
 const ROW: u8 = 1;
 const KEY: u8 = 2;
@@ -275,12 +279,12 @@ impl LockObserver for Activity {
     }
 }
 
-/// As much of a text as is kept.
+/// The first part of a text, of at most [`MOST_TEXT`] bytes.
 fn first_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(MOST_TEXT)]
 }
 
-/// All sessions' pages.
+/// The activity pages of all sessions.
 #[derive(Debug, Default)]
 pub struct Activities {
     pages: Mutex<Pages>,
@@ -288,7 +292,7 @@ pub struct Activities {
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By process id; the second number tells apart those that share one.
+    /// Pages by process id; the second number distinguishes sessions that share one.
     by_session: BTreeMap<(i32, u64), Arc<Activity>>,
     last: u64,
 }
@@ -298,14 +302,14 @@ impl Activities {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every session, by process id.
+    /// Copies of all pages, ordered by process id.
     #[must_use]
     pub fn all(&self) -> Vec<Shown> {
         let pages: Vec<_> = self.pages().by_session.values().cloned().collect();
         pages.iter().map(|page| page.shown()).collect()
     }
 
-    /// Where the client of the session with this process id is.
+    /// Network address of the client of the session with this process id.
     #[must_use]
     pub fn client(&self, process_id: i32) -> Option<SocketAddr> {
         let pages = self.pages();
@@ -315,7 +319,7 @@ impl Activities {
         found.next().and_then(|(_, page)| page.client)
     }
 
-    /// The session with this process id: which role's it is, and how to reach it.
+    /// OID of the role, and the interrupt handle, of the session with this process id.
     #[must_use]
     pub fn find(&self, process_id: i32) -> Option<(u32, Option<Arc<dyn Interrupt>>)> {
         let pages = self.pages();
@@ -328,7 +332,7 @@ impl Activities {
     }
 }
 
-/// How a session stands in the list.
+/// Data with which a session enters the list.
 pub(crate) struct Entrant<'a> {
     pub(crate) process_id: i32,
     pub(crate) role: u32,
@@ -337,12 +341,12 @@ pub(crate) struct Entrant<'a> {
     pub(crate) application_name: &'a str,
     pub(crate) client: Option<SocketAddr>,
     pub(crate) interrupt: Option<Arc<dyn Interrupt>>,
-    /// Who else is told of its waits for locks.
+    /// A second observer, which is notified of the session's lock waits.
     pub(crate) observer: Arc<dyn LockObserver>,
     pub(crate) now: i64,
 }
 
-/// A session's place in the list, for as long as it lives.
+/// A session's membership in the list, for as long as the session lives.
 #[derive(Debug)]
 pub(crate) struct Listed {
     around: Arc<super::Surroundings>,
@@ -496,7 +500,7 @@ mod tests {
             let mut noted = pin!(noting(listed.page(), AnswerWait::LogSpace, work));
             assert!(noted.as_mut().poll(&mut context).is_pending());
             assert_eq!(wait(), Some(("IO", "WALWrite")));
-            // A lock says more.
+            // A lock wait takes precedence.
             listed.waits(&Place::Table {
                 storage: coeval_types::StorageId(1),
             });
@@ -507,7 +511,7 @@ mod tests {
             assert!(noted.as_mut().poll(&mut context).is_ready());
         }
         assert_eq!(wait(), None);
-        // One that is given up leaves no note behind.
+        // A wait that is given up clears its note.
         {
             let never = std::future::pending::<()>();
             let mut given_up = pin!(noting(listed.page(), AnswerWait::Admission, never));

@@ -1,43 +1,44 @@
-//! Admission: how many transactions work at once, and who waits at the door.
+//! Admission control: limits how many transactions run at once, and queues the others.
 //!
 //! More transactions at once than cores can serve do not get more done: they share
 //! caches, hold each other's locks for longer, and at the optimistic levels fail each
-//! other's validation. So a new transaction needs a *place*, of which there are so
-//! many, and waits for one in order of arrival. A server with twice the work it can
-//! do is then half as quick to answer, and does as much as before.
+//! other's validation. So a new transaction needs a *slot*, of which the number is
+//! limited, and waits for one in order of arrival. A server with twice the work it can do
+//! then answers half as fast, and keeps its throughput.
 //!
 //! ```text
 //!              enter                    end of the transaction
 //!   outside ───────────▶ working ─────────────────────────────▶ outside
-//!       │ no place          │ ▲                                    ▲
+//!       │ no slot           │ ▲                                    ▲
 //!       ▼                   │ │ resume, never waits                │
 //!     queue ── in turn ──▶  ▼ │                                    │
 //!                        resting ── for a whole tick ──▶ lapsed ───┘
 //! ```
 //!
-//! # Why nobody waits for ever
+//! # Why no transaction waits forever
 //!
-//! A transaction that was admitted is never made to wait here again: whoever holds a
-//! lock can always go on to the point where it lets go of it. And one that rests (for
-//! a lock, for its client's next statement, for its client to take a result) keeps its
-//! place only for a moment. Then the place *lapses*: it is given to the next in the
-//! queue, and when the transaction goes on, there are for a while more at work than
-//! there are places. So a client that leaves a transaction open for lunch, and a
-//! hundred that wait for the row it has locked, keep no one else outside.
+//! A transaction that was admitted never waits for admission again: a lock holder can
+//! always continue to the point where it releases the lock. And a transaction that rests
+//! (waits for a lock, for its client's next statement, or for its client to take a
+//! result) keeps its slot only for a moment. Then the slot *lapses*: the next waiter in
+//! the queue gets it, and when the resting transaction continues, more transactions run
+//! for a while than there are slots. So a client that leaves a transaction open for
+//! lunch, and a hundred that wait for the row it has locked, do not block new
+//! transactions.
 //!
-//! Lapsing is the work of the queue's head: while somebody waits, it wakes every
-//! [`TICK`], and takes the places of those that have rested since before the tick
-//! before. Without a queue nothing lapses, no clock is read, and a place costs an
-//! addition and a subtraction.
+//! The waiter at the head of the queue makes slots lapse: it wakes every [`TICK`], and
+//! takes the slots of transactions that have rested since before the previous tick. While
+//! the queue is empty no slot lapses, no clock is read, and a slot costs an addition and
+//! a subtraction.
 //!
 //! # Invariants
 //!
-//! 1. `working` is the number of transactions that work or rest, and of places that were
-//!    granted and not yet found.
-//! 2. Whoever lowers `working` looks at the queue afterwards; whoever enters the queue
-//!    looks at `working` afterwards; both with sequentially consistent operations. So
-//!    a place never stays empty while somebody waits for one.
-//! 3. A place that was granted to somebody who has gone is given back.
+//! 1. `working` is the number of transactions that work or rest, plus the slots that were
+//!    granted to waiters which have not woken up yet.
+//! 2. A thread that lowers `working` checks the queue afterwards; a waiter that enters
+//!    the queue checks `working` afterwards; both with sequentially consistent
+//!    operations. So a slot never stays free while a waiter is queued.
+//! 3. A slot that was granted to a waiter that has given up is returned.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -51,49 +52,51 @@ use coeval_txn::{LockObserver, Place};
 
 use crate::error::{Error, Result};
 
-/// How often the head of the queue looks for places that have lapsed. A transaction
-/// rests for one to two of these before it loses its place.
+/// Interval at which the head of the queue looks for slots that have lapsed. A
+/// transaction rests for one to two ticks before it loses its slot.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Without a place.
+/// State of a seat: no transaction, no slot.
 const OUTSIDE: u64 = 0;
-/// With a place; the transaction runs.
+/// State of a seat: the transaction runs and has a slot.
 const WORKING: u64 = 1;
-/// The place was taken while the transaction rested.
+/// State of a seat: the transaction lost its slot while it rested.
 const LAPSED: u64 = 2;
-/// From here on: the transaction rests, and since which tick.
+/// First state of a resting transaction: `RESTING` plus the tick at which it began to
+/// rest.
 const RESTING: u64 = 3;
 
-/// What an [`Admission`] has done so far, and how it stands.
+/// Counters and present state of an [`Admission`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionCounts {
-    /// How many places there are; `usize::MAX` for no limit.
+    /// Number of slots; `usize::MAX` for no limit.
     pub places: usize,
-    /// How many transactions have one, or work without one because theirs had lapsed.
+    /// Number of transactions that have a slot, or that continue after theirs had lapsed.
     pub working: usize,
-    /// How many wait for one.
+    /// Number of transactions that wait for a slot.
     pub waiting: usize,
-    /// How many transactions came in without waiting or after it.
+    /// Number of transactions admitted so far, with or without waiting.
     pub admitted: u64,
-    /// How many of them had to wait.
+    /// Number of admitted transactions that had to wait.
     pub waited: u64,
-    /// How long those waited, all together, in microseconds.
+    /// Total time for which admitted transactions have waited, in microseconds.
     pub waited_microseconds: u64,
-    /// How many places have lapsed.
+    /// Number of slots that have lapsed.
     pub lapsed: u64,
 }
 
-/// The door that all sessions of a database share.
+/// The admission control that all sessions of a database share.
 #[derive(Debug)]
 pub struct Admission {
     places: AtomicUsize,
     working: AtomicUsize,
-    /// Length of the queue, to be read without its lock.
+    /// Length of the queue, readable without the queue's lock.
     waiting: AtomicUsize,
-    /// Counts looks at places that may have lapsed.
+    /// Number of passes over the seats so far, each of which takes the slots that have
+    /// lapsed.
     tick: AtomicU64,
     queue: Mutex<VecDeque<Arc<Waiter>>>,
-    /// Every session's.
+    /// The seats of all sessions.
     seats: Mutex<Vec<Weak<Seat>>>,
     admitted: AtomicU64,
     waited: AtomicU64,
@@ -101,7 +104,7 @@ pub struct Admission {
     lapsed: AtomicU64,
 }
 
-/// Somebody in the queue.
+/// A transaction in the queue.
 #[derive(Debug)]
 struct Waiter {
     state: Mutex<Waiting>,
@@ -111,7 +114,7 @@ struct Waiter {
 enum Waiting {
     Waits(Waker),
     Granted,
-    /// It gave up.
+    /// The waiter gave up.
     Gone,
 }
 
@@ -143,14 +146,14 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Changes how many places there are: at least 1; `usize::MAX` lets everybody in.
+    /// Changes the number of slots: at least 1; `usize::MAX` admits every transaction.
     pub fn set_places(&self, places: usize) {
         self.places.store(places.max(1), Ordering::SeqCst);
         self.serve();
     }
 
-    /// How it stands. Read without stopping anybody, so the parts may disagree a
-    /// little.
+    /// The counters and the present state. Reads them without a lock, so they may
+    /// disagree slightly.
     #[must_use]
     pub fn counts(&self) -> AdmissionCounts {
         AdmissionCounts {
@@ -164,7 +167,7 @@ impl Admission {
         }
     }
 
-    /// Takes a place if there is one.
+    /// Takes a slot if one is free.
     fn try_take(&self) -> bool {
         let places = self.places.load(Ordering::SeqCst);
         let mut working = self.working.load(Ordering::SeqCst);
@@ -183,13 +186,13 @@ impl Admission {
         false
     }
 
-    /// Gives a place back.
+    /// Returns a slot.
     fn leave(&self) {
         self.working.fetch_sub(1, Ordering::SeqCst);
         self.serve();
     }
 
-    /// Grants free places to those who wait longest.
+    /// Grants free slots to the transactions that have waited longest.
     fn serve(&self) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -211,7 +214,7 @@ impl Admission {
                 drop(state);
                 queue.pop_front();
             }
-            // The next to look after lapsed places has to know that it is now first.
+            // The new head of the queue has to learn that it now makes slots lapse.
             if let Some(first) = queue.front()
                 && let Waiting::Waits(waker) = &*first.state()
                 && !wakers.is_empty()
@@ -230,7 +233,7 @@ impl Admission {
             .is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    /// Takes the places of those that have rested for longer than a tick.
+    /// Takes the slots of transactions that have rested for longer than a tick.
     fn take_lapsed(&self) {
         let now = self.tick.fetch_add(1, Ordering::SeqCst) + 1;
         let mut lapsed = 0;
@@ -257,7 +260,7 @@ impl Admission {
         }
     }
 
-    /// Waits for a place, in turn.
+    /// Waits in the queue for a slot.
     async fn wait(self: &Arc<Self>, cancel: &AtomicBool) -> Result<()> {
         let began = coeval_env::now();
         let waiter = Arc::new(Waiter {
@@ -272,7 +275,7 @@ impl Admission {
             admission: self,
             waiter: &waiter,
         };
-        // A place may have come free before the queue was entered (invariant 2).
+        // A slot may have become free before this waiter entered the queue (invariant 2).
         self.serve();
         let mut timer = pin!(None);
         let result = poll_fn(|context| {
@@ -316,7 +319,7 @@ impl Admission {
     }
 }
 
-/// Leaves the queue when a wait is given up.
+/// Removes a waiter from the queue when its wait is given up.
 struct Leaving<'wait> {
     admission: &'wait Admission,
     waiter: &'wait Waiter,
@@ -332,7 +335,7 @@ impl Drop for Leaving<'_> {
             queue.retain(|waiter| !std::ptr::eq(&**waiter, self.waiter));
             self.admission.waiting.store(queue.len(), Ordering::SeqCst);
             drop(queue);
-            // It may have been the one that looks after lapsed places.
+            // This waiter may have been the head, which makes slots lapse.
             self.admission.wake_first();
         }
     }
@@ -349,7 +352,7 @@ impl Admission {
     }
 }
 
-/// Where a session's transaction stands.
+/// Admission state of a session's transaction.
 #[derive(Debug)]
 struct Seat {
     admission: Arc<Admission>,
@@ -357,7 +360,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// The transaction waits: for a lock, or for its client.
+    /// Records that the transaction waits, for a lock or for its client.
     fn rest(&self) {
         if self.state.load(Ordering::SeqCst) == WORKING {
             let tick = self.admission.tick.load(Ordering::SeqCst);
@@ -365,7 +368,7 @@ impl Seat {
         }
     }
 
-    /// The transaction goes on. Never waits.
+    /// Records that the transaction continues. Never waits.
     fn resume(&self) {
         let state = self.state.load(Ordering::SeqCst);
         if state > WORKING && self.state.swap(WORKING, Ordering::SeqCst) == LAPSED {
@@ -384,12 +387,12 @@ impl LockObserver for Seat {
     }
 }
 
-/// A session's way through the door. Its transaction has a place between
-/// [`Ticket::enter`] and [`Ticket::leave`], or the end of the ticket.
+/// A session's handle on admission control. Its transaction has a slot between
+/// [`Ticket::enter`] and [`Ticket::leave`], or the drop of the ticket.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     seat: Arc<Seat>,
-    /// Never waits, though it counts.
+    /// Whether the session's transactions are admitted at once; they still count.
     privileged: bool,
 }
 
@@ -400,7 +403,7 @@ impl Ticket {
             state: AtomicU64::new(OUTSIDE),
         });
         let mut seats = lock(&admission.seats);
-        // Forgets those of sessions that ended, now and then.
+        // Removes the seats of sessions that have ended, whenever the list is full.
         if seats.len() == seats.capacity() {
             seats.retain(|seat| seat.strong_count() > 0);
         }
@@ -409,13 +412,14 @@ impl Ticket {
         Self { seat, privileged }
     }
 
-    /// What an engine tells of the transaction's waits.
+    /// Observer through which the engine reports the transaction's lock waits.
     pub(crate) fn observer(&self) -> Arc<dyn LockObserver> {
         Arc::clone(&self.seat) as _
     }
 
-    /// Gets a place for a new transaction; waits for it in turn. At once when the
-    /// ticket has one, which is so when a transaction starts anew after a conflict.
+    /// Obtains a slot for a new transaction, waiting in the queue if none is free.
+    /// Returns at once when the ticket already has one, as when a transaction restarts
+    /// after a conflict.
     pub(crate) async fn enter(&self, cancel: &AtomicBool) -> Result<()> {
         let Seat { admission, state } = &*self.seat;
         if state.load(Ordering::SeqCst) != OUTSIDE {
@@ -432,20 +436,20 @@ impl Ticket {
         Ok(())
     }
 
-    /// The transaction waits: for its client.
+    /// Records that the transaction waits for its client.
     pub(crate) fn rest(&self) {
         self.seat.rest();
     }
 
-    /// The transaction goes on. Never waits.
+    /// Records that the transaction continues. Never waits.
     pub(crate) fn resume(&self) {
         self.seat.resume();
     }
 
-    /// The transaction has ended.
+    /// Returns the slot, because the transaction has ended.
     pub(crate) fn leave(&self) {
         let Seat { admission, state } = &*self.seat;
-        // Most of the time it has left already, and looking is cheaper.
+        // Usually the transaction has left already, and a load is cheaper than a swap.
         if state.load(Ordering::SeqCst) == OUTSIDE {
             return;
         }
@@ -484,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Asks for a place in a task of its own.
+    /// Requests a slot in a task of its own.
     fn ask(
         admission: &Arc<Admission>,
         cancel: &Arc<AtomicBool>,
@@ -512,7 +516,7 @@ mod tests {
             settle().await;
             let counts = admission.counts();
             assert_eq!((counts.working, counts.waiting), (1, 1));
-            // A session that ends leaves, too.
+            // A session that ends leaves the queue as well.
             drop(second);
             let third = third.await.unwrap().unwrap();
             third.leave();
@@ -529,11 +533,11 @@ mod tests {
             let never = Arc::new(AtomicBool::new(false));
             let resting = ask(&admission, &never).await.unwrap().unwrap();
             resting.rest();
-            // Waits for a tick or two, and is let in.
+            // The transaction waits for a tick or two, and is admitted.
             let other = ask(&admission, &never).await.unwrap().unwrap();
             assert_eq!(admission.counts().lapsed, 1);
             assert_eq!(admission.counts().working, 1);
-            // The first goes on without waiting, and a third waits for both.
+            // The first continues without waiting, and a third waits for both.
             resting.resume();
             assert_eq!(admission.counts().working, 2);
             let third = ask(&admission, &never);
@@ -580,7 +584,7 @@ mod tests {
             aborted.abort();
             settle().await;
             assert_eq!(admission.counts().waiting, 1);
-            // It is the head now, and looks after lapsed places.
+            // This waiter is the head now, and makes slots lapse.
             first.rest();
             waits.await.unwrap().unwrap().leave();
             first.leave();

@@ -1,8 +1,9 @@
-//! The cluster that a server is a node of, as SQL shows it.
+//! The state of the cluster that this server is a node of, and cluster changes, as SQL
+//! shows and requests them.
 //!
-//! The server says how it is ([`Host::cluster`](super::Host::cluster)) and does what is
-//! asked ([`Host::change_cluster`](super::Host::change_cluster)); here are the words for
-//! both.
+//! The server reports the state ([`Host::cluster`](super::Host::cluster)) and performs
+//! the changes ([`Host::change_cluster`](super::Host::change_cluster)); this module
+//! defines the types of both.
 
 use std::fmt;
 use std::future::Future;
@@ -11,48 +12,48 @@ use std::pin::Pin;
 
 use crate::error::{Error, Result, SqlState};
 
-/// A cluster, as one of its nodes sees it.
+/// State of a cluster, as one of its nodes knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its id.
+    /// Id of the cluster.
     pub id: String,
-    /// The node that says so.
+    /// Id of the node that reports this state.
     pub node: u64,
-    /// Its term.
+    /// Term of the reporting node.
     pub term: u64,
-    /// Who leads, if that is known.
+    /// Id of the leader, if known.
     pub leader: Option<u64>,
-    /// Where this node's log ends.
+    /// Offset of the end of the reporting node's log.
     pub end: u64,
-    /// Everything before is committed, as far as this node knows.
+    /// Commit index: the log before this offset is committed, as far as the node knows.
     pub committed: u64,
-    /// Who takes part, by node; this node, too.
+    /// Members of the cluster, by node id, including the reporting node.
     pub members: Vec<ClusterMember>,
-    /// A change of members is not committed yet.
+    /// Whether a membership change is not committed yet.
     pub is_changing: bool,
-    /// To whom leadership is handed over, if it is.
+    /// Id of the node to which leadership is being transferred, if any.
     pub handing_over: Option<u64>,
-    /// The elections that this node knows of, the oldest first.
+    /// Elections that the reporting node knows of, oldest first.
     pub elections: Vec<ClusterElection>,
-    /// How many it has heard of since it was started.
+    /// Number of elections that the reporting node has observed since it started.
     pub elections_seen: u64,
-    /// Connections of other nodes to this one that came to nothing, by why.
+    /// Number of connections from other nodes that this node has refused, by reason.
     pub refused: Vec<(&'static str, u64)>,
 }
 
-/// What a member is.
+/// Role of a member in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterRole {
-    /// It leads.
+    /// The member is the leader.
     Leader,
-    /// It votes.
+    /// The member votes, and is not the leader.
     Voter,
-    /// It gets the log and does not vote.
+    /// The member receives the log and does not vote.
     Learner,
 }
 
 impl ClusterRole {
-    /// Its word.
+    /// Name of the role in SQL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,51 +63,52 @@ impl ClusterRole {
         }
     }
 
-    /// Whether it votes.
+    /// Whether a member with this role votes.
     #[must_use]
     pub const fn votes(self) -> bool {
         matches!(self, Self::Leader | Self::Voter)
     }
 }
 
-/// A node of a cluster, as another sees it, or it itself.
+/// A member of the cluster, as the reporting node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterMember {
-    /// Which node.
+    /// Id of the member.
     pub node: u64,
-    /// Where it listens for nodes, if that is known.
+    /// Address at which the member listens for other nodes, if known.
     pub address: Option<SocketAddr>,
-    /// What it is.
+    /// Role of the member.
     pub role: ClusterRole,
-    /// Whether there is a connection to it; to itself there always is.
+    /// Whether the reporting node is connected to the member; always true for itself.
     pub connected: bool,
-    /// When it last showed that it is there, in microseconds since 2000 UTC.
+    /// When the member was last heard from, in microseconds since 2000 UTC.
     pub heard: Option<i64>,
-    /// Why there is no connection.
+    /// Reason why the reporting node is not connected to the member.
     pub fault: Option<String>,
-    /// How far it is, where that is known: of itself, and of all by the leader.
+    /// Replication progress. A node knows its own; only the leader knows that of all
+    /// members.
     pub progress: ClusterProgress,
-    /// The log that it lacks is gone: it waits for a checkpoint.
+    /// Whether the member needs a checkpoint, because the log that it lacks was deleted.
     pub needs_checkpoint: bool,
-    /// What has gone to and fro; nothing with itself.
+    /// Network traffic between both nodes; `None` for the reporting node itself.
     pub traffic: Option<ClusterTraffic>,
 }
 
-/// How far a node is, by stage: the log up to here.
+/// Replication progress of a node: a log offset for each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterProgress {
-    /// Was sent to it.
+    /// Log offset up to which the leader has sent the log to the node.
     pub sent: Option<u64>,
-    /// Is on its disk.
+    /// Log offset up to which the node has made the log durable.
     pub flushed: Option<u64>,
-    /// Is committed, and it knows.
+    /// Log offset up to which the node knows the log to be committed.
     pub committed: Option<u64>,
-    /// Is in its tables.
+    /// Log offset up to which the node has applied the log to its tables.
     pub replayed: Option<u64>,
 }
 
 impl ClusterProgress {
-    /// The stages, by name.
+    /// The stages with their names.
     pub fn stages(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
         [
             ("sent", self.sent),
@@ -118,64 +120,65 @@ impl ClusterProgress {
     }
 }
 
-/// What has gone between two nodes since the one that says so was started.
+/// Network traffic between two nodes since the reporting one was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterTraffic {
-    /// Frames sent.
+    /// Number of frames sent.
     pub sent_frames: u64,
-    /// Bytes sent.
+    /// Number of bytes sent.
     pub sent_bytes: u64,
-    /// Frames received.
+    /// Number of frames received.
     pub received_frames: u64,
-    /// Bytes received.
+    /// Number of bytes received.
     pub received_bytes: u64,
-    /// Frames received that were skipped, as this build does not know their kind.
+    /// Number of frames received and skipped, because this build does not know their
+    /// kind.
     pub skipped_frames: u64,
-    /// Connections that stood.
+    /// Number of connections that were established.
     pub connects: u64,
-    /// Tries that came to none.
+    /// Number of connection attempts that failed.
     pub failures: u64,
-    /// How long the last ping took to come back, in microseconds.
+    /// Round-trip time of the last ping, in microseconds.
     pub round_trip: Option<u64>,
 }
 
-/// An election that was won.
+/// An election that a candidate has won.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterElection {
-    /// The term it began.
+    /// Term that the election began.
     pub term: u64,
-    /// Who won.
+    /// Id of the node that won.
     pub leader: u64,
-    /// When this node heard of it, in microseconds since 2000 UTC.
+    /// When the reporting node learned of the election, in microseconds since 2000 UTC.
     pub at: i64,
-    /// Why there was one, as far as this node knows.
+    /// Cause of the election, as far as the reporting node knows it.
     pub cause: Option<String>,
 }
 
-/// What can be changed of a cluster.
+/// A change of the cluster that a superuser can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// Another node takes part.
+    /// Adds a node to the cluster.
     Add {
-        /// Which.
+        /// Id of the node to add.
         node: u64,
-        /// Where it listens for nodes.
+        /// Address at which the new node listens for other nodes.
         address: SocketAddr,
     },
-    /// A node takes part no more.
+    /// Removes a node from the cluster.
     Remove {
-        /// Which.
+        /// Id of the node to remove.
         node: u64,
     },
-    /// Another node leads.
+    /// Transfers leadership to another node.
     Transfer {
-        /// Which.
+        /// Id of the new leader.
         node: u64,
     },
 }
 
 impl ClusterChange {
-    /// The function that asks for it.
+    /// Name of the SQL function that requests the change.
     pub(crate) const fn function(self) -> &'static str {
         match self {
             Self::Add { .. } => "coeval.cluster_add",
@@ -185,10 +188,10 @@ impl ClusterChange {
     }
 }
 
-/// A change that is under way.
+/// Future of a change that the server is performing.
 pub type Changing = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// 55000: there is no cluster.
+/// SQLSTATE 55000: the server is not a node of a cluster.
 #[must_use]
 pub fn alone() -> Error {
     Error::new(
@@ -198,11 +201,11 @@ pub fn alone() -> Error {
     .with_hint("A node has the settings of the section [cluster], among them node and members.")
 }
 
-/// A log that far behind is worth a word, in bytes.
+/// Minimum replication lag, in bytes, that [`Cluster::condition`] mentions.
 const FAR_BEHIND: u64 = 64 << 20;
 
 impl Cluster {
-    /// How many vote, and how many of those this node can reach, itself included.
+    /// Number of voters, and of those the reporting node can reach, itself included.
     #[must_use]
     pub fn voters(&self) -> (usize, usize) {
         let voters = || self.members.iter().filter(|member| member.role.votes());
@@ -212,26 +215,26 @@ impl Cluster {
         )
     }
 
-    /// How far a member is behind at a stage that it has reached that log position of.
+    /// Replication lag, in bytes, of a member that has reached log offset `reached`.
     #[must_use]
     pub fn lag(&self, reached: u64) -> u64 {
         self.end.saturating_sub(reached)
     }
 
-    /// Whether everything is as it should be: somebody leads, and reaches all who vote.
+    /// Whether the cluster has a leader and the reporting node reaches all voters.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let (voters, reached) = self.voters();
         self.leader.is_some() && reached == voters
     }
 
-    /// How it is, in words, the most important first.
+    /// Describes the cluster's condition in words, the most important first.
     #[must_use]
     pub fn condition(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.leader.is_none() {
             words.push(
-                "nobody leads: statements wait until a majority of the voters has elected a leader"
+                "no leader: statements wait until a majority of the voters has elected one"
                     .to_owned(),
             );
         }
@@ -273,7 +276,7 @@ impl Cluster {
         words
     }
 
-    /// What may fail.
+    /// Describes how many more failures the cluster tolerates.
     fn quorum(&self) -> String {
         let (voters, reached) = self.voters();
         let majority = voters / 2 + 1;
@@ -290,7 +293,7 @@ impl Cluster {
     }
 }
 
-/// Bytes for people.
+/// A number of bytes, displayed with a unit.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -391,6 +394,6 @@ mod tests {
             ]
         );
         cluster.leader = None;
-        assert!(cluster.condition()[0].starts_with("nobody leads"));
+        assert!(cluster.condition()[0].starts_with("no leader"));
     }
 }

@@ -1,10 +1,11 @@
-//! Deadlines: when a statement, a transaction or a client's silence has lasted too long,
-//! and what the client is told then.
+//! Deadlines: the end of a statement's, a transaction's or an idle client's time, and the
+//! error that the client then receives.
 //!
-//! A limit that runs out while something executes asks it to end and waits until it has:
-//! nothing is left halfway. What only waits is woken by a timer ([`within`]); what
-//! computes looks at the clock where it looks for cancel requests
-//! ([`Deadline::check`]), since a timer of its own executor cannot interrupt it.
+//! A timeout that expires while a statement executes asks it to end and waits until it
+//! has, so that nothing is left half done. A timer wakes a statement that only waits
+//! ([`within`]); a statement that computes reads the clock where it checks for cancel
+//! requests ([`Deadline::check`]), because a timer of its own executor cannot interrupt
+//! it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,21 +16,21 @@ use coeval_env::Instant;
 
 use crate::error::{Error, Result, SqlState};
 
-/// What can run out.
+/// The timeout settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
-    /// `statement_timeout`.
+    /// The timeout of `statement_timeout`.
     Statement,
-    /// `transaction_timeout`.
+    /// The timeout of `transaction_timeout`.
     Transaction,
-    /// `idle_in_transaction_session_timeout`.
+    /// The timeout of `idle_in_transaction_session_timeout`.
     IdleInTransaction,
-    /// `idle_session_timeout`.
+    /// The timeout of `idle_session_timeout`.
     IdleSession,
 }
 
 impl TimeLimit {
-    /// What the client is told.
+    /// The error that the client receives when the timeout expires.
     #[must_use]
     pub fn error(self) -> Error {
         let (state, message, setting) = match self {
@@ -58,12 +59,12 @@ impl TimeLimit {
     }
 }
 
-/// When something runs out, and what.
+/// The moment at which a timeout expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
+    /// When the timeout expires.
     pub at: Instant,
-    /// What.
+    /// The timeout that expires then.
     pub limit: TimeLimit,
 }
 
@@ -75,7 +76,7 @@ impl Deadline {
         }
     }
 
-    /// Fails once the time is over.
+    /// Fails once the deadline has passed.
     pub(crate) fn check(&self) -> Result<()> {
         if coeval_env::now() >= self.at {
             return Err(self.limit.error());
@@ -84,7 +85,7 @@ impl Deadline {
     }
 }
 
-/// Asks `work` to end once its time is over, and waits until it has. Work that is
+/// Asks `work` to end once its deadline has passed, and waits until it has. Work that is
 /// ready at once starts no timer.
 pub(crate) async fn within<T>(
     deadline: Option<Deadline>,

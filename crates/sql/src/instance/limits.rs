@@ -1,20 +1,20 @@
-//! How large statements may be.
+//! Limits on the size of statements.
 //!
-//! A text is parsed into a tree that takes many times its length, and a prepared
-//! statement stays for as long as its session; so there is an end to both that has
-//! nothing to do with how long a message may be. Results are limited where they are
-//! sent.
+//! The parser turns a text into a tree of many times its length, and a prepared statement
+//! stays for as long as its session; so both have limits that are independent of the
+//! maximum length of a message. The sender of a result limits the result's size.
 
 use crate::error::{Error, Result, SqlState};
 
-/// The largest statements of a session.
+/// Maximum sizes of a session's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a text with one or several statements, in bytes: `max_statement_bytes`.
+    /// Maximum length in bytes of a text with one or several statements:
+    /// `max_statement_bytes`.
     pub statement_bytes: usize,
-    /// Parameters of one statement: `max_parameters`.
+    /// Maximum number of parameters of one statement: `max_parameters`.
     pub parameters: usize,
-    /// Statements prepared by PREPARE: `max_prepared_statements`.
+    /// Maximum number of statements prepared by PREPARE: `max_prepared_statements`.
     pub prepared_statements: usize,
 }
 
@@ -53,7 +53,7 @@ impl Limits {
         ))
     }
 
-    /// There are so many prepared statements, and one more is to come.
+    /// Fails when a session with this many prepared statements may not have another.
     pub(crate) fn check_prepared(&self, prepared: usize) -> Result<()> {
         if prepared < self.prepared_statements {
             return Ok(());
@@ -67,8 +67,8 @@ impl Limits {
     }
 }
 
-/// 54000: `what` is over the limit of the server's setting `setting`. `instead` is
-/// what the client may do, or have the setting raised.
+/// SQLSTATE 54000: `what` exceeds the limit of the server's setting `setting`. The hint
+/// tells the client to do `instead`, or to have the setting raised.
 #[must_use]
 pub fn over_limit(what: impl std::fmt::Display, limit: u64, setting: &str, instead: &str) -> Error {
     Error::new(

@@ -1,24 +1,24 @@
-//! The database instance: what all of its sessions share.
+//! The database instance: the state that all sessions of a database share.
 //!
 //! ```text
 //!   session   session   session         statements, queries, COPY
 //!      │         │         │                      │
 //!      └─────────┴─────────┴──────────┬───────────┘
 //!                                     ▼
-//!   Surroundings   memory left for statements, the sessions there are, what their
-//!                  transactions came to, and the program it all runs in
+//!   Surroundings   memory budget for statements, list of sessions, outcomes of
+//!                  their transactions, and the server process it all runs in
 //! ```
 //!
-//! Nothing here knows a session, a statement or the catalog.
+//! This module depends on no session, statement or catalog.
 //!
-//! - `surroundings`: all of it in one place, and the program around it.
-//! - `room`: memory accounting: how much there is for statements, and what one has
-//!   taken.
-//! - `admission`: admission control: how many transactions work at once.
-//! - `deadline`: how long things may take. `limits`: how large they may be.
-//! - [`activity`]: what each session is doing; `waiting`: what it waits for, locks
-//!   aside.
-//! - `cluster`: what there is beside this server.
+//! - `surroundings`: the instance itself, and the interface to the server process.
+//! - `room`: memory accounting: the memory budget for statements, and one statement's
+//!   share.
+//! - `admission`: admission control: how many transactions run at once.
+//! - `deadline`: time limits. `limits`: size limits.
+//! - [`activity`]: what each session is doing; `waiting`: what it waits for, apart from
+//!   locks.
+//! - `cluster`: the cluster of which this server is a node.
 
 pub mod activity;
 mod admission;

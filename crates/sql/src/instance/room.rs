@@ -1,25 +1,26 @@
-//! How much memory all statements together may take.
+//! The memory budget of statements: limits the memory that all statements together take.
 //!
-//! Rows are counted by the engine, and growth ends at its limit. Statements take memory
-//! too, for as long as they run: a text becomes a tree and a plan of many times its
-//! bytes, and sorting and grouping keep rows. Each has a bound of its own
-//! (`max_statement_bytes`, `work_mem`); [`Room`] bounds all of them together, by what the
-//! engine has left:
+//! The engine counts the memory of rows, and refuses to grow beyond its limit. Statements
+//! take memory too, for as long as they run: a text becomes a tree and a plan of many
+//! times its bytes, and sorting and grouping keep rows. Each statement has a limit of its
+//! own (`max_statement_bytes`, `work_mem`); [`Room`] limits all of them together, by the
+//! bytes that the engine has available:
 //!
 //! ```text
 //!   limit ──────────────────────────────────────────────┐
-//!     rows, indexes, … and what statements have taken   │ spare │
+//!     rows, indexes, … and the memory of statements      │ spare │
 //!     ──────────────────────────────────────────────────┴───────┘
 //!                                          reserved: about to be taken
 //! ```
 //!
-//! What a text will take is *reserved* before it is parsed, and again before it is
-//! planned, because neither can stop halfway: what it takes then counts twice for that
-//! while, so nobody goes over the limit for having looked at the same moment. What
-//! sorting and grouping take is looked at as it grows, a [`STEP`] at a time.
+//! Because neither parsing nor planning can stop halfway, the session *reserves* the
+//! memory a text will take before it parses it, and again before it plans it. That memory
+//! then counts twice for a while, so statements that check at the same moment cannot
+//! exceed the limit together. Sorting and grouping check the budget as they grow, a
+//! [`STEP`] at a time.
 //!
-//! Small statements ask nobody. So at the limit reads and deletes go on, as long as they
-//! are no larger than [`STEP`].
+//! Small statements do not check the budget. So at the limit reads and deletes continue
+//! to work, as long as they take no more than a [`STEP`].
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -27,14 +28,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// What a statement takes without asking, in bytes; and how much more before it asks
-/// again.
+/// Bytes that a statement takes without checking the budget, and then between two checks.
 pub const STEP: u64 = 1 << 20;
 
-/// Says how many bytes there are yet; `u64::MAX` where there is no limit.
+/// Function that returns the available bytes; `u64::MAX` without a limit.
 pub(crate) type Spare = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What is left for statements.
+/// The memory budget of all statements.
 #[derive(Default)]
 pub struct Room {
     spare: OnceLock<Spare>,
@@ -51,8 +51,8 @@ impl fmt::Debug for Room {
     }
 }
 
-/// Memory that somebody is about to take. Given back when dropped: by then it has been
-/// taken, and is counted, or has been freed.
+/// Memory that a statement is about to take. Dropping it returns the bytes: by then the
+/// statement has allocated them, so that the engine counts them, or has freed them.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reservation<'a> {
@@ -67,8 +67,8 @@ impl Drop for Reservation<'_> {
 }
 
 impl Room {
-    /// What `spare` says, from now on. Until then there is no limit, and a second time
-    /// changes nothing.
+    /// Makes `spare` the source of the available bytes. Before the first call the budget
+    /// is unlimited; further calls change nothing.
     pub(crate) fn ask(&self, spare: Spare) {
         let _ = self.spare.set(spare);
     }
@@ -77,8 +77,8 @@ impl Room {
         self.spare.get().map_or(u64::MAX, |spare| spare())
     }
 
-    /// Reserves so many bytes for what `purpose` says, or fails with 53200. `None` for so
-    /// little that it is not worth asking.
+    /// Reserves this many bytes for `purpose`, or fails with SQLSTATE 53200. Returns
+    /// `None` for an amount too small to check.
     pub(crate) fn reserve(&self, bytes: u64, purpose: &str) -> Result<Option<Reservation<'_>>> {
         if bytes <= STEP {
             return Ok(None);
@@ -92,13 +92,13 @@ impl Room {
         Ok(Some(reservation))
     }
 
-    /// Fails with 53200 when so many bytes are not there, for what `purpose` says. Little
-    /// is not asked for.
+    /// Fails with SQLSTATE 53200 when this many bytes for `purpose` are not available.
+    /// Small amounts are not checked.
     pub fn ask_for(&self, bytes: u64, purpose: &str) -> Result<()> {
         self.reserve(bytes, purpose).map(drop)
     }
 
-    /// Fails with 53200 unless a [`STEP`] is left.
+    /// Fails with SQLSTATE 53200 unless a [`STEP`] is available.
     fn check(&self) -> Result<()> {
         let spare = self.spare();
         let left = spare.saturating_sub(self.reserved.load(Ordering::Relaxed));
@@ -109,18 +109,19 @@ impl Room {
     }
 }
 
-/// Bytes a statement holds on to, against its own limit and everybody's.
+/// Memory of one statement, checked against its own limit and the budget of all
+/// statements.
 #[derive(Clone, Debug)]
 pub struct Memory<'a> {
     used: usize,
     limit: usize,
-    /// What has been taken since the room was last looked at.
+    /// Bytes taken since the budget was last checked.
     unseen: usize,
     room: &'a Room,
 }
 
 impl<'a> Memory<'a> {
-    /// Nothing used yet of `limit` bytes.
+    /// Starts with nothing used of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize, room: &'a Room) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Takes so many bytes, or fails with 53200.
+    /// Takes this many bytes, or fails with SQLSTATE 53200.
     pub fn take(&mut self, bytes: usize) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
@@ -145,7 +146,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Gives so many bytes back.
+    /// Returns this many bytes.
     pub fn give_back(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }
@@ -197,7 +198,7 @@ mod tests {
         room.ask(Box::new(move || asked.load(Ordering::Relaxed)));
         let mut memory = Memory::new(usize::MAX, &room);
         let mut taken = 0;
-        // As if it were allocated.
+        // The test counts the bytes as if it had allocated them.
         while memory.take(4096).is_ok() {
             taken += 4096;
             left.fetch_sub(4096.min(left.load(Ordering::Relaxed)), Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! What is around a session: the others, what their transactions came to, and the
-//! program it all runs in.
+//! The instance: the list of sessions, the outcomes of their transactions, and the
+//! interface to the server process.
 //!
-//! SQL can ask about both (`pg_stat_activity`, `coeval.settings`), so every
-//! statement can reach them. The program says what it has to say through
-//! [`Host`], once it has started; without one the answers are empty.
+//! SQL can query them (`pg_stat_activity`, `coeval.settings`), so every statement can
+//! reach the instance. The server process supplies its data through [`Host`] once it has
+//! started; without a host the results are empty.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,81 +13,81 @@ use super::cluster::{Changing, Cluster, ClusterChange, alone};
 use super::room::Room;
 use crate::outcome::Outcomes;
 
-/// The program a database runs in.
+/// The server process that a database runs in.
 pub trait Host: Send + Sync + fmt::Debug {
-    /// Its settings.
+    /// Settings of the server.
     fn settings(&self) -> Vec<HostSetting>;
-    /// Its metrics.
+    /// Metrics of the server.
     fn metrics(&self) -> Vec<HostMetric>;
-    /// What it has counted.
+    /// Totals that the server has counted.
     fn totals(&self) -> Totals;
-    /// When it started, in microseconds since 2000 UTC.
+    /// When the server started, in microseconds since 2000 UTC.
     fn started(&self) -> i64;
-    /// The cluster it is a node of.
+    /// The cluster that the server is a node of.
     fn cluster(&self) -> Option<Cluster> {
         None
     }
-    /// Changes the cluster it is a node of. When it is done depends on what it is: see
-    /// the functions in the manual.
+    /// Performs a change of the server's cluster. The manual's page on each function says
+    /// when that change counts as done.
     fn change_cluster(&self, _change: ClusterChange) -> Changing {
         Box::pin(std::future::ready(Err(alone())))
     }
 }
 
-/// One setting of the program.
+/// One setting of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSetting {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Its value, without its unit.
+    /// Value of the setting, without its unit.
     pub value: String,
-    /// Its unit, if it has one.
+    /// Unit of the value, if it has one.
     pub unit: Option<&'static str>,
-    /// Where its value came from.
+    /// Source of the value, such as a file or a default.
     pub source: String,
-    /// What it does.
+    /// Description of the setting.
     pub about: String,
-    /// Whether only superusers are shown it: it says where things are on the machine.
+    /// Whether only superusers may see it, because it reveals paths on the machine.
     pub for_superusers: bool,
 }
 
-/// One number that the program shows.
+/// One metric of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostMetric {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// What tells it apart from others of that name, as `kind="select"`.
+    /// Labels that distinguish metrics of the same name, as `kind="select"`.
     pub labels: String,
-    /// What it is now.
+    /// Present value of the metric.
     pub value: f64,
-    /// Its unit, if it has one.
+    /// Unit of the value, or the empty string.
     pub unit: &'static str,
-    /// What it means.
+    /// Description of the metric.
     pub about: &'static str,
 }
 
-/// What the program has counted since it started.
+/// Totals that the server has counted since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Transactions committed.
+    /// Number of transactions committed.
     pub committed: u64,
-    /// Transactions undone.
+    /// Number of transactions rolled back.
     pub rolled_back: u64,
-    /// Rows that queries returned.
+    /// Number of rows that queries returned.
     pub returned: u64,
-    /// Rows inserted.
+    /// Number of rows inserted.
     pub inserted: u64,
-    /// Rows updated.
+    /// Number of rows updated.
     pub updated: u64,
-    /// Rows deleted.
+    /// Number of rows deleted.
     pub deleted: u64,
-    /// Transactions undone because of others, deadlocks excepted.
+    /// Number of transactions rolled back by conflicts with others, except deadlocks.
     pub conflicts: u64,
-    /// Deadlocks.
+    /// Number of deadlocks.
     pub deadlocks: u64,
 }
 
-/// What is around a database.
+/// The state that all sessions of a database share.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub(crate) activities: Activities,
@@ -97,32 +97,32 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The sessions there are.
+    /// The list of sessions.
     #[must_use]
     pub fn activities(&self) -> &Activities {
         &self.activities
     }
 
-    /// What memory is left for statements.
+    /// The memory budget of statements.
     #[must_use]
     pub fn room(&self) -> &Room {
         &self.room
     }
 
-    /// The program, if it has introduced itself.
+    /// The server process, if it has called [`Surroundings::set_host`].
     #[must_use]
     pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
     }
 
-    /// A setting of the program, which a session may see and not change.
+    /// A setting of the server, which a session may read but not change.
     pub(crate) fn setting(&self, name: &str) -> Option<String> {
         let settings = self.host()?.settings();
         let found = settings.into_iter().find(|setting| setting.name == name)?;
         Some(found.value + found.unit.unwrap_or_default())
     }
 
-    /// The program introduces itself. A second time changes nothing.
+    /// Registers the server process. Further calls change nothing.
     pub fn set_host(&self, host: Box<dyn Host>) {
         let _ = self.host.set(host);
     }

@@ -1,15 +1,16 @@
-//! Waits of a session that no lock explains, noted on its page while they last.
+//! Wait events of a session other than locks, recorded in its activity page while they
+//! last.
 //!
-//! What a future waits for cannot be seen from outside, but what it can wait for is
-//! known where it is awaited: a ticket for a place, a commit for room in the log, locks
-//! aside, which the engine tells of itself and which go before this.
+//! A future does not reveal what it waits for, but the code that awaits it knows: a
+//! ticket waits for admission, a commit for space in the log. The engine reports lock
+//! waits itself, and they take precedence.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
 use super::activity::{Activity, AnswerWait};
 
-/// Takes the note off the page, also when the wait is given up.
+/// Clears the wait event from the page on drop, so also when the wait is given up.
 struct Note<'page> {
     page: &'page Activity,
     noted: bool,
@@ -23,7 +24,7 @@ impl Drop for Note<'_> {
     }
 }
 
-/// Does the work; the page says `wait` from its first pause to its end.
+/// Awaits the work; from its first pause to its end the page shows `wait`.
 pub(crate) async fn noting<T>(
     page: &Activity,
     wait: AnswerWait,
