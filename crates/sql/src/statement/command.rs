@@ -1,4 +1,4 @@
-//! What statements ask for.
+//! Commands: parsed statements, by kind, with the syntax trees of their parts.
 
 use coeval_txn::{Isolation, TableLock};
 use sqlparser::ast;
@@ -7,153 +7,153 @@ use sqlparser::tokenizer::Location;
 use super::Statement;
 use crate::access::Privileges;
 
-/// What a statement asks for.
+/// A parsed statement.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Nothing.
+    /// An empty statement, which does nothing.
     Empty,
-    /// SELECT, VALUES, TABLE.
+    /// A query: SELECT, VALUES or TABLE.
     Query(Box<ast::Query>),
-    /// INSERT.
+    /// An INSERT statement.
     Insert(Box<ast::Insert>),
-    /// UPDATE.
+    /// An UPDATE statement.
     Update(Box<ast::Update>),
-    /// DELETE.
+    /// A DELETE statement.
     Delete(Box<ast::Delete>),
-    /// CREATE TABLE.
+    /// A CREATE TABLE statement.
     CreateTable(Box<ast::CreateTable>),
-    /// CREATE INDEX.
+    /// A CREATE INDEX statement.
     CreateIndex(Box<ast::CreateIndex>),
-    /// ALTER TABLE.
+    /// An ALTER TABLE statement.
     AlterTable(Box<ast::AlterTable>),
-    /// ALTER INDEX … RENAME TO.
+    /// ALTER INDEX … RENAME TO: renames an index.
     RenameIndex {
-        /// The index.
+        /// Name of the index.
         name: ast::ObjectName,
-        /// Whether its absence is no error.
+        /// Whether the statement succeeds if the index does not exist.
         if_exists: bool,
-        /// What it is to be called.
+        /// New name of the index.
         new_name: ast::Ident,
     },
-    /// DROP TABLE and DROP INDEX.
+    /// DROP TABLE and DROP INDEX: drops tables or indexes.
     Drop {
-        /// Whether indexes are to be dropped, not tables.
+        /// Whether the statement drops indexes instead of tables.
         indexes: bool,
-        /// What is to be dropped.
+        /// Names of the tables or indexes.
         names: Vec<ast::ObjectName>,
-        /// Whether absence is no error.
+        /// Whether the statement succeeds if one of them does not exist.
         if_exists: bool,
     },
-    /// TRUNCATE.
+    /// TRUNCATE: deletes all rows of these tables.
     Truncate(Vec<ast::ObjectName>),
-    /// COPY.
+    /// A COPY statement, in either direction.
     Copy(Box<CopyCommand>),
-    /// BEGIN, START TRANSACTION.
+    /// BEGIN, START TRANSACTION: begins a transaction block.
     Begin {
-        /// How.
+        /// Modes of the transaction.
         modes: Modes,
-        /// Its command tag.
+        /// Command tag of the statement.
         tag: &'static str,
     },
-    /// COMMIT, END.
+    /// COMMIT, END: commits the transaction block.
     Commit {
-        /// Whether a like transaction begins at once.
+        /// AND CHAIN: whether a transaction block with the same modes begins at once.
         chain: bool,
     },
-    /// ROLLBACK, ABORT.
+    /// ROLLBACK, ABORT: rolls back the transaction block.
     Rollback {
-        /// Whether a like transaction begins at once.
+        /// AND CHAIN: whether a transaction block with the same modes begins at once.
         chain: bool,
     },
-    /// SAVEPOINT.
+    /// SAVEPOINT: sets a savepoint of this name.
     Savepoint(String),
-    /// ROLLBACK TO SAVEPOINT.
+    /// ROLLBACK TO SAVEPOINT: rolls back to the savepoint of this name.
     RollbackTo(String),
-    /// RELEASE SAVEPOINT.
+    /// RELEASE SAVEPOINT: removes the savepoint of this name.
     Release(String),
-    /// SET TRANSACTION.
+    /// SET TRANSACTION: sets modes of the running transaction.
     SetTransaction(Modes),
-    /// SET SESSION CHARACTERISTICS AS TRANSACTION.
+    /// SET SESSION CHARACTERISTICS AS TRANSACTION: sets default modes of transactions.
     SetCharacteristics(Modes),
-    /// SET.
+    /// SET: changes a setting.
     Set(SetCommand),
-    /// RESET.
+    /// RESET: restores settings to their values at the start of the session.
     Reset(SettingName),
-    /// SHOW.
+    /// SHOW: returns the values of settings.
     Show(SettingName),
-    /// DISCARD.
+    /// DISCARD: drops state of the session.
     Discard(DiscardKind),
-    /// PREPARE.
+    /// PREPARE: prepares a statement under a name.
     Prepare {
-        /// Under which name.
+        /// Name of the prepared statement.
         name: String,
         /// Types of the first parameters.
         types: Vec<ast::DataType>,
-        /// What is prepared.
+        /// The statement to prepare.
         statement: Statement,
     },
-    /// EXECUTE.
+    /// EXECUTE: runs a prepared statement.
     Execute {
-        /// Which prepared statement.
+        /// Name of the prepared statement.
         name: String,
-        /// With which parameters.
+        /// Expressions for its parameters.
         arguments: Vec<ast::Expr>,
     },
-    /// DEALLOCATE; `None` for all.
+    /// DEALLOCATE: drops the prepared statement of this name; `None` drops all.
     Deallocate(Option<String>),
-    /// EXPLAIN.
+    /// EXPLAIN: shows the plan of a statement.
     Explain(ExplainCommand),
-    /// VACUUM of these tables; of none means of all.
+    /// VACUUM of these tables; an empty list means all tables.
     Vacuum(Vec<ast::ObjectName>),
-    /// ANALYZE.
+    /// ANALYZE of these tables; an empty list means all tables.
     Analyze(Vec<ast::ObjectName>),
-    /// CHECKPOINT.
+    /// CHECKPOINT: writes a checkpoint.
     Checkpoint,
-    /// BACKUP TO STDOUT: everything, as bytes for `coeval restore`.
+    /// BACKUP TO STDOUT: sends the whole database, in the format of `coeval restore`.
     Backup,
-    /// LOCK TABLE.
+    /// LOCK TABLE: locks tables until the transaction ends.
     Lock {
-        /// Which tables.
+        /// Names of the tables.
         tables: Vec<ast::ObjectName>,
-        /// How; `None` for the modes that only get in the way of schema changes.
+        /// Mode of the lock; `None` for modes that conflict only with schema changes.
         mode: Option<TableLock>,
     },
-    /// CREATE, ALTER and DROP ROLE.
+    /// CREATE, ALTER and DROP ROLE: changes roles.
     Role(RoleCommand),
-    /// GRANT and REVOKE.
+    /// GRANT and REVOKE: changes privileges and memberships.
     Grant(GrantCommand),
-    /// ALTER SCHEMA … OWNER TO.
+    /// ALTER SCHEMA … OWNER TO: changes the owner of a schema.
     SchemaOwner {
-        /// The schema.
+        /// Name of the schema.
         schema: String,
-        /// Its new owner.
+        /// New owner of the schema.
         owner: RoleName,
     },
-    /// SET ROLE and RESET ROLE; `None` for NONE.
+    /// SET ROLE and RESET ROLE: changes the current role.
     SetRole {
-        /// Its command tag.
+        /// Command tag of the statement.
         tag: &'static str,
-        /// Whether it ends with the transaction.
+        /// Whether the change ends with the transaction.
         local: bool,
-        /// Which role.
+        /// Name of the role; `None` for NONE.
         name: Option<String>,
     },
-    /// SET and RESET SESSION AUTHORIZATION; `None` for DEFAULT.
+    /// SET and RESET SESSION AUTHORIZATION: changes the session's role.
     SetAuthorization {
-        /// Its command tag.
+        /// Command tag of the statement.
         tag: &'static str,
-        /// Whether it ends with the transaction.
+        /// Whether the change ends with the transaction.
         local: bool,
-        /// Which role.
+        /// Name of the role; `None` for DEFAULT.
         name: Option<String>,
     },
-    /// A statement that ends something there never is, such as UNLISTEN; the word
-    /// is its command tag.
+    /// A statement that removes objects which this database does not support, such as
+    /// UNLISTEN; the string is its command tag.
     NoOperation(&'static str),
 }
 
 impl Command {
-    /// Whether it may change rows or the schema.
+    /// Whether the statement may change rows or the schema.
     pub(crate) fn may_write(&self) -> bool {
         match self {
             Self::Insert(_)
@@ -173,52 +173,52 @@ impl Command {
     }
 }
 
-/// Modes of a transaction; `None` for what was not said.
+/// Modes of a transaction; a mode that the statement does not give is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes {
-    /// ISOLATION LEVEL.
+    /// Isolation level.
     pub isolation: Option<Isolation>,
-    /// READ ONLY or READ WRITE.
+    /// READ ONLY (true) or READ WRITE (false).
     pub read_only: Option<bool>,
-    /// [NOT] DEFERRABLE.
+    /// DEFERRABLE (true) or NOT DEFERRABLE (false).
     pub deferrable: Option<bool>,
 }
 
-/// SET.
+/// A SET statement.
 #[derive(Clone, Debug)]
 pub(crate) struct SetCommand {
-    /// Whether it ends with the transaction.
+    /// Whether the change ends with the transaction.
     pub local: bool,
-    /// Which setting.
+    /// Name of the setting.
     pub name: String,
-    /// To what; `None` for DEFAULT.
+    /// Values of the setting; `None` for DEFAULT.
     pub values: Option<Vec<String>>,
 }
 
-/// One setting or all.
+/// The settings that SHOW or RESET names.
 #[derive(Clone, Debug)]
 pub(crate) enum SettingName {
-    /// This one.
+    /// The setting of this name.
     One(String),
-    /// All.
+    /// All settings.
     All,
 }
 
-/// What DISCARD discards.
+/// State of the session that DISCARD drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiscardKind {
-    /// Everything of the session.
+    /// All state of the session.
     All,
-    /// Cached plans.
+    /// The session's cached plans.
     Plans,
-    /// Sequence state.
+    /// The session's state of sequences.
     Sequences,
-    /// Temporary tables.
+    /// The session's temporary tables.
     Temporary,
 }
 
 impl DiscardKind {
-    /// Its command tag.
+    /// Command tag of the statement.
     pub(crate) const fn tag(self) -> &'static str {
         match self {
             Self::All => "DISCARD ALL",
@@ -229,111 +229,111 @@ impl DiscardKind {
     }
 }
 
-/// EXPLAIN.
+/// An EXPLAIN statement.
 #[derive(Clone, Debug)]
 pub(crate) struct ExplainCommand {
-    /// Whether the statement is run.
+    /// ANALYZE: whether the statement is executed.
     pub analyze: bool,
-    /// Whether times are shown.
+    /// TIMING: whether the output includes times.
     pub timing: bool,
-    /// What is explained.
+    /// The statement to explain.
     pub statement: Statement,
 }
 
-/// COPY.
+/// A COPY statement.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyCommand {
-    /// Whose rows.
+    /// Table or query that is copied.
     pub source: CopySource,
-    /// Whether rows come in.
+    /// Whether this is COPY FROM, which adds rows to the table.
     pub from: bool,
-    /// How they are written.
+    /// Options of the format.
     pub options: Vec<CopyOption>,
 }
 
-/// Whose rows are copied.
+/// Table or query that is copied.
 #[derive(Clone, Debug)]
 pub(crate) enum CopySource {
-    /// A table's.
+    /// The rows of a table.
     Table {
-        /// The table.
+        /// Name of the table.
         name: ast::ObjectName,
-        /// Which columns; none means all.
+        /// Columns to copy; an empty list means all.
         columns: Vec<ast::Ident>,
     },
-    /// A query's.
+    /// The result of a query.
     Query(Box<ast::Query>),
 }
 
-/// An option of COPY, in the names of its present syntax.
+/// An option of COPY; options of the old syntax are translated to the present one.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyOption {
-    /// Its name, lower case.
+    /// Name of the option, in lower case.
     pub name: String,
-    /// Its argument.
+    /// Argument of the option.
     pub argument: Argument,
-    /// Where it stands.
+    /// Location of the option in the query string.
     pub location: Location,
 }
 
-/// An option's argument.
+/// Argument of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// None was given.
+    /// The option has no argument.
     None,
     /// A word, a number or a string.
     Text(String),
     /// A list of names.
     List(Vec<String>),
-    /// `*`.
+    /// The argument `*`.
     Star,
 }
 
-/// A role where a statement names one.
+/// A role as a statement names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RoleName {
-    /// By its name.
+    /// The role of this name.
     Named(String),
-    /// CURRENT_USER, CURRENT_ROLE.
+    /// CURRENT_USER or CURRENT_ROLE, the role that SET ROLE has set.
     Current,
-    /// SESSION_USER.
+    /// SESSION_USER, the role that SET SESSION AUTHORIZATION has set.
     Session,
-    /// PUBLIC: everybody.
+    /// PUBLIC, which stands for all roles.
     Public,
 }
 
-/// What is said of a role; `None` for what is not.
+/// Attributes in CREATE or ALTER ROLE; an attribute that is not given is `None`.
 #[derive(Clone, Default)]
 pub(crate) struct RoleOptions {
-    /// SUPERUSER.
+    /// SUPERUSER or NOSUPERUSER.
     pub superuser: Option<bool>,
-    /// INHERIT.
+    /// INHERIT or NOINHERIT.
     pub inherit: Option<bool>,
-    /// CREATEROLE.
+    /// CREATEROLE or NOCREATEROLE.
     pub create_role: Option<bool>,
-    /// CREATEDB.
+    /// CREATEDB or NOCREATEDB.
     pub create_database: Option<bool>,
-    /// LOGIN.
+    /// LOGIN or NOLOGIN.
     pub login: Option<bool>,
-    /// REPLICATION.
+    /// REPLICATION or NOREPLICATION.
     pub replication: Option<bool>,
-    /// BYPASSRLS.
+    /// BYPASSRLS or NOBYPASSRLS.
     pub bypass_policies: Option<bool>,
-    /// CONNECTION LIMIT.
+    /// CONNECTION LIMIT: maximum number of sessions.
     pub connection_limit: Option<i32>,
-    /// PASSWORD; `None` inside for NULL.
+    /// PASSWORD; the inner `None` is PASSWORD NULL.
     pub password: Option<Option<String>>,
-    /// VALID UNTIL.
+    /// VALID UNTIL: expiry of the password; the inner `None` is NULL.
     pub valid_until: Option<Option<String>>,
-    /// IN ROLE: what it belongs to.
+    /// IN ROLE: roles of which the new role becomes a member.
     pub member_of: Vec<RoleName>,
-    /// ROLE: who belongs to it.
+    /// ROLE: roles that become members of the new role.
     pub members: Vec<RoleName>,
-    /// ADMIN: who belongs to it and may make others belong to it.
+    /// ADMIN: roles that become members of the new role, with the admin option.
     pub administrators: Vec<RoleName>,
 }
 
-/// Without the password: commands are printed where something went wrong.
+/// Omits the password, because error reports may print a command.
 impl std::fmt::Debug for RoleOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -343,77 +343,78 @@ impl std::fmt::Debug for RoleOptions {
     }
 }
 
-/// CREATE, ALTER and DROP ROLE.
+/// A CREATE, ALTER or DROP ROLE statement.
 #[derive(Clone, Debug)]
 pub(crate) enum RoleCommand {
-    /// CREATE ROLE.
+    /// CREATE ROLE: creates a role.
     Create {
-        /// Its name.
+        /// Name of the new role.
         name: String,
-        /// What is said of it.
+        /// Attributes of the new role.
         options: RoleOptions,
     },
-    /// ALTER ROLE.
+    /// ALTER ROLE: changes attributes of a role.
     Alter {
-        /// Which.
+        /// The role to change.
         name: RoleName,
-        /// What is said of it.
+        /// The attributes to change.
         options: RoleOptions,
     },
-    /// ALTER ROLE … RENAME TO.
+    /// ALTER ROLE … RENAME TO: renames a role.
     Rename {
-        /// Which.
+        /// The role to rename.
         name: RoleName,
-        /// What it is to be called.
+        /// New name of the role.
         new_name: String,
     },
-    /// DROP ROLE.
+    /// DROP ROLE: drops roles.
     Drop {
-        /// Which.
+        /// The roles to drop.
         names: Vec<RoleName>,
-        /// Whether absence is no error.
+        /// Whether the statement succeeds if one of them does not exist.
         if_exists: bool,
     },
 }
 
-/// GRANT and REVOKE.
+/// A GRANT or REVOKE statement.
 #[derive(Clone, Debug)]
 pub(crate) struct GrantCommand {
-    /// Whether it is REVOKE.
+    /// Whether the statement is REVOKE.
     pub revoke: bool,
-    /// What.
+    /// Privileges or memberships that the statement grants or revokes.
     pub granted: Granted,
-    /// To or from whom.
+    /// Roles that the statement grants them to, or revokes them from.
     pub roles: Vec<RoleName>,
-    /// WITH GRANT or ADMIN OPTION; of REVOKE, only that.
+    /// Whether GRANT includes the grant or admin option, or REVOKE revokes only that
+    /// option.
     pub option: bool,
-    /// GRANTED BY.
+    /// GRANTED BY: the role that acts as grantor.
     pub by: Option<RoleName>,
-    /// CASCADE.
+    /// CASCADE: whether REVOKE also revokes dependent privileges.
     pub cascade: bool,
 }
 
-/// What is granted.
+/// What a GRANT or REVOKE statement grants or revokes: privileges or memberships.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
     /// Privileges on objects.
     Privileges {
-        /// Which; `None` for ALL.
+        /// The privileges; `None` for ALL.
         privileges: Option<Privileges>,
-        /// On what.
+        /// The objects.
         objects: GrantObjects,
     },
-    /// Membership in roles.
+    /// Memberships in these roles.
     Roles(Vec<RoleName>),
 }
 
-/// What privileges are granted on.
+/// Objects that privileges are granted on.
 #[derive(Clone, Debug)]
 pub(crate) enum GrantObjects {
-    /// These tables.
+    /// The tables of these names.
     Tables(Vec<ast::ObjectName>),
-    /// Every table there is now in these schemas.
+    /// All tables that exist now in these schemas.
     AllTables(Vec<String>),
-    /// These schemas.
+    /// The schemas of these names.
     Schemas(Vec<String>),
 }

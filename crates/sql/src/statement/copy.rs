@@ -1,4 +1,4 @@
-//! COPY, in its present and its former syntax.
+//! Parser for COPY, in its present and its former syntax.
 
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -7,7 +7,7 @@ use super::command::{Argument, Command, CopyCommand, CopyOption, CopySource};
 use super::words::{Parse, eat, fold, is, need, next_is, options, unexpected, value, word};
 use crate::error::Error;
 
-/// What follows COPY.
+/// Parses the rest of a COPY statement.
 pub(super) fn copy(parser: &mut Parser<'_>) -> Parse<Command> {
     let binary = eat(parser, "binary");
     let source = if parser.consume_token(&Token::LParen) {
@@ -67,7 +67,7 @@ pub(super) fn copy(parser: &mut Parser<'_>) -> Parse<Command> {
     })))
 }
 
-/// The options of COPY as they were written before they had parentheses.
+/// Parses the options of COPY in the syntax that had no parentheses.
 fn old_copy_options(parser: &mut Parser<'_>) -> Parse<Vec<CopyOption>> {
     let mut list = Vec::new();
     loop {

@@ -1,21 +1,22 @@
-//! A statement's text without its values, for logs.
+//! Redaction of values: a statement's text without its literals, for logs.
 //!
 //! ```text
 //!   select * from t where name = 'Ada' and n > 10 -- mine
 //!   select * from t where name = ? and n > ? -- mine
 //! ```
 //!
-//! The text may be anything a client has sent, correct or not; what is not closed
-//! is a value to its end. Comments stay: they often say where a statement comes
+//! The text may be anything that a client has sent, valid or not; an unterminated literal
+//! extends to the end of the text. Comments stay: they often tell where a statement comes
 //! from.
 
-/// The text with a question mark for each number and each string, and no longer
-/// than `most` bytes and a note of what is missing.
+/// Replaces each number and each string by a question mark. Truncates the result to
+/// `most` bytes, and then appends the number of bytes left out.
 #[must_use]
 pub fn elide(text: &str, most: usize) -> String {
     let mut elided = String::with_capacity(text.len().min(most) + 32);
     let mut rest = text;
-    // Whether a digit would be part of a word.
+    // Whether the next character continues a word, so that a digit there is not a
+    // literal.
     let mut in_word = false;
     while let Some(first) = rest.chars().next() {
         if elided.len() > most {
@@ -29,7 +30,7 @@ pub fn elide(text: &str, most: usize) -> String {
             '"' => (quoted(rest, '"', false), false),
             '$' if !in_word => match dollar_quoted(rest) {
                 Some(length) => (length, true),
-                // A parameter: its number says which, not what.
+                // A parameter stays, because its number contains no value.
                 None => (1 + run(&rest[1..], |c| c.is_ascii_digit()), false),
             },
             '-' if rest.starts_with("--") => (run(rest, |c| c != '\n'), false),
@@ -53,12 +54,12 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The bytes of the characters at the front for which this holds.
+/// Length in bytes of the leading characters for which `inside` holds.
 fn run(text: &str, inside: impl Fn(char) -> bool) -> usize {
     text.find(|c| !inside(c)).unwrap_or(text.len())
 }
 
-/// The bytes of what is in quotes at the front; a doubled quote does not end it.
+/// Length in bytes of the quoted text at the front; a doubled quote does not end it.
 fn quoted(text: &str, quote: char, escapes: bool) -> usize {
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((place, character)) = characters.next() {
@@ -71,7 +72,7 @@ fn quoted(text: &str, quote: char, escapes: bool) -> usize {
     text.len()
 }
 
-/// The bytes of what is in dollar quotes at the front, if anything is.
+/// Length in bytes of the dollar-quoted string at the front, if the text begins with one.
 fn dollar_quoted(text: &str) -> Option<usize> {
     let tag = 1 + run(&text[1..], is_word);
     let is_tag =
@@ -84,7 +85,7 @@ fn dollar_quoted(text: &str) -> Option<usize> {
     })
 }
 
-/// The bytes of the comment at the front; comments nest.
+/// Length in bytes of the comment at the front; comments nest.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! GRANT and REVOKE.
+//! Parser for GRANT and REVOKE.
 //!
 //! ```text
 //!   GRANT  privileges ON objects TO roles [WITH GRANT OPTION]
@@ -7,7 +7,7 @@
 //!   REVOKE [ADMIN OPTION FOR] roles                 FROM roles [CASCADE]
 //! ```
 //!
-//! Whether the first list is of privileges or of roles shows at the ON behind it.
+//! An ON after the first list tells that it contains privileges, not roles.
 
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -19,7 +19,7 @@ use super::words::{Parse, eat, identifier, need, next_is, unexpected, unsupporte
 use crate::access::Privileges;
 use crate::error::{Error, SqlState};
 
-/// Kinds of objects that privileges are granted on in PostgreSQL and not here.
+/// Kinds of objects whose privileges PostgreSQL supports and this database does not.
 const OTHER_KINDS: [&str; 14] = [
     "sequence",
     "sequences",
@@ -37,7 +37,7 @@ const OTHER_KINDS: [&str; 14] = [
     "type",
 ];
 
-/// What follows GRANT or REVOKE.
+/// Parses the rest of a GRANT or REVOKE statement.
 pub(super) fn grant(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let first = parser.next_token();
     let revoke = super::words::is(&first.token, "revoke");
@@ -76,7 +76,7 @@ pub(super) fn grant(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
             Granted::Roles(_) => "admin",
         };
         need(parser, wanted)?;
-        // WITH ADMIN TRUE is how later versions say it.
+        // Later versions of PostgreSQL also accept WITH ADMIN TRUE.
         option = eat(parser, "option") || eat(parser, "true");
         if !option && !eat(parser, "false") {
             return unexpected(parser, "OPTION");
@@ -108,7 +108,7 @@ pub(super) fn grant(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     }))
 }
 
-/// Whether ON comes before TO and FROM.
+/// Whether ON occurs before TO and FROM.
 fn names_privileges(parser: &Parser<'_>) -> bool {
     let mut ahead = 0;
     loop {
@@ -122,7 +122,7 @@ fn names_privileges(parser: &Parser<'_>) -> bool {
     }
 }
 
-/// `None` for ALL.
+/// Parses a list of privileges; returns `None` for ALL.
 fn privileges(
     parser: &mut Parser<'_>,
     first: &TokenWithSpan,

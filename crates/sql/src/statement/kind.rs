@@ -1,30 +1,30 @@
-//! Sorting statements, for those who count them.
+//! Statement kinds: a coarse classification of statements, for metrics.
 
 use super::{Command, Statement};
 
-/// What a statement is for, coarsely.
+/// Coarse kind of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatementKind {
-    /// SELECT, VALUES, TABLE.
+    /// A query: SELECT, VALUES or TABLE.
     Select,
-    /// INSERT.
+    /// An INSERT statement.
     Insert,
-    /// UPDATE.
+    /// An UPDATE statement.
     Update,
-    /// DELETE.
+    /// A DELETE statement.
     Delete,
-    /// COPY, in either direction.
+    /// A COPY statement, in either direction.
     Copy,
-    /// BEGIN, COMMIT, savepoints and their like.
+    /// A transaction control statement: BEGIN, COMMIT, savepoints and the like.
     Transaction,
-    /// What changes the schema; TRUNCATE too.
+    /// A statement that changes the schema, or TRUNCATE.
     Definition,
-    /// Settings, prepared statements, EXPLAIN and the rest.
+    /// Any other statement: settings, prepared statements, EXPLAIN and the rest.
     Other,
 }
 
 impl StatementKind {
-    /// All of them.
+    /// All statement kinds, for iteration.
     pub const ALL: [Self; 8] = [
         Self::Select,
         Self::Insert,
@@ -36,7 +36,7 @@ impl StatementKind {
         Self::Other,
     ];
 
-    /// Its name, for metrics.
+    /// Name of the kind in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl StatementKind {
 }
 
 impl Statement {
-    /// What it is for.
+    /// Kind of the statement.
     #[must_use]
     pub fn kind(&self) -> StatementKind {
         match self.command() {

@@ -1,8 +1,8 @@
-//! From the text of a query to statements.
+//! The parser: turns a query string into statements.
 //!
-//! A query string may hold several statements. It is split and parsed as a whole
-//! before anything runs, so a mistake in the last statement keeps the first from
-//! running, as in PostgreSQL.
+//! A query string may hold several statements. The session splits and parses the whole
+//! string before it executes anything, so a syntax error in the last statement keeps the
+//! first from running, as in PostgreSQL.
 //!
 //! ```text
 //!   "begin; update t set a = a + 1 where b = 2; commit"
@@ -12,13 +12,13 @@
 //!            └── commit                     ── Command::Commit
 //! ```
 //!
-//! Queries, changes of rows and definitions are parsed by the sqlparser library;
-//! the commands around them ([`utility`]), whose syntax is PostgreSQL's own, here,
-//! over the same tokens.
+//! The sqlparser library parses queries, changes of rows and schema definitions; this
+//! module parses the other commands ([`utility`]), whose syntax is PostgreSQL's own, from
+//! the same tokens.
 //!
-//! Invariants: positions in errors count characters of the whole query string,
-//! from 1. No tree is deeper than [`MOST_DEPTH`], which is what makes it safe to
-//! walk, and to drop, by recursion.
+//! Invariants: positions in errors count characters of the whole query string, from 1. No
+//! syntax tree is deeper than [`MOST_DEPTH`], so it is safe to walk, and to drop, a tree
+//! by recursion.
 
 mod command;
 mod copy;
@@ -56,10 +56,10 @@ use text::{Cursor, Text};
 use crate::error::{Error, Result};
 use crate::instance::Room;
 
-/// How deep an expression may nest, in parentheses and operators together.
+/// Maximum depth of an expression, counting nested parentheses and chained operators.
 const MOST_DEPTH: usize = 1000;
 
-/// How deep the library may recurse; it counts several levels a parenthesis.
+/// Recursion limit for the library, which counts several levels for each parenthesis.
 const MOST_RECURSION: usize = 300;
 
 /// One parsed statement. Cheap to clone.
@@ -69,16 +69,16 @@ pub struct Statement(Arc<Parsed>);
 #[derive(Debug)]
 struct Parsed {
     command: Command,
-    /// The statement's own text, without the semicolon.
+    /// Text of the statement, without the semicolon.
     text: Box<str>,
-    /// How many tokens it has, blanks included.
+    /// Number of tokens of the statement, whitespace included.
     tokens: usize,
     lines: Arc<Text>,
 }
 
 impl Statement {
-    /// The statement that does nothing: what an empty query string means to the
-    /// extended protocol.
+    /// The statement that does nothing: the extended protocol prepares it for an empty
+    /// query string.
     #[must_use]
     pub fn empty() -> Self {
         Self(Arc::new(Parsed {
@@ -89,19 +89,19 @@ impl Statement {
         }))
     }
 
-    /// Whether the other is this very statement, not only one of the same text.
+    /// Whether both are clones of the same statement, and not only of equal text.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its text. Of a statement with a password, only what comes before that.
+    /// Text of the statement. If it contains a password, only the part before that.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// Whether it ends or undoes a transaction, and so may run in one that has
-    /// failed.
+    /// Whether the statement ends or rolls back a transaction, and so may run in one that
+    /// has failed.
     #[must_use]
     pub fn is_transaction_exit(&self) -> bool {
         matches!(
@@ -110,8 +110,8 @@ impl Statement {
         )
     }
 
-    /// What it does, if it changes the schema, roles or privileges: what an audit
-    /// wants to know of.
+    /// Command tag of a statement that changes the schema, roles or privileges, for the
+    /// audit log; `None` for any other statement.
     #[must_use]
     pub fn definition(&self) -> Option<&'static str> {
         Some(match self.command() {
@@ -134,19 +134,20 @@ impl Statement {
         })
     }
 
-    /// Whether its text says all of it: not that of a statement with a password.
+    /// Whether [`Statement::text`] is complete, that is contains no password.
     pub(crate) fn is_whole(&self) -> bool {
         !matches!(self.command(), Command::Role(_)) || !self.text().ends_with('…')
     }
 
-    /// Whether it is the statement in a PREPARE, whose text it has.
+    /// Whether this is the inner statement of a PREPARE, and has the text of that
+    /// PREPARE.
     pub(crate) fn is_within_prepare(&self) -> bool {
         let word = self.text().get(.."prepare".len());
         word.is_some_and(|word| word.eq_ignore_ascii_case("prepare"))
             && !matches!(self.command(), Command::Prepare { .. })
     }
 
-    /// The statement in a PREPARE.
+    /// The inner statement of a PREPARE; `None` for any other statement.
     pub(crate) fn within_prepare(&self) -> Option<Self> {
         match self.command() {
             Command::Prepare { statement, .. } => Some(statement.clone()),
@@ -154,26 +155,26 @@ impl Statement {
         }
     }
 
-    /// What it asks for.
+    /// The parsed command.
     pub(crate) fn command(&self) -> &Command {
         &self.0.command
     }
 
-    /// About how many bytes its plan will take.
+    /// Approximate memory that the statement's plan will take, in bytes.
     pub(crate) fn plan_bytes(&self) -> u64 {
         self.0.tokens as u64 * size::PLANNED
     }
 
-    /// A place the library reported, in characters of the query string.
+    /// Converts a location reported by the library to characters of the query string.
     pub(crate) fn position(&self, location: Location) -> Option<u32> {
         self.0.lines.position(location)
     }
 }
 
-/// Texts up to this length, in bytes, are parsed without asking whether there is room.
+/// Maximum length of a text, in bytes, that is parsed without checking the memory budget.
 const ALWAYS_PARSED: usize = 4096;
 
-/// Parses a query string; 53200 when `room` has not enough memory for it.
+/// Parses a query string. Fails with SQLSTATE 53200 when `room` lacks the memory for it.
 pub(crate) fn parse(query: &str, room: &Room) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
     parse_each(query, Text::new(query), room, &mut |statement, _| {
@@ -182,11 +183,12 @@ pub(crate) fn parse(query: &str, room: &Room) -> Result<Vec<Statement>> {
     Ok(statements)
 }
 
-/// Longer texts take so long to parse that other sessions shall not wait for it.
+/// Maximum length of a text, in bytes, for parsing on the executor's thread: parsing a
+/// longer one would delay other sessions too long.
 const PARSED_IN_A_STEP: usize = 64 << 10;
 
-/// Parses a query string and shows each statement, and which bytes of the string it
-/// is. `text` is where the string lies.
+/// Parses a query string and calls `visit` with each statement and its byte range in the
+/// string. `text` converts the locations that the library reports.
 fn parse_each(
     query: &str,
     text: Text,
@@ -210,7 +212,7 @@ fn parse_each_here(
         let count = size::tokens(query);
         let bytes = count as u64 * size::PARSED + size::KEPT * query.len() as u64;
         let reserved = room.reserve(bytes, "Parsing the text")?;
-        // Or it would be copied as it grows, and end up to twice as large.
+        // The exact capacity avoids copying the tokens and up to twice the memory.
         tokens.reserve_exact(count);
         reserved
     } else {
@@ -243,7 +245,7 @@ fn parse_each_here(
         .iter()
         .all(|token| is_end(token) || !is_solid(token))
     {
-        // One statement: its tokens are the parser's, without a copy.
+        // The string holds one statement, so the parser takes its tokens without a copy.
         tokens.truncate(end);
         return parse(tokens);
     }
@@ -256,7 +258,7 @@ fn is_solid(token: &TokenWithSpan) -> bool {
     !matches!(token.token, Token::Whitespace(_))
 }
 
-/// Parses the tokens between two semicolons; `None` when there is nothing there.
+/// Parses the tokens between two semicolons; `None` when there are only blanks.
 fn parse_one(
     query: &str,
     text: &Arc<Text>,
@@ -307,11 +309,11 @@ fn parse_one(
     }
 }
 
-/// Why a statement could not be parsed.
+/// Reason why a statement could not be parsed.
 enum Failure {
-    /// The library says so.
+    /// An error of the sqlparser library.
     Parser(ParserError),
-    /// We say so.
+    /// An error of this module.
     Ours(Error),
 }
 
@@ -327,8 +329,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// The library's error in PostgreSQL's words. It reports in prose, of the form
-/// `Expected: …, found: TOKEN at Line: 1, Column: 5`.
+/// Converts the library's error to PostgreSQL's wording. The library's messages have the
+/// form `Expected: …, found: TOKEN at Line: 1, Column: 5`.
 fn syntax_error(error: &ParserError, text: &Text, query: &str) -> Error {
     let message = match error {
         ParserError::RecursionLimitExceeded => return Error::too_complex(),
@@ -348,7 +350,7 @@ fn syntax_error(error: &ParserError, text: &Text, query: &str) -> Error {
     }
 }
 
-/// Reads `1, Column: 5`.
+/// Parses `1, Column: 5`.
 fn location(place: &str) -> Option<Location> {
     let (line, column) = place.split_once(", Column: ")?;
     Some(Location {
@@ -357,12 +359,12 @@ fn location(place: &str) -> Option<Location> {
     })
 }
 
-/// Refuses a statement whose tree would be deeper than can safely be walked. The
-/// library's own limit counts nested calls, but `1 + 1 + …` makes a deep tree in
-/// a loop; so operators between two commas or parentheses are counted, nesting
-/// included.
+/// Refuses a statement whose syntax tree would be too deep to walk by recursion. The
+/// library's own limit counts nested calls, but it parses `1 + 1 + …` in a loop into a
+/// deep tree; so this function counts the operators between two commas or parentheses,
+/// nesting included.
 fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
-    // Operators met so far at each level of parentheses, since the last comma.
+    // Number of operators since the last comma, for each level of parentheses.
     let mut levels: Vec<usize> = vec![0];
     let mut depth = 0;
     for token in tokens {
@@ -399,7 +401,7 @@ fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether this word makes the tree deeper each time it stands in a chain.
+/// Whether this word makes the tree deeper each time it occurs in a chain.
 fn joins_expressions(word: &str) -> bool {
     const WORDS: [&str; 17] = [
         "and",

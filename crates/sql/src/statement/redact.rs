@@ -1,9 +1,9 @@
-//! Statements without their passwords, for logs.
+//! Redaction of passwords: a query string that is safe to log.
 
 use std::borrow::Cow;
 
-/// The text of a query string as it may be logged: what follows the word PASSWORD
-/// is left out where it may be one.
+/// The text of a query string for logging: if a password may follow the word PASSWORD,
+/// the text ends there.
 ///
 /// ```
 /// use coeval_sql::statement::loggable;
@@ -22,7 +22,7 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     {
         let end = from + found + WORD.len();
         let rest = text[end..].trim_start();
-        // A string in one of its notations, or a comment before one.
+        // Checks whether a string, in any notation, or a comment follows the word.
         let mut start = rest.bytes();
         let literal = match start.next() {
             Some(b'\'' | b'$' | b'/' | b'-') => true,
@@ -38,7 +38,7 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// The text of a statement that is known to have a password in it.
+/// Truncates the text of a statement that is known to contain a password.
 pub(super) fn without_password(text: &str) -> String {
     let place = text.to_ascii_lowercase().find("password");
     match place {

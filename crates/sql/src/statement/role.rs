@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP ROLE; SET ROLE and SET SESSION AUTHORIZATION.
+//! Parser for CREATE, ALTER and DROP ROLE, SET ROLE and SET SESSION AUTHORIZATION.
 
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -9,14 +9,14 @@ use super::words::{Parse, eat, fold, need, next_is, unexpected, unsupported, val
 use crate::catalog::{MAX_NAME_BYTES, truncate_name};
 use crate::error::{Error, SqlState};
 
-/// Whether a word names roles in CREATE, ALTER and DROP.
+/// Whether a word after CREATE, ALTER or DROP means roles.
 pub(super) fn is_role(word: &str) -> bool {
     ["role", "user", "group"]
         .iter()
         .any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// A role's name, or a word that stands for one.
+/// Parses a role's name, or a word that stands for a role.
 pub(super) fn role_name(parser: &mut Parser<'_>) -> Parse<RoleName> {
     let ident = parser.parse_identifier()?;
     if ident.quote_style.is_some() {
@@ -35,7 +35,7 @@ pub(super) fn role_name(parser: &mut Parser<'_>) -> Parse<RoleName> {
     })
 }
 
-/// Roles with commas between them.
+/// Parses a list of roles, separated by commas.
 pub(super) fn role_names(parser: &mut Parser<'_>) -> Parse<Vec<RoleName>> {
     let mut names = vec![role_name(parser)?];
     while parser.consume_token(&Token::Comma) {
@@ -44,7 +44,7 @@ pub(super) fn role_names(parser: &mut Parser<'_>) -> Parse<Vec<RoleName>> {
     Ok(names)
 }
 
-/// A new role's name.
+/// Parses the name of a new role.
 fn new_name(parser: &mut Parser<'_>) -> Parse<String> {
     let name = match role_name(parser)? {
         RoleName::Named(name) => name,
@@ -64,12 +64,12 @@ fn reserved(name: &str) -> Error {
     Error::new(SqlState("42939"), message)
 }
 
-/// What follows CREATE, from the kind on.
+/// Parses the rest of CREATE ROLE, from the word ROLE, USER or GROUP on.
 pub(super) fn create(parser: &mut Parser<'_>) -> Parse<Command> {
     let kind = parser.next_token();
     let name = new_name(parser)?;
     let mut options = RoleOptions::default();
-    // CREATE USER is CREATE ROLE for those who connect.
+    // CREATE USER is CREATE ROLE with the attribute LOGIN.
     if super::words::is(&kind.token, "user") {
         options.login = Some(true);
     }
@@ -77,7 +77,7 @@ pub(super) fn create(parser: &mut Parser<'_>) -> Parse<Command> {
     Ok(Command::Role(RoleCommand::Create { name, options }))
 }
 
-/// What follows ALTER, from the kind on.
+/// Parses the rest of ALTER ROLE, from the word ROLE, USER or GROUP on.
 pub(super) fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.next_token();
     if next_is(parser, 0, "all") {
@@ -102,7 +102,7 @@ pub(super) fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     Ok(Command::Role(RoleCommand::Alter { name, options }))
 }
 
-/// What follows DROP, from the kind on.
+/// Parses the rest of DROP ROLE, from the word ROLE, USER or GROUP on.
 pub(super) fn drop_roles(parser: &mut Parser<'_>) -> Parse<Command> {
     parser.next_token();
     let if_exists = eat(parser, "if");
@@ -195,19 +195,19 @@ fn role_option(parser: &mut Parser<'_>, options: &mut RoleOptions, new: bool) ->
     unexpected(parser, "an attribute of a role")
 }
 
-/// A string literal.
+/// Parses a string literal.
 fn string(parser: &mut Parser<'_>) -> Parse<String> {
     match parser.next_token().token {
         Token::SingleQuotedString(text)
         | Token::EscapedStringLiteral(text)
         | Token::UnicodeStringLiteral(text) => Ok(text),
         Token::DollarQuotedString(text) => Ok(text.value),
-        // What stands there may be half of a password: it is not repeated.
+        // The token may be part of a password, so the error does not quote it.
         _ => Err(Error::syntax("a string is expected here").into()),
     }
 }
 
-/// What follows SET [SESSION | LOCAL] ROLE; `None` for NONE.
+/// Parses the rest of SET [SESSION | LOCAL] ROLE; `None` for NONE.
 pub(super) fn set_role(parser: &mut Parser<'_>, local: bool) -> Parse<Command> {
     let name = named_value(parser, "none")?;
     Ok(Command::SetRole {
@@ -217,7 +217,7 @@ pub(super) fn set_role(parser: &mut Parser<'_>, local: bool) -> Parse<Command> {
     })
 }
 
-/// What follows SET [SESSION | LOCAL] SESSION AUTHORIZATION.
+/// Parses the rest of SET [SESSION | LOCAL] SESSION AUTHORIZATION.
 pub(super) fn set_authorization(parser: &mut Parser<'_>, local: bool) -> Parse<Command> {
     let name = named_value(parser, "default")?;
     Ok(Command::SetAuthorization {
@@ -227,7 +227,7 @@ pub(super) fn set_authorization(parser: &mut Parser<'_>, local: bool) -> Parse<C
     })
 }
 
-/// A name, as a word or a string; `None` for the word that means none.
+/// Parses a name, as a word or a string; `None` for the word `none`.
 fn named_value(parser: &mut Parser<'_>, none: &str) -> Parse<Option<String>> {
     if eat(parser, none) {
         return Ok(None);

@@ -1,13 +1,13 @@
-//! The statements of a query string, one after the other.
+//! The statements of a query string, parsed in two passes to bound memory.
 //!
-//! The whole string is parsed before anything runs. A tree takes many times the bytes
-//! of its text, so those of a long string are not all kept: of the statements beyond
-//! the first few only the place is, and they are parsed a second time when their turn
-//! comes.
+//! The parser checks the whole string before anything runs. A syntax tree takes many
+//! times the bytes of its text, so a long string does not keep all trees: beyond the
+//! first few statements it keeps only byte ranges, and parses those statements a second
+//! time when their turn comes.
 //!
 //! ```text
 //!   insert …; insert …; │ insert …; insert …; insert …; …
-//!   trees at hand       │ places
+//!   trees in memory      │ byte ranges
 //! ```
 
 use std::ops::Range;
@@ -18,10 +18,10 @@ use super::{Statement, parse_each};
 use crate::error::{Error, Result};
 use crate::instance::Room;
 
-/// Statements whose trees are kept.
+/// Number of statements whose syntax trees are kept.
 const AT_HAND: usize = 64;
 
-/// The statements of a query string.
+/// The statements of a query string, as an iterator.
 #[derive(Debug, Default)]
 pub struct Statements {
     at_hand: std::vec::IntoIter<Statement>,
@@ -29,16 +29,17 @@ pub struct Statements {
     deferred: std::vec::IntoIter<Deferred>,
 }
 
-/// A statement that was parsed, and will be again.
+/// A statement that was checked, and will be parsed again.
 #[derive(Debug)]
 struct Deferred {
     bytes: Range<usize>,
-    /// How many characters of the query string come before it.
+    /// Number of characters of the query string that precede the statement.
     characters: u32,
 }
 
 impl Statements {
-    /// Parses a query string; 53200 when `room` has not enough memory for it.
+    /// Parses a query string. Fails with SQLSTATE 53200 when `room` lacks the memory for
+    /// it.
     pub(crate) fn parse(query: &str, room: &Room) -> Result<Self> {
         let mut at_hand = Vec::new();
         let mut deferred = Vec::new();
@@ -61,8 +62,8 @@ impl Statements {
         })
     }
 
-    /// The next one. What was parsed once is parsed again without an error, if `room` has
-    /// enough memory for it, and it is 53200 if not.
+    /// The next statement. Parsing a statement again cannot find a syntax error, but
+    /// fails with SQLSTATE 53200 when `room` lacks the memory for it.
     pub fn next(&mut self, room: &Room) -> Option<Result<Statement>> {
         if let Some(statement) = self.at_hand.next() {
             return Some(Ok(statement));
@@ -78,19 +79,19 @@ impl Statements {
         Some(parsed.and_then(|()| again.ok_or_else(missing)))
     }
 
-    /// How many are left.
+    /// Number of statements that are left.
     #[must_use]
     pub fn len(&self) -> usize {
         self.at_hand.len() + self.deferred.len()
     }
 
-    /// Whether none is left.
+    /// Whether no statement is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The one statement there is, if there is one only.
+    /// The statement, if the query string holds exactly one.
     pub(crate) fn single(&self) -> Option<&Statement> {
         match (self.at_hand.as_slice(), self.deferred.len()) {
             ([statement], 0) => Some(statement),
@@ -124,7 +125,7 @@ mod tests {
         for eager in &all {
             let lazy = statements.next(&room).unwrap().unwrap();
             assert_eq!(lazy.text(), eager.text());
-            // The number, in the statement's second line or its own first.
+            // The number is in the statement's second line, or in its own first one.
             let number = |statement: &Statement, line| {
                 statement.position(sqlparser::tokenizer::Location { line, column: 3 })
             };

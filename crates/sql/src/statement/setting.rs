@@ -1,4 +1,4 @@
-//! SET, SHOW and RESET.
+//! Parser for SET, SHOW and RESET.
 
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -9,7 +9,7 @@ use super::transaction::modes;
 use super::words::{Parse, eat, identifier, need, next_is, value};
 use crate::error::Error;
 
-/// What follows SET.
+/// Parses the rest of a SET statement.
 pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
     if next_is(parser, 0, "session") && next_is(parser, 1, "characteristics") {
         parser.next_token();
@@ -19,7 +19,7 @@ pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
         return Ok(Command::SetCharacteristics(modes(parser)?));
     }
     let local = eat(parser, "local");
-    // SESSION may be the beginning of SESSION AUTHORIZATION, too.
+    // SESSION may also begin SESSION AUTHORIZATION.
     if !local && !next_is(parser, 1, "authorization") {
         eat(parser, "session");
     }
@@ -84,7 +84,7 @@ fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
     Ok(name)
 }
 
-/// What follows RESET.
+/// Parses the rest of a RESET statement.
 pub(super) fn reset(parser: &mut Parser<'_>) -> Parse<Command> {
     let authorization = next_is(parser, 0, "session") && next_is(parser, 1, "authorization");
     if authorization {
@@ -109,7 +109,7 @@ pub(super) fn reset(parser: &mut Parser<'_>) -> Parse<Command> {
     Ok(Command::Reset(setting(parser)?))
 }
 
-/// What follows SHOW and RESET.
+/// Parses the rest of a SHOW statement, or of RESET.
 pub(super) fn setting(parser: &mut Parser<'_>) -> Parse<SettingName> {
     if eat(parser, "all") {
         return Ok(SettingName::All);

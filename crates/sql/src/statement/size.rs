@@ -1,29 +1,31 @@
-//! How much memory a text takes once it is tokens, a tree, and a plan.
+//! Memory estimates for a text: the bytes of its tokens, its syntax tree and its plan.
 //!
-//! It is the number of its tokens that counts, not its length: a long string is one
-//! token, and each `1,` of a long list is two.
+//! The estimate depends on the number of tokens, not on the text's length: a long string
+//! is one token, and each `1,` of a long list is two.
 //!
 //! ```text
 //!   insert into t values (1, 'a long text'), (2, 'another')
 //!   1      1    1 1      111 1            11 111 1        1
 //! ```
 //!
-//! Blanks between them are tokens too. The count may be too high, where a token has
-//! several characters that could be tokens of their own; it is never too low by much.
+//! Blanks between tokens are tokens too. The count may be too high, where a token
+//! contains several characters that could be tokens of their own; it is never much too
+//! low.
 
-/// What a token takes while a text is parsed, in bytes: itself, and its part of the tree.
-/// Measured from outside, plan and all: 550 in rows of one number each, which take the
-/// most; 410 in one long list, 330 in rows of three numbers, 220 if there are blanks.
+/// Memory of a token while its text is parsed, in bytes: the token and its part of the
+/// tree. Measured as growth of the process, plan included: 550 in rows of one number
+/// each, which take the most; 410 in one long list, 330 in rows of three numbers, 220
+/// with blanks between.
 pub(crate) const PARSED: u64 = 560;
 
-/// What each byte of a text takes: in a token, and in the statement.
+/// Memory for each byte of a text, in bytes: in its token, and in the statement.
 pub(crate) const KEPT: u64 = 2;
 
-/// What a token takes while its statement is planned, in bytes: its part of the plan. The
-/// tokens themselves are gone by then, which is a good deal of the above.
+/// Memory of a token while its statement is planned, in bytes: its part of the plan. The
+/// parser has dropped the tokens by then, which are a large part of [`PARSED`].
 pub(crate) const PLANNED: u64 = 250;
 
-/// About how many tokens a text has.
+/// Approximate number of tokens of a text.
 pub(crate) fn tokens(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut tokens) = (0, 0);
@@ -37,7 +39,7 @@ pub(crate) fn tokens(text: &str) -> usize {
                 at += end.map_or(rest.len(), |end| end + 1);
                 continue;
             }
-            // A line's end is a token of its own.
+            // A line break is a token of its own.
             b' ' | b'\t' => |_| false,
             _ if is_word(first) => is_word,
             _ => |_| false,

@@ -1,11 +1,11 @@
-//! Where a place given as line and column lies in a query string.
+//! Conversion of line and column into an offset in a query string.
 
 use sqlparser::tokenizer::Location;
 
-/// The beginnings of a query string's lines.
+/// Offsets of the lines of a query string.
 #[derive(Debug)]
 pub(super) struct Text {
-    /// For each line, characters and bytes before it.
+    /// Number of characters and of bytes before each line.
     lines: Box<[(u32, usize)]>,
 }
 
@@ -14,7 +14,7 @@ impl Text {
         Self::within(query, 0)
     }
 
-    /// Of a part of a query string that begins behind so many characters.
+    /// Line offsets for a part of a query string, preceded by `characters` characters.
     pub(super) fn within(query: &str, characters: u32) -> Self {
         let mut lines = vec![(characters, 0)];
         let mut characters = characters;
@@ -34,22 +34,22 @@ impl Text {
         self.lines.get(line).copied()
     }
 
-    /// In characters, from 1. `None` for the place the library gives to what it
-    /// made up itself.
+    /// Converts a location to a position in characters, from 1. `None` for the location
+    /// that the library gives to nodes it has made up.
     pub(super) fn position(&self, location: Location) -> Option<u32> {
         let (characters, _) = self.line(location)?;
         characters.checked_add(u32::try_from(location.column).ok()?)
     }
 }
 
-/// Finds the bytes of one place after the other. A place behind the one before
-/// costs only the way between them, so that a long line of many statements is
-/// walked once and not once for each.
+/// Converts locations to byte offsets, one after the other. A location after the previous
+/// one costs only a scan of the text in between, so a long line of many statements is
+/// scanned once and not once for each.
 #[derive(Debug)]
 pub(super) struct Cursor<'query> {
     query: &'query str,
     text: &'query Text,
-    /// The place found last.
+    /// The location converted last, with its offset.
     line: u64,
     column: u64,
     offset: usize,
@@ -66,7 +66,8 @@ impl<'query> Cursor<'query> {
         }
     }
 
-    /// In bytes, from 0; the end of the string for a place outside it.
+    /// The location's offset in bytes; the end of the string for a location outside of
+    /// it.
     pub(super) fn offset(&mut self, location: Location) -> usize {
         if location.line != self.line || location.column < self.column {
             let Some((_, start)) = self.text.line(location) else {

@@ -1,4 +1,4 @@
-//! Statements about transactions.
+//! Parser for transaction control statements.
 
 use coeval_txn::Isolation;
 use sqlparser::parser::Parser;
@@ -8,7 +8,7 @@ use super::command::{Command, Modes};
 use super::words::{Parse, eat, identifier, need, next_is, unexpected};
 use crate::error::Error;
 
-/// Statements about transactions; their first word has been read.
+/// Parses the rest of a transaction control statement, whose first word is `first`.
 pub(super) fn transaction(parser: &mut Parser<'_>, first: &str) -> Parse<Command> {
     match first {
         "start" => {

@@ -1,8 +1,9 @@
-//! The commands around queries, in PostgreSQL's syntax.
+//! Parser for utility commands, in PostgreSQL's syntax.
 //!
-//! What the library parses well goes to it; everything here is read token by
-//! token. A command that PostgreSQL has and this database has not is told from a
-//! misspelt one: it gets 0A000 with its name, not a syntax error.
+//! This module hands to the library what that parses well, and reads everything else
+//! token by token. It distinguishes a command that PostgreSQL has and this database lacks
+//! from a misspelt one: the former gets SQLSTATE 0A000 with its name instead of a syntax
+//! error.
 
 use std::sync::Arc;
 
@@ -25,13 +26,13 @@ use super::words::{
 use super::{Parsed, Statement};
 use crate::error::Error;
 
-/// Commands of PostgreSQL that are not here at all.
+/// Commands of PostgreSQL that this database does not support at all.
 const UNSUPPORTED: [&str; 19] = [
     "call", "cluster", "comment", "declare", "do", "fetch", "import", "listen", "load", "merge",
     "move", "notify", "reassign", "refresh", "reindex", "security", "release", "alter", "create",
 ];
 
-/// Reads one command.
+/// Parses one command.
 pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Command> {
     let token = parser.peek_token();
     let Token::Word(word) = &token.token else {
@@ -157,7 +158,7 @@ pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> P
     })
 }
 
-/// INSERT, UPDATE, DELETE.
+/// Parses INSERT, UPDATE or DELETE.
 fn change(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.peek_token();
     Ok(match parser.parse_statement()? {
@@ -168,7 +169,7 @@ fn change(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     })
 }
 
-/// Words that do not say alone what kind of object follows.
+/// Words that do not suffice to name the kind of object that follows.
 const HALF_KINDS: [&str; 13] = [
     "access",
     "constraint",
@@ -185,7 +186,7 @@ const HALF_KINDS: [&str; 13] = [
     "trusted",
 ];
 
-/// What kind of object is named so many tokens ahead, as `MATERIALIZED VIEW`.
+/// Kind of the object that is named `ahead` tokens ahead, such as `MATERIALIZED VIEW`.
 fn kind_of_object(parser: &Parser<'_>, ahead: usize) -> String {
     let mut kind = String::new();
     for ahead in ahead..ahead + 3 {
@@ -303,7 +304,7 @@ fn drop_objects(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     }
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;
-    // Nothing depends on a table or an index but what goes with it anyway.
+    // Only objects that are dropped with it anyway depend on a table or an index.
     let _ = eat(parser, "cascade") || eat(parser, "restrict");
     Ok(Command::Drop {
         indexes,
@@ -328,7 +329,7 @@ fn truncate(parser: &mut Parser<'_>) -> Parse<Command> {
     Ok(Command::Truncate(names))
 }
 
-/// Parses a statement within another one.
+/// Parses a statement that is part of another one.
 fn inner(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Statement> {
     Ok(Statement(Arc::new(Parsed {
         command: command(parser, own, text)?,

@@ -1,4 +1,4 @@
-//! Words, names and options: what commands are read with.
+//! Parser primitives for words, names and options.
 
 use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError};
@@ -21,7 +21,7 @@ pub(super) fn unexpected<T>(parser: &Parser<'_>, expected: &str) -> Parse<T> {
     Ok(parser.expected(expected, parser.peek_token())?)
 }
 
-/// The word of a token, if it is one without quotes.
+/// The word of a token, if the token is a word without quotes.
 pub(super) fn word(token: &Token) -> Option<&str> {
     match token {
         Token::Word(Word {
@@ -41,7 +41,7 @@ pub(super) fn next_is(parser: &Parser<'_>, ahead: usize, expected: &str) -> bool
     is(&parser.peek_nth_token(ahead).token, expected)
 }
 
-/// Takes the next token if it is this word.
+/// Consumes the next token if it is this word.
 pub(super) fn eat(parser: &mut Parser<'_>, expected: &str) -> bool {
     let found = next_is(parser, 0, expected);
     if found {
@@ -70,7 +70,7 @@ pub(super) fn identifier(parser: &mut Parser<'_>) -> Parse<String> {
     Ok(fold(&parser.parse_identifier()?))
 }
 
-/// A word, a string or a signed number.
+/// Parses a word, a string or a signed number.
 pub(super) fn value(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     let sign = if parser.consume_token(&Token::Minus) {
         "-"
@@ -97,7 +97,7 @@ pub(super) fn value(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     }
 }
 
-/// A list of options in parentheses: `(name [argument], …)`.
+/// Parses a list of options in parentheses: `(name [argument], …)`.
 pub(super) fn options(parser: &mut Parser<'_>) -> Parse<Vec<CopyOption>> {
     parser.expect_token(&Token::LParen)?;
     let options = parser.parse_comma_separated(|parser| {
