@@ -1,4 +1,4 @@
-//! Who may do what: roles, what they belong to, and what was granted to them.
+//! Access control: roles, their memberships, and the privileges granted to them.
 //!
 //! ```text
 //!   role app ──member of──▶ role readers        relation orders
@@ -7,31 +7,31 @@
 //!     └─ INSERT ◀──────────────────────────────── app=a/ada
 //! ```
 //!
-//! Roles and privileges are part of the [`Catalog`](crate::catalog::Catalog): they
-//! are versioned rows like tables, a change of them is transactional and moves the
-//! catalog's version, and a statement is judged by the catalog of its own snapshot.
-//! A cached plan keeps the list of what it needs
-//! ([`Needs`](crate::catalog::Needs)); who runs it is checked whenever
-//! the catalog or the role is another than at the last check.
+//! Roles and privileges are part of the [`Catalog`](crate::catalog::Catalog): they are
+//! versioned rows like tables, a change of them is transactional and advances the
+//! catalog's version, and the executor checks a statement against the catalog of its own
+//! snapshot. A cached plan keeps the privileges it needs
+//! ([`Needs`](crate::catalog::Needs)); the session checks them again whenever the catalog
+//! version or the role differs from the last check.
 //!
-//! A table's privileges are part of its description, so granting and revoking give
-//! it a new schema version: a writer that was let in before must lock the table with
-//! the old version, and is refused. Reads of a snapshot from before a REVOKE are
-//! judged by that snapshot, whatever happens to the grant meanwhile.
+//! A table's privileges are part of its description, so GRANT and REVOKE give the table a
+//! new schema version: a writer that passed its check before must lock the table with the
+//! old version, and is refused. A read in a snapshot from before a REVOKE uses that
+//! snapshot's privileges, whatever happens to the grant meanwhile.
 //!
-//! **The first role.** Role 10, `coeval`, is always there, may do everything, and
-//! cannot be dropped. As long as no role that may do everything has a password, the
-//! database is *open*: who connects from this machine under a name that no role has
-//! is the first role, under that name.
+//! **The first role.** Role 10, `coeval`, always exists, is a superuser, and cannot be
+//! dropped. As long as no superuser has a password, the database is *open*: a client that
+//! connects from this machine under a name that no role has acts as the first role, under
+//! that name.
 //!
-//! - [`privilege`]: kinds of privileges, and lists of who granted what to whom.
-//! - [`role`]: roles and their attributes. [`store`]: how they are kept as bytes.
-//! - [`password`]: what is kept of a password.
+//! - [`privilege`]: kinds of privileges, and lists of grants.
+//! - [`role`]: roles and their attributes. [`store`]: their encoding as rows.
+//! - [`password`]: password verifiers.
 //!
 //! Invariants:
-//! - Membership has no circles.
-//! - Every role that owns a table or stands in a list of privileges exists: DROP
-//!   ROLE refuses otherwise.
+//! - Membership has no cycles.
+//! - Every role that owns a table or occurs in a list of grants exists: DROP ROLE refuses
+//!   to drop such a role.
 
 pub mod password;
 pub mod privilege;
@@ -47,17 +47,17 @@ pub use role::{FIRST_ROLE, Membership, Role};
 
 use crate::error::{Error, Result, SqlState};
 
-/// Who owns something, and what the owner and others have granted on it.
+/// Owner of an object, and the grants on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// The owner.
+    /// OID of the owner.
     pub owner: u32,
-    /// What was granted; `None` for what holds when nobody has said anything.
+    /// Grants on the object; `None` for the default privileges.
     pub grants: Option<Vec<Grant>>,
 }
 
 impl Owned {
-    /// Something that nobody has granted anything on.
+    /// An object of this owner with the default privileges.
     #[must_use]
     pub const fn by(owner: u32) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Owned {
         }
     }
 
-    /// What was granted, what holds by itself included.
+    /// Grants on the object, or the default ones if there are none.
     #[must_use]
     pub fn grants(&self, kind: Kind) -> Vec<Grant> {
         match &self.grants {
@@ -75,7 +75,7 @@ impl Owned {
         }
     }
 
-    /// Whether this role owns it or stands in its list of privileges.
+    /// Whether the role owns the object, or occurs in its list of grants.
     #[must_use]
     pub fn concerns(&self, role: u32) -> bool {
         let mut grants = self.grants.iter().flatten();
@@ -83,17 +83,17 @@ impl Owned {
     }
 }
 
-/// Kinds of things that privileges are granted on.
+/// Kind of an object that has privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A table.
+    /// The object is a table.
     Table,
-    /// A schema.
+    /// The object is a schema.
     Schema,
 }
 
 impl Kind {
-    /// What there is to grant.
+    /// All privileges that objects of this kind have.
     #[must_use]
     pub const fn all(self) -> Privileges {
         match self {
@@ -102,8 +102,7 @@ impl Kind {
         }
     }
 
-    /// What holds when nobody has said anything: the owner may do everything, and
-    /// everybody may look into the schema.
+    /// Default privileges: the owner has all of them, and all roles may use the schema.
     fn initial(self, owner: u32) -> Vec<Grant> {
         let mut grants = vec![Grant::own(owner, self.all())];
         if self == Self::Schema {
@@ -118,18 +117,18 @@ impl Kind {
     }
 }
 
-/// All roles of a catalog, and what is granted on the schema `public`.
+/// All roles of a catalog, and the privileges on the schema `public`.
 #[derive(Clone, Debug)]
 pub struct Access {
     roles: BTreeMap<u32, Arc<Role>>,
-    /// The schema `public`.
+    /// Owner of and grants on the schema `public`.
     pub schema: Owned,
-    /// What made-up answers to unknown users are made from.
+    /// Server secret from which authentication derives its answers for unknown users.
     pub secret: [u8; 32],
 }
 
 impl Default for Access {
-    /// The first role, and nothing granted.
+    /// A catalog with only the first role, and the default privileges.
     fn default() -> Self {
         Self {
             roles: BTreeMap::from([(FIRST_ROLE, Arc::new(Role::first()))]),
@@ -140,12 +139,12 @@ impl Default for Access {
 }
 
 impl Access {
-    /// All roles, by their numbers.
+    /// All roles, ordered by OID.
     pub fn roles(&self) -> impl Iterator<Item = &Arc<Role>> {
         self.roles.values()
     }
 
-    /// The role with this number.
+    /// The role with this OID.
     #[must_use]
     pub fn role(&self, oid: u32) -> Option<&Arc<Role>> {
         self.roles.get(&oid)
@@ -157,12 +156,12 @@ impl Access {
         self.roles.values().find(|role| role.name == name)
     }
 
-    /// Adds a role, or puts it in the place of the one with its number.
+    /// Adds a role, or replaces the one with the same OID.
     pub fn put(&mut self, role: Role) {
         self.roles.insert(role.oid, Arc::new(role));
     }
 
-    /// Takes a role away, and every membership in it.
+    /// Removes a role, and all memberships in it.
     pub fn remove(&mut self, oid: u32) {
         self.roles.remove(&oid);
         for role in self.roles.values_mut() {
@@ -173,7 +172,7 @@ impl Access {
         }
     }
 
-    /// Whether no role that may do everything has a password.
+    /// Whether no superuser has a password.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self
@@ -182,52 +181,52 @@ impl Access {
             .any(|role| role.superuser && role.login && role.password.is_some())
     }
 
-    /// Whether this role may do everything.
+    /// Whether this role is a superuser.
     #[must_use]
     pub fn is_superuser(&self, role: u32) -> bool {
         self.role(role).is_some_and(|role| role.superuser)
     }
 
-    /// The roles whose privileges this one has: itself, and what it is a member of,
-    /// through roles that inherit.
+    /// The roles whose privileges this one has: itself, and the roles of which it is a
+    /// member through roles that inherit.
     #[must_use]
     pub fn acts_as(&self, role: u32) -> BTreeSet<u32> {
         self.reachable(role, |role| role.inherit)
     }
 
-    /// Whether this role has the privileges of that one.
+    /// Whether role `role` has the privileges of role `of`.
     #[must_use]
     pub fn has_privileges_of(&self, role: u32, of: u32) -> bool {
         role == of || self.is_superuser(role) || self.acts_as(role).contains(&of)
     }
 
-    /// Whether this role belongs to that one, directly or through others: it may
-    /// become it with SET ROLE.
+    /// Whether role `role` is a member of role `of`, directly or indirectly, so that it
+    /// may become it with SET ROLE.
     #[must_use]
     pub fn is_member(&self, role: u32, of: u32) -> bool {
         role == of || self.is_superuser(role) || self.belongs(role, of)
     }
 
-    /// [`Access::is_member`], without what superusers may do.
+    /// [`Access::is_member`] without the exception for superusers.
     #[must_use]
     pub fn belongs(&self, role: u32, of: u32) -> bool {
         self.reachable(role, |_| true).contains(&of)
     }
 
-    /// Whether this role can become a superuser: it is one, or belongs to one.
+    /// Whether this role can become a superuser: it is one, or is a member of one.
     #[must_use]
     pub fn leads_to_superuser(&self, role: u32) -> bool {
         let reached = self.reachable(role, |_| true);
         reached.into_iter().any(|each| self.is_superuser(each))
     }
 
-    /// Whether this role may make others members of that one.
+    /// Whether role `role` may grant membership in role `of`.
     #[must_use]
     pub fn administers(&self, role: u32, of: u32) -> bool {
         if self.is_superuser(role) {
             return true;
         }
-        // Only a superuser makes superusers, on whatever way.
+        // Only a superuser may make another role a superuser, even by membership.
         if self.leads_to_superuser(of) {
             return false;
         }
@@ -258,14 +257,14 @@ impl Access {
         reached
     }
 
-    /// What this role may do with something: what was granted to it, to roles it
-    /// acts as, and to everybody.
+    /// Privileges of this role on an object: those granted to it, to roles it acts as,
+    /// and to PUBLIC.
     #[must_use]
     pub fn privileges(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
         self.collected(role, owned, kind, |grant| grant.privileges)
     }
 
-    /// Which privileges this role may grant on.
+    /// Privileges on an object that this role may grant to others.
     #[must_use]
     pub fn grantable(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
         if self.has_privileges_of(role, owned.owner) {
@@ -295,13 +294,13 @@ impl Access {
             .fold(Privileges::NONE, |all, grant| all.with(take(grant)))
     }
 
-    /// The role of this name; 42704 when there is none.
+    /// The role of this name; fails with SQLSTATE 42704 when it does not exist.
     pub fn find(&self, name: &str) -> Result<&Arc<Role>> {
         self.role_by_name(name).ok_or_else(|| no_role(name))
     }
 }
 
-/// 42704.
+/// SQLSTATE 42704: the role does not exist.
 pub(crate) fn no_role(name: &str) -> Error {
     Error::new(
         SqlState::UNDEFINED_OBJECT,
@@ -309,7 +308,7 @@ pub(crate) fn no_role(name: &str) -> Error {
     )
 }
 
-/// 42501, for a kind of object and its name.
+/// SQLSTATE 42501: permission denied, for a kind of object and its name.
 pub(crate) fn denied(kind: &str, name: &str) -> Error {
     Error::new(
         SqlState::INSUFFICIENT_PRIVILEGE,
@@ -317,7 +316,7 @@ pub(crate) fn denied(kind: &str, name: &str) -> Error {
     )
 }
 
-/// 42501, for what only the owner may do.
+/// SQLSTATE 42501: only the owner of the object may run the statement.
 pub(crate) fn not_owner(kind: &str, name: &str) -> Error {
     Error::new(
         SqlState::INSUFFICIENT_PRIVILEGE,

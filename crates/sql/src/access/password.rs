@@ -1,4 +1,4 @@
-//! What is kept of a password: enough to check it, too little to log in with.
+//! Password verifiers (SCRAM): enough to check a password, but not to log in with.
 //!
 //! ```text
 //!   SCRAM-SHA-256$4096:c2FsdA==$<stored key>:<server key>
@@ -7,8 +7,8 @@
 //!                 iterations           writes them into pg_authid
 //! ```
 //!
-//! The password itself is not kept, and no key is that proves knowledge of it: the
-//! stored key is a hash of the key a client proves to have. So a dump of roles can
+//! The server stores neither the password nor a key that proves knowledge of it: the
+//! stored key is a hash of the key that a client proves to have. So a dump of roles can
 //! be restored here and in PostgreSQL.
 //!
 //! Sources: RFC 5802, section 3; RFC 7677; RFC 4013 (SASLprep).
@@ -19,30 +19,30 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 
-/// How the text begins.
+/// Name of the scheme, with which the text of a verifier begins.
 const SCHEME: &str = "SCRAM-SHA-256";
-/// How often a new password is hashed, as in PostgreSQL and RFC 7677's least.
+/// Iterations for a new password, as in PostgreSQL; the minimum in RFC 7677.
 pub const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("not zero");
-/// Bytes of a new salt.
+/// Length of a new salt, in bytes.
 pub const SALT: usize = 16;
-/// Bytes of a key.
+/// Length of a key, in bytes.
 const KEY: usize = digest::SHA256_OUTPUT_LEN;
 
-/// What a password is checked with.
+/// The data with which the server checks a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
-    /// How often it was hashed.
+    /// Number of hash iterations.
     pub iterations: NonZeroU32,
-    /// What it was mixed with.
+    /// Random bytes that were hashed with the password.
     pub salt: Vec<u8>,
-    /// A hash of the key that clients prove to have.
+    /// Hash of the key that clients prove to have.
     pub stored_key: [u8; KEY],
-    /// The key by which the server proves to know the password.
+    /// Key with which the server proves that it knows the verifier.
     pub server_key: [u8; KEY],
 }
 
 impl Verifier {
-    /// Makes one for a new password, with a new salt. Takes about a millisecond.
+    /// Creates a verifier for a new password, with a new salt. Takes about a millisecond.
     #[must_use]
     pub fn new(password: &str) -> Self {
         let mut salt = vec![0; SALT];
@@ -50,11 +50,10 @@ impl Verifier {
         Self::with_salt(password, salt, ITERATIONS)
     }
 
-    /// Makes one with this salt.
+    /// Creates a verifier with this salt.
     #[must_use]
     pub fn with_salt(password: &str, salt: Vec<u8>, iterations: NonZeroU32) -> Self {
-        // What the profile forbids is hashed as it is, as PostgreSQL and its
-        // clients do.
+        // PostgreSQL and its clients hash a password unchanged if the profile rejects it.
         let prepared = stringprep::saslprep(password);
         let prepared = prepared.as_deref().unwrap_or(password);
         let mut salted = [0; KEY];
@@ -77,7 +76,7 @@ impl Verifier {
         }
     }
 
-    /// Reads the text; `None` if it is none.
+    /// Parses a verifier; `None` if the text is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once('$')?;
@@ -110,7 +109,7 @@ impl std::fmt::Display for Verifier {
     }
 }
 
-/// Nothing of it may get into a log.
+/// Prints no part of the verifier, so that none can get into a log.
 impl std::fmt::Debug for Verifier {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Verifier")

@@ -1,26 +1,26 @@
-//! Kinds of privileges, and lists of who granted what to whom.
+//! Privileges and grants: sets of privileges, and the lists of grants on objects.
 //!
-//! A grant prints as PostgreSQL prints an `aclitem`, a letter a privilege, with a
-//! star behind those that may be passed on:
+//! A grant prints as PostgreSQL's `aclitem`: one letter for each privilege, with a star
+//! after each privilege that carries the grant option.
 //!
 //! ```text
-//!   readers=r*w/ada     readers may SELECT, and grant that to others, and UPDATE;
-//!                       ada says so
-//!   =r/ada              everybody may SELECT
+//!   readers=r*w/ada     readers has SELECT with grant option, and UPDATE;
+//!                       ada granted them
+//!   =r/ada              PUBLIC has SELECT
 //! ```
 //!
 //! Sources: PostgreSQL documentation, "Privileges".
 
 use crate::error::{Error, Result, SqlState};
 
-/// Everybody, where a role is named.
+/// OID that stands for PUBLIC, that is for all roles.
 pub const PUBLIC_ROLE: u32 = 0;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Privileges(u16);
 
-/// Privileges with their names and letters, in the order in which they print.
+/// Privileges with their names and letters, in the order in which they are printed.
 const NAMES: [(Privileges, &str, char); 9] = [
     (Privileges::INSERT, "INSERT", 'a'),
     (Privileges::SELECT, "SELECT", 'r'),
@@ -34,38 +34,40 @@ const NAMES: [(Privileges, &str, char); 9] = [
 ];
 
 impl Privileges {
-    /// None.
+    /// The empty set of privileges.
     pub const NONE: Self = Self(0);
-    /// Adding rows.
+    /// The privilege to insert rows.
     pub const INSERT: Self = Self(1);
-    /// Reading rows.
+    /// The privilege to read rows.
     pub const SELECT: Self = Self(1 << 1);
-    /// Changing rows.
+    /// The privilege to update rows.
     pub const UPDATE: Self = Self(1 << 2);
-    /// Deleting rows.
+    /// The privilege to delete rows.
     pub const DELETE: Self = Self(1 << 3);
-    /// Emptying a table.
+    /// The privilege to empty a table with TRUNCATE.
     pub const TRUNCATE: Self = Self(1 << 4);
-    /// Pointing at a table's rows; kept, for there are no foreign keys.
+    /// The privilege to reference a table's rows; without effect, because there are no
+    /// foreign keys.
     pub const REFERENCES: Self = Self(1 << 5);
-    /// Having code run for a table's changes; kept, for there are no triggers.
+    /// The privilege to create triggers on a table; without effect, because there are no
+    /// triggers.
     pub const TRIGGER: Self = Self(1 << 6);
-    /// Finding what is in a schema.
+    /// The privilege to look up objects in a schema.
     pub const USAGE: Self = Self(1 << 8);
-    /// Making something in a schema.
+    /// The privilege to create objects in a schema.
     pub const CREATE: Self = Self(1 << 9);
-    /// Everything there is to grant on a table.
+    /// All privileges on a table.
     pub const TABLE: Self = Self(0x7f);
-    /// Everything there is to grant on a schema.
+    /// All privileges on a schema.
     pub const SCHEMA: Self = Self(Self::USAGE.0 | Self::CREATE.0);
 
-    /// As they are kept.
+    /// The set's bits, as catalog rows store them.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// From what is kept; `None` for bits that mean nothing.
+    /// Decodes stored bits; `None` for bits without a meaning.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Option<Self> {
         if bits & !(Self::TABLE.0 | Self::SCHEMA.0) == 0 {
@@ -75,37 +77,37 @@ impl Privileges {
         }
     }
 
-    /// These and those.
+    /// Union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These but not those.
+    /// The privileges that are in this set but not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Those that both have.
+    /// Intersection of both sets.
     #[must_use]
     pub const fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of those are among these.
+    /// Whether this set includes all of `other`.
     #[must_use]
     pub const fn include(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// The privilege of this name, in any case of letters.
+    /// The privilege of this name, without regard to case.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut names = NAMES.iter();
@@ -113,7 +115,7 @@ impl Privileges {
         found.map(|(privilege, ..)| *privilege)
     }
 
-    /// The names of these.
+    /// Names of the privileges in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES
             .iter()
@@ -122,21 +124,21 @@ impl Privileges {
     }
 }
 
-/// What one role has granted to another.
+/// The privileges that one role has granted to another on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// To whom; [`PUBLIC_ROLE`] for everybody.
+    /// OID of the role that has the privileges; [`PUBLIC_ROLE`] for all roles.
     pub grantee: u32,
-    /// By whom.
+    /// OID of the role that granted them.
     pub grantor: u32,
-    /// What.
+    /// The granted privileges.
     pub privileges: Privileges,
-    /// Which of these may be passed on.
+    /// Those privileges that carry the grant option.
     pub grantable: Privileges,
 }
 
 impl Grant {
-    /// What an owner may do by itself.
+    /// The grant of an owner to itself.
     #[must_use]
     pub const fn own(owner: u32, privileges: Privileges) -> Self {
         Self {
@@ -147,7 +149,7 @@ impl Grant {
         }
     }
 
-    /// As an `aclitem` prints. `name` says what a role's name is.
+    /// Prints the grant as an `aclitem`. `name` returns a role's name.
     pub fn show(&self, name: impl Fn(u32) -> String) -> String {
         let mut shown = match self.grantee {
             PUBLIC_ROLE => String::new(),
@@ -168,7 +170,7 @@ impl Grant {
     }
 }
 
-/// Adds privileges to a list.
+/// Adds a grant to a list.
 pub(crate) fn grant(grants: &mut Vec<Grant>, new: Grant) {
     let same = |each: &&mut Grant| each.grantee == new.grantee && each.grantor == new.grantor;
     match grants.iter_mut().find(same) {
@@ -180,9 +182,9 @@ pub(crate) fn grant(grants: &mut Vec<Grant>, new: Grant) {
     }
 }
 
-/// Takes privileges, or only the right to pass them on, away from a grantee. What
-/// the grantee has passed on goes with them if `cascade` says so; else it is an
-/// error, 2BP01.
+/// Revokes privileges, or only their grant option, from a grantee. With `cascade` it also
+/// revokes the privileges that the grantee has granted to others; otherwise those are an
+/// error, SQLSTATE 2BP01.
 pub(crate) fn revoke(
     grants: &mut Vec<Grant>,
     gone: Grant,
@@ -202,7 +204,7 @@ pub(crate) fn revoke(
         }
     }
     grants.retain(|each| !each.privileges.is_none());
-    // What another grantor allows to be passed on is passed on still.
+    // A grant option from another grantor stays valid.
     let kept = grants
         .iter()
         .filter(|each| each.grantee == gone.grantee)
@@ -279,7 +281,7 @@ mod tests {
         let mut grants = chain.clone();
         revoke(&mut grants, gone, true, 1, true).unwrap();
         assert_eq!(grants[1..], [given(1, 2, false)]);
-        // Somebody else still lets 2 pass it on.
+        // Another grantor still gives role 2 the grant option.
         let mut grants = chain;
         grant(&mut grants, given(5, 2, true));
         revoke(&mut grants, gone, false, 1, false).unwrap();

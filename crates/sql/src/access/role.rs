@@ -1,55 +1,55 @@
-//! Roles: who can connect, and groups of them.
+//! Roles: users, which can log in, and groups.
 
-/// The role that is always there and may do everything.
+/// OID of the role that always exists and is a superuser.
 pub const FIRST_ROLE: u32 = 10;
 
-/// Its name, until it is renamed.
+/// Initial name of the first role.
 pub const FIRST_ROLE_NAME: &str = "coeval";
 
-/// A role.
+/// A role with its attributes and memberships.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// Its number, for ever.
+    /// OID of the role, which never changes.
     pub oid: u32,
-    /// Its name.
+    /// Name of the role.
     pub name: String,
-    /// SUPERUSER: it may do everything.
+    /// SUPERUSER: the role bypasses all privilege checks.
     pub superuser: bool,
-    /// INHERIT: it has the privileges of what it is a member of without SET ROLE.
+    /// INHERIT: the role has the privileges of its groups without SET ROLE.
     pub inherit: bool,
-    /// CREATEROLE: it may make, change and drop roles that are not superusers.
+    /// CREATEROLE: the role may create, alter and drop roles that are not superusers.
     pub create_role: bool,
-    /// CREATEDB: kept and shown; there is one database.
+    /// CREATEDB: stored and shown without effect, because there is one database.
     pub create_database: bool,
-    /// LOGIN: it can connect.
+    /// LOGIN: the role can connect.
     pub login: bool,
-    /// REPLICATION: kept and shown.
+    /// REPLICATION: stored and shown without effect.
     pub replication: bool,
-    /// BYPASSRLS: kept and shown; there are no row policies.
+    /// BYPASSRLS: stored and shown without effect, because there are no row policies.
     pub bypass_policies: bool,
-    /// The most sessions it may have at once; negative for any number.
+    /// Maximum number of concurrent sessions of the role; negative for no limit.
     pub connection_limit: i32,
-    /// Until when its password is good, in microseconds since 2000 UTC.
+    /// Expiry of the password, in microseconds since 2000 UTC.
     pub valid_until: Option<i64>,
-    /// What is kept of its password: a [`Verifier`](super::Verifier)'s text.
+    /// Text of the password's [`Verifier`](super::Verifier).
     pub password: Option<String>,
-    /// What it belongs to.
+    /// The roles of which this one is a member.
     pub memberships: Vec<Membership>,
 }
 
-/// That a role belongs to another.
+/// Membership of a role in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// The other.
+    /// OID of the other role, the group.
     pub role: u32,
-    /// Who said so.
+    /// OID of the role that granted the membership.
     pub grantor: u32,
-    /// ADMIN OPTION: it may make others members.
+    /// ADMIN OPTION: the member may grant membership in the group.
     pub admin: bool,
 }
 
 impl Role {
-    /// A role that may do nothing, as CREATE ROLE makes it.
+    /// A role with the default attributes of CREATE ROLE.
     #[must_use]
     pub const fn new(oid: u32, name: String) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Role {
         }
     }
 
-    /// The role that is always there.
+    /// The role that always exists.
     #[must_use]
     pub fn first() -> Self {
         Self {

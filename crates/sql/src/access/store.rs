@@ -1,4 +1,4 @@
-//! Roles and privileges as bytes, the way catalog rows keep them.
+//! Encoding of roles and privileges as catalog rows.
 //!
 //! ```text
 //! u8 format (1)  u8 what
@@ -13,8 +13,9 @@
 //!                 u32 grantee, u32 grantor, u16 privileges, u16 grantable }]
 //! ```
 //!
-//! A row's key is a number: the role's; the schema's; 0 for the secret, from which
-//! answers to users that do not exist are made, the same after every start.
+//! A row's key is a number: the OID of the role or the schema, or 0 for the secret. From
+//! the secret authentication derives its answers for unknown users, which thus are the
+//! same after every start.
 
 use super::privilege::{Grant, Privileges};
 use super::{Access, Membership, Owned, Role};
@@ -29,12 +30,12 @@ const SECRET: u8 = 2;
 const HAS_PASSWORD: u8 = 1;
 const HAS_END: u8 = 2;
 
-/// The number that the secret's row has.
+/// Key of the secret's row.
 pub(crate) const SECRET_KEY: u32 = 0;
-/// The number of the schema `public`, and of its row: PostgreSQL's.
+/// OID of the schema `public`, as in PostgreSQL, and key of its row.
 pub(crate) const PUBLIC_OID: u32 = 2200;
 
-/// Writes a role.
+/// Encodes a role.
 pub(crate) fn encode_role(role: &Role) -> Vec<u8> {
     let mut out = vec![FORMAT, ROLE];
     out.extend_from_slice(&role.oid.to_le_bytes());
@@ -74,7 +75,7 @@ pub(crate) fn encode_role(role: &Role) -> Vec<u8> {
     out
 }
 
-/// Writes what is granted on the schema `public`.
+/// Encodes the privileges on the schema `public`.
 pub(crate) fn encode_schema(schema: &Owned) -> Vec<u8> {
     let mut out = vec![FORMAT, SCHEMA];
     out.extend_from_slice(&PUBLIC_OID.to_le_bytes());
@@ -82,12 +83,12 @@ pub(crate) fn encode_schema(schema: &Owned) -> Vec<u8> {
     out
 }
 
-/// Writes the secret.
+/// Encodes the secret.
 pub(crate) fn encode_secret(secret: &[u8; 32]) -> Vec<u8> {
     [&[FORMAT, SECRET], &secret[..]].concat()
 }
 
-/// Writes an owner and grants.
+/// Encodes an owner and grants.
 pub(crate) fn encode_owned(out: &mut Vec<u8>, owned: &Owned) {
     out.extend_from_slice(&owned.owner.to_le_bytes());
     let Some(grants) = &owned.grants else {
@@ -104,7 +105,7 @@ pub(crate) fn encode_owned(out: &mut Vec<u8>, owned: &Owned) {
     }
 }
 
-/// Reads one row into what it is part of.
+/// Decodes one row into the part of `access` that it belongs to.
 pub(crate) fn decode(bytes: &[u8], access: &mut Access) -> Result<()> {
     let mut reader = Reader(bytes);
     let format = reader.u8()?;
@@ -163,7 +164,7 @@ fn decode_role(reader: &mut Reader<'_>) -> Result<Role> {
     Ok(role)
 }
 
-/// Reads an owner and grants.
+/// Decodes an owner and grants.
 pub(crate) fn decode_owned(reader: &mut Reader<'_>) -> Result<Owned> {
     let mut owned = Owned::by(reader.u32()?);
     if reader.u8()? == 0 {
@@ -237,7 +238,8 @@ mod tests {
             for at in 0..good.len() {
                 let mut bad = good.clone();
                 bad[at] ^= 0xff;
-                // Refused or read as something else, never a panic.
+                // The decoder refuses the row or reads another one from it, but never
+                // panics.
                 let _ = decode(&bad, &mut Access::default());
             }
             assert!(decode(&[&good[..], b"x"].concat(), &mut Access::default()).is_err());
