@@ -1,4 +1,4 @@
-//! Conflicts and locks in words: which table, which key, whose transaction.
+//! Descriptions of conflicts and locks: the table, the key and the other transaction.
 //!
 //! ```text
 //!   ERROR:  could not serialize access due to concurrent update
@@ -6,9 +6,9 @@
 //!           table "account", by transaction 65537 of session 3.
 //! ```
 //!
-//! The engine names storages, records and encoded keys. What they stand for is looked
-//! up when somebody asks: in the catalog at hand, and in the newest version of the
-//! row. Where that finds nothing, less is said.
+//! The engine names storages, records and encoded keys. The session looks up what they
+//! stand for only when it reports an error, in the catalog at hand and in the newest
+//! version of the row. A part that cannot be found is left out of the description.
 
 use std::task::{Context, Poll, Waker};
 
@@ -20,31 +20,31 @@ use crate::catalog::{Catalog, Index, PUBLIC, Table, key_text, value_text};
 use crate::error::Error;
 use crate::value::read_key;
 
-/// A place in words.
+/// Description of the object that a conflict or a lock is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// The table's name.
+    /// Name of the table.
     pub(crate) table: Option<String>,
-    /// The index's name, if it is about keys.
+    /// Name of the index, if the object is a key or a range of keys.
     pub(crate) index: Option<String>,
-    /// Which row, key or range of keys; none for the whole table.
+    /// The row, key or range of keys; `None` for the whole table.
     pub(crate) key: Option<String>,
 }
 
-/// Looks up what places stand for.
+/// Looks up descriptions in the catalog and in the rows.
 pub(crate) struct Lookup<'a> {
     catalog: &'a Catalog,
     engine: &'a dyn Engine,
-    /// Who reads the words: keys are in them where this role may read the rows.
+    /// Role that reads the description, which contains only keys the role may read.
     role: u32,
-    /// Rows that are not durable are not named.
+    /// Whether rows that are not durable are left out.
     durable_only: bool,
-    /// The newest commit that the words depend on.
+    /// The newest commit that the descriptions depend on.
     seen: Timestamp,
 }
 
 impl<'a> Lookup<'a> {
-    /// For words that may leave the process at once.
+    /// Creates a lookup for descriptions that may leave the process at once.
     pub(crate) fn durable(catalog: &'a Catalog, engine: &'a dyn Engine, role: u32) -> Self {
         Self {
             catalog,
@@ -55,7 +55,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// What is at a place.
+    /// Describes the object at `place`.
     pub(crate) fn words(&mut self, place: &Place) -> Words {
         let storage = place.storage();
         let Some(table) = self.catalog.tables().find(|table| table.storage == storage) else {
@@ -88,7 +88,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// A row by its primary key, or any other that tells it apart.
+    /// A row's primary key, or another unique key, as text.
     fn row(&mut self, table: &Table, rid: Rid) -> String {
         let mut text = None;
         if let Some(index) = table.indexes.iter().find(|index| index.is_unique()) {
@@ -111,7 +111,7 @@ fn is_durable(engine: &dyn Engine, cts: Timestamp) -> bool {
 }
 
 impl Words {
-    /// As part of a sentence.
+    /// The description as part of a sentence.
     fn phrase(&self, place: &Place) -> String {
         let what = match (place, &self.key) {
             (Place::Row { .. }, Some(key)) => format!("row {key} of "),
@@ -133,7 +133,7 @@ impl Words {
     }
 }
 
-/// The columns of an encoded key, as many as it has whole.
+/// The column values that an encoded key contains completely.
 fn columns(table: &Table, index: &Index, mut key: &[u8]) -> Option<String> {
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for column in &index.columns {
@@ -156,7 +156,7 @@ fn range(table: &Table, index: &Index, lower: &[u8], upper: Option<&[u8]>) -> St
     {
         return format!("keys {key}");
     }
-    // Where nulls begin, the values end.
+    // The values end where the nulls begin.
     let upper = upper.filter(|upper| {
         let column = &index.columns[0];
         let first = read_key(upper, column.column_type.data_type, column.order);
@@ -182,8 +182,8 @@ fn party(party: Party) -> String {
     }
 }
 
-/// Says in an error what the engine's error is about. Also returns the newest commit
-/// that the words depend on.
+/// Adds a description of the engine's error to an error. Also returns the newest commit
+/// that the description depends on.
 pub(crate) fn explain(
     error: Error,
     catalog: &Catalog,

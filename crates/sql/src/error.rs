@@ -1,17 +1,16 @@
-//! What a statement can fail with, in the terms PostgreSQL's clients know.
+//! Errors of statements: SQLSTATEs, messages and positions, as PostgreSQL reports them.
 //!
-//! Every error carries a SQLSTATE, because that is what drivers act upon, and a
-//! message for people. Messages are worded as PostgreSQL words them wherever it
-//! has one for the same mistake, so that what people find when they search for it
-//! helps them here too.
+//! Every error carries a SQLSTATE, which drivers evaluate, and a message for people.
+//! Messages use PostgreSQL's wording wherever PostgreSQL has one for the same error, so
+//! that users who search for the text find help that applies here too.
 //!
 //! ```text
 //! ERROR:  duplicate key value violates unique constraint "account_pkey"    23505
 //! DETAIL:  Key (id)=(1) already exists.
 //! ```
 //!
-//! An [`Error`] is one pointer wide: results are returned far more often than
-//! errors are made.
+//! An [`Error`] is one pointer wide, because functions return results far more often than
+//! errors.
 
 use std::fmt;
 
@@ -36,65 +35,65 @@ macro_rules! states {
 }
 
 states! {
-    /// Nothing went wrong: notices have it.
+    /// Success: the SQLSTATE of notices.
     SUCCESSFUL_COMPLETION = "00000";
-    /// Something this database does not do (yet). The message names it.
+    /// A feature that this database does not support; the message names it.
     FEATURE_NOT_SUPPORTED = "0A000";
     /// A subquery used as an expression returned more than one row.
     CARDINALITY_VIOLATION = "21000";
-    /// A string does not fit its type's length.
+    /// A string is too long for its type.
     STRING_DATA_RIGHT_TRUNCATION = "22001";
-    /// A number does not fit its type.
+    /// A number is out of its type's range.
     NUMERIC_VALUE_OUT_OF_RANGE = "22003";
-    /// A null where a value has to be.
+    /// A null was given where a value is required.
     NULL_VALUE_NOT_ALLOWED = "22004";
-    /// A string is not a date or time.
+    /// A string is not a valid date or time.
     INVALID_DATETIME_FORMAT = "22007";
-    /// A date or time does not fit its type.
+    /// A date or time is out of its type's range.
     DATETIME_FIELD_OVERFLOW = "22008";
-    /// A division by zero.
+    /// An expression divides by zero.
     DIVISION_BY_ZERO = "22012";
-    /// The length of a substring is negative.
+    /// The length argument of `substring` is negative.
     SUBSTRING_ERROR = "22011";
-    /// A function's argument is out of its domain.
+    /// An argument of a function is out of its domain.
     INVALID_PARAMETER_VALUE = "22023";
-    /// A logarithm of a number that has none.
+    /// The logarithm of zero or of a negative number.
     INVALID_ARGUMENT_FOR_LOGARITHM = "2201E";
-    /// A power that is not a number.
+    /// A power whose result is not a real number.
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = "2201F";
-    /// A LIMIT below zero.
+    /// The query has a negative LIMIT.
     INVALID_ROW_COUNT_IN_LIMIT_CLAUSE = "2201W";
-    /// An OFFSET below zero.
+    /// The query has a negative OFFSET.
     INVALID_ROW_COUNT_IN_OFFSET_CLAUSE = "2201X";
-    /// A regular expression that is none.
+    /// A regular expression that is not valid.
     INVALID_REGULAR_EXPRESSION = "2201B";
-    /// A byte sequence that is not UTF-8, or holds a NUL.
+    /// A byte sequence that is not UTF-8, or contains a NUL.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
-    /// An escape sequence in LIKE that is none.
+    /// An escape sequence in LIKE that is not valid.
     INVALID_ESCAPE_SEQUENCE = "22025";
-    /// An array subscript that does not fit.
+    /// An array subscript that is out of range.
     ARRAY_SUBSCRIPT_ERROR = "2202E";
-    /// A string is not of the type's form.
+    /// A string is not valid text of its type.
     INVALID_TEXT_REPRESENTATION = "22P02";
-    /// Bytes are not of the type's binary form.
+    /// Bytes are not a valid binary value of their type.
     INVALID_BINARY_REPRESENTATION = "22P03";
-    /// COPY met a line it cannot take.
+    /// COPY read a line that is not valid.
     BAD_COPY_FILE_FORMAT = "22P04";
-    /// A null where the schema forbids it.
+    /// A null in a column that is NOT NULL.
     NOT_NULL_VIOLATION = "23502";
-    /// A second row with a key that must be unique.
+    /// A duplicate key in a unique index.
     UNIQUE_VIOLATION = "23505";
-    /// BEGIN inside a transaction and the like.
+    /// A statement that must not run inside a transaction block.
     ACTIVE_SQL_TRANSACTION = "25001";
     /// A write in a read-only transaction.
     READ_ONLY_SQL_TRANSACTION = "25006";
-    /// COMMIT, ROLLBACK or SAVEPOINT outside a transaction.
+    /// COMMIT, ROLLBACK or SAVEPOINT outside of a transaction block.
     NO_ACTIVE_SQL_TRANSACTION = "25P01";
     /// A statement in a transaction that has failed.
     IN_FAILED_SQL_TRANSACTION = "25P02";
     /// A prepared statement of that name does not exist.
     INVALID_SQL_STATEMENT_NAME = "26000";
-    /// Something else depends on what is to be dropped.
+    /// Another object depends on the object to be dropped.
     DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
     /// A portal of that name does not exist.
     INVALID_CURSOR_NAME = "34000";
@@ -104,140 +103,140 @@ states! {
     INVALID_SAVEPOINT_SPECIFICATION = "3B001";
     /// A schema of that name does not exist.
     INVALID_SCHEMA_NAME = "3F000";
-    /// The isolation asked for could not be given this time.
+    /// The transaction conflicts with another one at its isolation level.
     SERIALIZATION_FAILURE = "40001";
-    /// Transactions waited for each other.
+    /// Transactions waited for each other in a cycle.
     DEADLOCK_DETECTED = "40P01";
-    /// The text is not SQL.
+    /// A syntax error in the statement.
     SYNTAX_ERROR = "42601";
-    /// Not allowed for this user.
+    /// The role lacks a privilege for the statement.
     INSUFFICIENT_PRIVILEGE = "42501";
-    /// No cast between the two types.
+    /// A cast that is not defined for the two types.
     CANNOT_COERCE = "42846";
-    /// A column outside GROUP BY or an aggregate.
+    /// A column used outside of GROUP BY and aggregates.
     GROUPING_ERROR = "42803";
-    /// Window functions are misplaced.
+    /// A window function where none is allowed.
     WINDOWING_ERROR = "42P20";
-    /// A name that is not valid.
+    /// An identifier is not valid.
     INVALID_NAME = "42602";
-    /// A name is too long.
+    /// An identifier is too long.
     NAME_TOO_LONG = "42622";
-    /// A type does not fit where it stands.
+    /// An expression's type does not match its context.
     DATATYPE_MISMATCH = "42804";
     /// A polymorphic type could not be determined.
     INDETERMINATE_DATATYPE = "42P18";
-    /// No such column.
+    /// A column that does not exist.
     UNDEFINED_COLUMN = "42703";
-    /// No such function or operator.
+    /// A function or operator that does not exist.
     UNDEFINED_FUNCTION = "42883";
-    /// No such table.
+    /// A table that does not exist.
     UNDEFINED_TABLE = "42P01";
-    /// No such parameter.
+    /// A parameter that does not exist.
     UNDEFINED_PARAMETER = "42P02";
-    /// No such object of another kind.
+    /// An object of another kind that does not exist.
     UNDEFINED_OBJECT = "42704";
     /// A column is named twice.
     DUPLICATE_COLUMN = "42701";
-    /// A portal is there already.
+    /// A portal of that name already exists.
     DUPLICATE_CURSOR = "42P03";
-    /// A schema is there already.
+    /// A schema of that name already exists.
     DUPLICATE_SCHEMA = "42P06";
-    /// A prepared statement is there already.
+    /// A prepared statement of that name already exists.
     DUPLICATE_PREPARED_STATEMENT = "42P05";
-    /// A table is there already.
+    /// A table of that name already exists.
     DUPLICATE_TABLE = "42P07";
     /// A table alias is used twice.
     DUPLICATE_ALIAS = "42712";
-    /// Another object is there already.
+    /// An object of another kind and of that name already exists.
     DUPLICATE_OBJECT = "42710";
-    /// A name that more than one column has.
+    /// A column name matches more than one column.
     AMBIGUOUS_COLUMN = "42702";
-    /// A call that more than one function answers.
+    /// A function call matches more than one function.
     AMBIGUOUS_FUNCTION = "42725";
-    /// A column reference where none can stand.
+    /// A column reference where none is allowed.
     INVALID_COLUMN_REFERENCE = "42P10";
-    /// A table's definition makes no sense.
+    /// A table's definition is not valid.
     INVALID_TABLE_DEFINITION = "42P16";
-    /// A column's definition makes no sense.
+    /// A column's definition is not valid.
     INVALID_COLUMN_DEFINITION = "42611";
-    /// An object of another kind was expected.
+    /// The statement names an object of the wrong kind.
     WRONG_OBJECT_TYPE = "42809";
-    /// A setting cannot be changed now.
+    /// A setting cannot be changed at run time.
     CANT_CHANGE_RUNTIME_PARAM = "55P02";
-    /// A lock was not to be had in time.
+    /// A lock was not available in time.
     LOCK_NOT_AVAILABLE = "55P03";
-    /// An object is not in the state the command needs.
+    /// An object is not in the state that the command needs.
     OBJECT_NOT_IN_PREREQUISITE_STATE = "55000";
-    /// Somebody else is at it.
+    /// Another session uses the object.
     OBJECT_IN_USE = "55006";
-    /// A message that does not belong here.
+    /// A protocol message that is not valid in the session's state.
     PROTOCOL_VIOLATION = "08P01";
-    /// No memory left, or a statement's share of it used up.
+    /// The memory budget, or a statement's share of it, is used up.
     OUT_OF_MEMORY = "53200";
     /// The disk is full.
     DISK_FULL = "53100";
-    /// A limit of the program, in size or number.
+    /// A size or number exceeds a limit of the program.
     PROGRAM_LIMIT_EXCEEDED = "54000";
     /// A statement is too deep or too long.
     STATEMENT_TOO_COMPLEX = "54001";
-    /// More columns than a row can have.
+    /// A table has more columns than the limit.
     TOO_MANY_COLUMNS = "54011";
-    /// Row versions that a transaction needs are gone.
+    /// Row versions that the transaction's snapshot needs were removed.
     SNAPSHOT_TOO_OLD = "72000";
-    /// Canceled on request.
+    /// The statement was canceled on request.
     QUERY_CANCELED = "57014";
-    /// A client was silent for too long in a transaction.
+    /// A client in a transaction exceeded its idle timeout.
     IDLE_IN_TRANSACTION_SESSION_TIMEOUT = "25P03";
-    /// A transaction was open for too long.
+    /// A transaction exceeded `transaction_timeout`.
     TRANSACTION_TIMEOUT = "25P04";
-    /// A client was silent for too long.
+    /// A client outside of a transaction exceeded its idle timeout.
     IDLE_SESSION_TIMEOUT = "57P05";
     /// The server is stopping.
     ADMIN_SHUTDOWN = "57P01";
-    /// The disk failed.
+    /// An I/O error of the disk.
     IO_ERROR = "58030";
-    /// A mistake of this program.
+    /// An internal error, that is a bug in this program.
     INTERNAL_ERROR = "XX000";
 }
 
-/// What a statement failed with.
+/// The error of a statement.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Report>);
 
-/// The parts of an [`Error`], as they go to the client.
+/// The fields of an [`Error`], as the protocol sends them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What drivers act upon.
+    /// SQLSTATE, which drivers evaluate.
     pub state: SqlState,
-    /// What people read first.
+    /// Primary message, for people.
     pub message: String,
-    /// More about what happened.
+    /// Detail line: more about the error.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// Hint line: advice on how to fix the error.
     pub hint: Option<String>,
-    /// Where in the statement, in characters, from 1.
+    /// Position of the error in the statement, in characters from 1.
     pub position: Option<u32>,
-    /// What was being done, such as which line of a COPY was read.
+    /// Context line: the operation that failed, such as the line of a COPY.
     pub context: Option<String>,
-    /// The schema of the table concerned.
+    /// Schema of the table concerned.
     pub schema: Option<String>,
-    /// The table concerned.
+    /// Name of the table concerned.
     pub table: Option<String>,
-    /// The column concerned.
+    /// Name of the column concerned.
     pub column: Option<String>,
-    /// The constraint violated.
+    /// Name of the violated constraint.
     pub constraint: Option<String>,
-    /// What the caller can do.
+    /// The reaction that the error calls for.
     pub remedy: Remedy,
-    /// What the engine said, of conflicts and locks: it can be said in more words
-    /// where the catalog is at hand.
+    /// The engine's error about a conflict or a lock, from which the session generates
+    /// the detail line with names from the catalog.
     engine: Option<coeval_txn::Error>,
-    /// The number of the table whose rows the detail shows.
+    /// OID of the table whose row values the detail line contains.
     shows_rows_of: Option<u32>,
 }
 
 impl Error {
-    /// An error of the statement: [`Remedy::Fix`].
+    /// Creates an error that the client has to fix: [`Remedy::Fix`].
     #[must_use]
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self(Box::new(Report {
@@ -257,7 +256,7 @@ impl Error {
         }))
     }
 
-    /// 0A000: `feature` completes "… is not supported".
+    /// SQLSTATE 0A000, `feature_not_supported`: `feature` completes "… is not supported".
     #[must_use]
     pub fn unsupported(feature: impl fmt::Display) -> Self {
         Self::new(
@@ -266,13 +265,13 @@ impl Error {
         )
     }
 
-    /// 42601.
+    /// SQLSTATE 42601, `syntax_error`: the statement is not valid SQL.
     #[must_use]
     pub fn syntax(message: impl Into<String>) -> Self {
         Self::new(SqlState::SYNTAX_ERROR, message)
     }
 
-    /// 54001, as for a statement nested too deeply.
+    /// SQLSTATE 54001, `statement_too_complex`: the statement is nested too deeply.
     #[must_use]
     pub fn too_complex() -> Self {
         Self::new(
@@ -282,13 +281,14 @@ impl Error {
         .with_hint("Split the statement, or write long chains of OR as IN (…).")
     }
 
-    /// XX000: a mistake of this program, found before it did harm.
+    /// SQLSTATE XX000, `internal_error`: a bug in this program, detected before it did
+    /// harm.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(SqlState::INTERNAL_ERROR, message)
     }
 
-    /// 57014.
+    /// SQLSTATE 57014, `query_canceled`: the statement was canceled on request.
     #[must_use]
     pub fn canceled() -> Self {
         Self::new(
@@ -298,7 +298,7 @@ impl Error {
         .with_remedy(Remedy::Retry)
     }
 
-    /// 53200: a statement used up its share of memory.
+    /// SQLSTATE 53200, `out_of_memory`: a statement used up its share of the memory.
     #[must_use]
     pub fn work_memory(limit: usize) -> Self {
         Self::new(SqlState::OUT_OF_MEMORY, "out of memory")
@@ -309,7 +309,7 @@ impl Error {
             .with_hint("Raise work_mem, or ask for fewer rows.")
     }
 
-    /// 53200: the memory that is left for all statements is not enough for one of them.
+    /// SQLSTATE 53200, `out_of_memory`: the memory budget of all statements is used up.
     #[must_use]
     pub fn no_room(purpose: &str, bytes: u64, left: u64) -> Self {
         Self::new(SqlState::OUT_OF_MEMORY, "out of memory")
@@ -338,7 +338,7 @@ impl Error {
         self
     }
 
-    /// Says where in the statement, unless that is known already.
+    /// Sets the position in the statement, unless it is set already.
     #[must_use]
     pub fn at(mut self, position: Option<u32>) -> Self {
         if self.0.position.is_none() {
@@ -347,7 +347,7 @@ impl Error {
         self
     }
 
-    /// Says what was being done, unless that is known already.
+    /// Sets the context line, unless it is set already.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         if self.0.context.is_none() {
@@ -356,14 +356,14 @@ impl Error {
         self
     }
 
-    /// Changes what the caller can do.
+    /// Changes the reaction that the error calls for.
     #[must_use]
     pub fn with_remedy(mut self, remedy: Remedy) -> Self {
         self.0.remedy = remedy;
         self
     }
 
-    /// Names the table concerned.
+    /// Sets the name of the table concerned.
     #[must_use]
     pub fn with_table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
         self.0.schema = Some(schema.into());
@@ -371,35 +371,34 @@ impl Error {
         self
     }
 
-    /// Names the column concerned.
+    /// Sets the name of the column concerned.
     #[must_use]
     pub fn with_column(mut self, column: impl Into<String>) -> Self {
         self.0.column = Some(column.into());
         self
     }
 
-    /// Names the constraint violated.
+    /// Sets the name of the violated constraint.
     #[must_use]
     pub fn with_constraint(mut self, constraint: impl Into<String>) -> Self {
         self.0.constraint = Some(constraint.into());
         self
     }
 
-    /// Its parts.
+    /// The fields of the error.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.0
     }
 
-    /// What drivers act upon.
+    /// SQLSTATE of the error, which drivers evaluate.
     #[must_use]
     pub fn state(&self) -> SqlState {
         self.0.state
     }
 
-    /// What the engine said, if it is about a conflict or a lock.
-    /// Adds the detail line, which shows what is in rows of the table with this number:
-    /// only for who may read them.
+    /// Adds a detail line that contains row values of the table with this OID. Only roles
+    /// that may read the table receive it.
     #[must_use]
     pub(crate) fn with_rows_in_detail(self, table: u32, detail: impl Into<String>) -> Self {
         let mut error = self.with_detail(detail);
@@ -407,8 +406,8 @@ impl Error {
         error
     }
 
-    /// The error for somebody who may read the rows of the tables of which `may_read`
-    /// says so.
+    /// Removes the detail line if it contains row values of a table that the role may not
+    /// read, according to `may_read`.
     pub(crate) fn hiding_rows(mut self, may_read: impl FnOnce(u32) -> bool) -> Self {
         if let Some(table) = self.0.shows_rows_of.take()
             && !may_read(table)
@@ -418,23 +417,24 @@ impl Error {
         self
     }
 
+    /// The engine's error, if this error is about a conflict or a lock.
     pub(crate) fn engine_error(&self) -> Option<&coeval_txn::Error> {
         self.0.engine.as_ref()
     }
 
-    /// Says something else first.
+    /// Replaces the primary message.
     pub(crate) fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
         self
     }
 
-    /// What the caller can do.
+    /// The reaction that the error calls for.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         self.0.remedy
     }
 
-    /// Whether the session ends with it, and not only the statement.
+    /// Whether the error ends the session, and not only the statement.
     #[must_use]
     pub fn ends_session(&self) -> bool {
         matches!(
@@ -554,5 +554,5 @@ impl From<coeval_txn::Error> for Error {
     }
 }
 
-/// The result of most things here.
+/// Result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -7,9 +7,8 @@
 //! ! 22012 division by zero the error it fails with
 //! ```
 //!
-//! The results were written by PostgreSQL itself (`tests/golden/record.sh`), so a
-//! difference is a difference
-//! from PostgreSQL. Tables are made and filled by a few lines here, below the
+//! PostgreSQL itself has written the results (`tests/golden/record.sh`), so a difference
+//! is a difference from PostgreSQL. This module creates and fills tables without a
 //! session, because these transcripts are about queries.
 
 use std::pin::pin;
@@ -30,7 +29,7 @@ use crate::select::{Cursor, plan_query};
 use crate::value::KeyOrder;
 use crate::{Error, Result, Value};
 
-/// Polls to the end what waits for nobody but itself.
+/// Polls a future to its end, if it needs no other task to make progress.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut task = Context::from_waker(Waker::noop());
@@ -41,7 +40,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A small database below the session.
+/// A small database without a session.
 pub(crate) struct Bench {
     engine: Serial,
     tables: Vec<Arc<Table>>,
@@ -79,7 +78,7 @@ impl Bench {
         block_on(coeval_txn::begin(&self.engine, &BeginOptions::default())).unwrap()
     }
 
-    /// Runs one statement; rows as PostgreSQL prints them without decoration.
+    /// Runs one statement, and returns its rows as PostgreSQL prints them unaligned.
     pub(crate) fn run(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>> {
         let mut statements = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(300)
@@ -193,7 +192,7 @@ impl Bench {
         let old = Arc::clone(&self.tables[place]);
         let index = self.index(&old, "index", IndexKind::Secondary, &names);
         let mut table = (*old).clone();
-        // Nothing is in it yet, so it can be made anew with all its indexes.
+        // The table is still empty, so it can be created anew with all its indexes.
         self.engine.drop_storage(table.storage);
         table.storage = StorageId(self.number());
         table.indexes.push(index);
@@ -275,7 +274,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// The types a query's parameters turn out to have.
+    /// The inferred types of a query's parameters.
     pub(crate) fn parameter_types(&self, sql: &str) -> Result<Vec<crate::DataType>> {
         let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         let Statement::Query(query) = statements.remove(0) else {
@@ -288,7 +287,7 @@ impl Bench {
         binder.parameters.finish()
     }
 
-    /// A query's plan, as EXPLAIN shows it.
+    /// The plan of a query, as EXPLAIN shows it.
     pub(crate) fn explain(&self, sql: &str) -> Vec<String> {
         let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         let Statement::Query(query) = statements.remove(0) else {
@@ -301,7 +300,7 @@ impl Bench {
     }
 }
 
-/// Runs a transcript and returns it with what really came out.
+/// Runs a transcript and returns it with the actual results.
 fn replay(transcript: &str) -> String {
     let mut bench = Bench::new();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! SQL over the transaction contract.
+//! The SQL layer: parser, planner, executor and sessions over the transaction contract.
 //!
 //! ```text
 //!  text ──parse──> statement ──bind, plan──> plan ──execute──> rows
@@ -12,21 +12,23 @@
 //! - [`catalog`]: tables, columns and indexes, as a snapshot shows them.
 //! - `definition`: CREATE, ALTER, DROP, TRUNCATE.
 //! - `change`: INSERT, UPDATE, DELETE. `copy`: COPY.
-//! - [`error`]: what a statement fails with: SQLSTATE, message, position.
-//! - [`verify`]: whether everything a database holds fits together.
+//! - [`error`]: errors of statements: SQLSTATE, message, position.
+//! - [`verify`]: consistency check of a database's contents.
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
-//! - [`expression`]: names and types resolved, then evaluated over rows.
-//! - [`instance`]: what all sessions share: memory, places at work, deadlines, activity.
-//! - `outcome`: whether a transaction has committed, for who asks later.
-//! - [`output`]: what a statement returns: columns, rows, notices, command tags.
-//! - [`plan`]: how a table's rows are found.
+//! - [`expression`]: expressions: binding of names and types, and evaluation over rows.
+//! - [`instance`]: state shared by all sessions: memory budget, admission, deadlines,
+//!   activity.
+//! - `outcome`: outcomes of transactions, for clients that ask later whether one has
+//!   committed.
+//! - [`output`]: results of a statement: columns, rows, notices, command tags.
+//! - [`plan`]: access paths to the rows of a table.
 //! - `record`: the format of the database's own rows.
 //! - [`select`]: queries: planned into operators that stream rows.
-//! - [`statement`]: the text of a query taken apart into commands.
-//! - [`session`]: what one client sees: settings, transactions, prepared statements.
-//! - [`system`]: `pg_catalog`, `information_schema` and `coeval`, made from the catalog
-//!   and from what the engine says of itself.
-//! - [`contention`]: conflicts and locks in words.
+//! - [`statement`]: the parser: turns a query string into commands.
+//! - [`session`]: the state of one client: settings, transactions, prepared statements.
+//! - [`system`]: the system tables of `pg_catalog`, `information_schema` and `coeval`,
+//!   generated from the catalog and the engine's statistics.
+//! - [`contention`]: descriptions of conflicts and locks.
 
 pub mod access;
 pub mod catalog;

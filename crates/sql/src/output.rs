@@ -1,8 +1,8 @@
 //! Results: the columns, rows, notices and command tags that a statement returns, and the
 //! sink that takes them.
 //!
-//! A session knows nothing of the wire. It hands rows to a [`Sink`], which
-//! encodes them as it likes and keeps them back until they are durable.
+//! A session does not know the wire protocol. It writes rows to a [`Sink`], which encodes
+//! them and holds them back until they are durable.
 
 use std::task::{Context, Poll};
 
@@ -14,44 +14,44 @@ use crate::value::{ColumnType, Style, Value};
 /// One column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type. The protocol wants `data_type.oid()`, `data_type.length()` and
-    /// the modifier.
+    /// Type of the column. The protocol sends its `data_type.oid()`, `data_type.length()`
+    /// and modifier.
     pub column_type: ColumnType,
-    /// The table the column is taken from as it is, or 0.
+    /// OID of the table of which the column is a plain copy, or 0.
     pub table_oid: u32,
-    /// The column's number in that table, from 1, or 0.
+    /// Number of the column in that table, from 1, or 0.
     pub attribute: i16,
 }
 
-/// How a value is written for the client.
+/// Encoding of a value for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// As text.
+    /// The text format of the value's type.
     #[default]
     Text,
-    /// In the type's binary form.
+    /// The binary format of the value's type.
     Binary,
 }
 
-/// How grave a notice is.
+/// Severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// For those who look for it.
+    /// Information for developers.
     Debug,
-    /// For the record.
+    /// Information for the server's log.
     Log,
-    /// Asked for.
+    /// Information that the client has requested.
     Info,
-    /// Good to know.
+    /// Information that may be helpful to the client.
     Notice,
-    /// Probably not what was meant.
+    /// A warning of a likely mistake.
     Warning,
 }
 
 impl Severity {
-    /// As it goes to the client.
+    /// Name of the severity in the protocol.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -64,17 +64,17 @@ impl Severity {
     }
 }
 
-/// Something a statement has to say that is not a failure.
+/// A message of a statement that is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// How grave.
+    /// Severity of the notice.
     pub severity: Severity,
-    /// What it says, in the parts of an error.
+    /// Text of the notice, in the parts of an error.
     pub report: Report,
 }
 
 impl Notice {
-    /// A notice of this severity.
+    /// Creates a notice of this severity.
     #[must_use]
     pub fn new(severity: Severity, state: SqlState, message: impl Into<String>) -> Self {
         Self {
@@ -98,38 +98,38 @@ impl Notice {
     }
 }
 
-/// One row of a result, ready to be written.
+/// One row of a result, ready to be encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputRow<'row> {
     pub(crate) columns: &'row [Column],
-    /// One for each column.
+    /// Format of each column.
     pub(crate) formats: &'row [Format],
-    /// One for each column.
+    /// Value of each column.
     pub(crate) values: &'row [Value],
     pub(crate) style: &'row Style,
 }
 
 impl OutputRow<'_> {
-    /// How many columns it has.
+    /// Number of columns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether it has none, as `SELECT` without a list has.
+    /// Whether the row has no columns, as that of `SELECT` without a list.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Its values.
+    /// Values of the row.
     #[must_use]
     pub fn values(&self) -> &[Value] {
         self.values
     }
 
-    /// Appends one column's value to `out`, in the format it is wanted in. Returns
-    /// false, having appended nothing, when it is null.
+    /// Appends one column's value to `out`, in the column's format. Returns false, and
+    /// appends nothing, when the value is null.
     pub fn write(&self, column: usize, out: &mut Vec<u8>) -> bool {
         let column_type = self.columns[column].column_type;
         match self.formats[column] {
@@ -139,56 +139,57 @@ impl OutputRow<'_> {
     }
 }
 
-/// Takes what a statement produces.
+/// Receiver of a statement's results.
 ///
-/// Nothing a sink was handed may leave the process before what it rests on
-/// ([`Session::basis`](crate::Session::basis)) is durable and confirmed.
+/// No result that a sink has received may leave the process before its dependencies
+/// ([`Session::basis`](crate::Session::basis)) are durable and confirmed.
 pub trait Sink: Send {
-    /// The columns of the rows that follow, and the format each is wanted in.
-    /// Called once for each portal that returns rows, before its first row. In the
-    /// extended protocol clients have asked before, and this says nothing new.
+    /// Receives the columns of the rows that follow, with the format of each. Called once
+    /// for each portal that returns rows, before its first row. A client of the extended
+    /// protocol has asked for the columns before, and need not receive them again.
     fn columns(&mut self, columns: &[Column], formats: &[Format]);
 
-    /// One row.
+    /// Receives one row.
     fn row(&mut self, row: OutputRow<'_>);
 
-    /// Why a row or line that it was given cannot be sent, if so: the statement fails
-    /// with that. Asked before a commit with the statement, and by [`Sink::poll_drain`]
-    /// before everything else.
+    /// The error if the sink cannot send a row or line that it has received: the
+    /// statement then fails with that error. The session calls this before it commits
+    /// with the statement, and [`Sink::poll_drain`] checks it first.
     fn refused(&mut self) -> Option<Error> {
         None
     }
 
-    /// Forgets what came since the execution began, notices excepted: the statement
-    /// met a conflict and starts anew. Only called when [`Sink::poll_drain`] was not.
+    /// Discards the results since the execution began, except notices, because the
+    /// statement restarts after a conflict. Only called when [`Sink::poll_drain`] was
+    /// not.
     fn restart(&mut self);
 
-    /// Something to tell the client.
+    /// Receives a notice for the client.
     fn notice(&mut self, notice: Notice);
 
-    /// COPY TO begins, with this many columns, in text.
+    /// Receives the start of COPY TO in text format, with this number of columns.
     fn copy_out(&mut self, columns: usize);
 
-    /// One line of COPY TO.
+    /// Receives one line of COPY TO.
     fn copy_data(&mut self, data: &[u8]);
 
-    /// Asked between chunks of a large result: ready when there is room for more.
-    /// What was produced so far rests on `basis`, which must hold before any of it is
-    /// sent.
+    /// Back-pressure: ready when the sink can take more. The session calls this between
+    /// chunks of a large result. The results so far depend on `basis`, which must be
+    /// durable and confirmed before the sink sends any of them.
     fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<(), Error>>;
 }
 
-/// What a command did, in the words of PostgreSQL's command tags.
+/// Command tag: the command that was completed, as the protocol reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandTag {
-    /// Which command, as `SELECT` or `CREATE TABLE`.
+    /// Name of the command, such as `SELECT` or `CREATE TABLE`.
     pub command: &'static str,
-    /// How many rows it returned or changed, if it counts them.
+    /// Number of rows returned or changed, if the command counts them.
     pub rows: Option<u64>,
 }
 
 impl CommandTag {
-    /// The tag of a command that counts no rows.
+    /// Creates the tag of a command that counts no rows.
     #[must_use]
     pub const fn new(command: &'static str) -> Self {
         Self {
@@ -197,7 +198,7 @@ impl CommandTag {
         }
     }
 
-    /// The tag of a command that counts rows.
+    /// Creates the tag of a command that counts rows.
     #[must_use]
     pub const fn with_rows(command: &'static str, rows: u64) -> Self {
         Self {
@@ -211,47 +212,47 @@ impl std::fmt::Display for CommandTag {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.rows {
             None => formatter.write_str(self.command),
-            // The zero is where PostgreSQL once returned the new row's identity.
+            // PostgreSQL once returned the OID of the new row in place of the zero.
             Some(rows) if self.command == "INSERT" => write!(formatter, "INSERT 0 {rows}"),
             Some(rows) => write!(formatter, "{} {rows}", self.command),
         }
     }
 }
 
-/// How far an execution came.
+/// How an execution of a portal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// To the end.
+    /// The portal ran to its end.
     Complete(CommandTag),
-    /// To the row limit. Executing the portal again goes on from there.
+    /// The portal reached the row limit. Executing it again continues from there.
     Suspended,
-    /// There was nothing to do: an empty query string.
+    /// The query string was empty, so there was nothing to execute.
     Empty,
-    /// COPY FROM STDIN waits for data: call [`Session::copy_data`] and then
+    /// COPY FROM STDIN waits for data: the caller calls [`Session::copy_data`] and then
     /// [`Session::copy_done`] or [`Session::copy_fail`].
     ///
     /// [`Session::copy_data`]: crate::Session::copy_data
     /// [`Session::copy_done`]: crate::Session::copy_done
     /// [`Session::copy_fail`]: crate::Session::copy_fail
     CopyIn {
-        /// How many columns a line has. All in text format.
+        /// Number of columns of a line, all of them in text format.
         columns: usize,
     },
 }
 
-/// Where a session stands, as ReadyForQuery says it.
+/// Transaction status of a session, for ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// In no transaction block.
+    /// The session is outside of a transaction block.
     Idle,
-    /// In a transaction block.
+    /// The session is in a transaction block.
     InTransaction,
-    /// In a transaction block that has failed and waits for its end.
+    /// The session is in a transaction block that has failed and waits for its end.
     Failed,
 }
 
 impl TransactionStatus {
-    /// The byte of ReadyForQuery.
+    /// The status byte of ReadyForQuery.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {

@@ -1,18 +1,18 @@
 //! The record format of the database's own rows (tables, roles, outcomes): little endian
 //! integers, strings as a length and UTF-8, lists as a count and their items.
 //!
-//! Such a row is kept in a storage like a user's, with its key in the first cell.
+//! A storage keeps such a row like a user's, with the row's key in the first cell.
 
 use coeval_types::{ExtractedKey, KeyExtractor, Remedy, RowRef};
 
 use crate::error::{Error, Result};
 
-/// A catalog row makes no sense: nothing can be done with the database.
+/// The error for a catalog row that cannot be decoded: the database is unusable then.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::internal(format!("a catalog row cannot be read: {what}")).with_remedy(Remedy::Fatal)
 }
 
-/// The key of such a row is its first cell.
+/// Key extractor for these rows: the key is the first cell.
 #[derive(Debug)]
 pub(crate) struct FirstCell;
 
@@ -23,7 +23,7 @@ impl KeyExtractor for FirstCell {
     }
 }
 
-/// Counts are checked where things are defined: far fewer than 65,536.
+/// The schema's definition has limited the count: it is far below 65,536.
 pub(crate) fn count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&(count as u16).to_le_bytes());
 }
@@ -33,7 +33,8 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Reads from front to back; every method fails rather than read past the end.
+/// Decoder that reads from front to back; every method fails rather than read past the
+/// end.
 pub(crate) struct Reader<'bytes>(pub(crate) &'bytes [u8]);
 
 impl<'bytes> Reader<'bytes> {
@@ -90,7 +91,7 @@ impl<'bytes> Reader<'bytes> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    /// It has to end here.
+    /// Fails unless all bytes have been read.
     pub(crate) fn end(&self) -> Result<()> {
         if self.0.is_empty() {
             Ok(())

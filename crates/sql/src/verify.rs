@@ -1,12 +1,12 @@
-//! Looking at everything a database holds, and whether it fits together.
+//! Consistency check: verifies that the rows and indexes of a database match its catalog.
 //!
-//! A checksum says that bytes are those that were written. This says that they make
-//! sense: every row has its table's columns, each of its type; what must not be null is
-//! not; every index lists every row once, in order; and no two rows share a key that
-//! is promised to be unique.
+//! A checksum verifies that bytes are those that were written. This check verifies their
+//! meaning: every row has its table's columns, each of its type; NOT NULL columns contain
+//! no null; every index lists every row once, in order; and no two rows share a key of a
+//! unique index.
 //!
-//! For an engine whose storages were just attached, so that its indexes have been
-//! built from the rows: then a difference between the two is the rows'.
+//! The engine must have just attached its storages, and so have built the indexes from
+//! the rows: then any difference between both is an error in the rows.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,32 +20,32 @@ use crate::error::Result;
 use crate::session::Database;
 use crate::value::Value;
 
-/// Rows that are looked at in one step.
+/// Number of rows checked in one step.
 const CHUNK: usize = 1024;
 
-/// Findings of one table after which it has been said that there is something wrong.
+/// Maximum number of findings reported for one table.
 const MOST_FINDINGS: usize = 10;
 
-/// What was looked at.
+/// Result of the consistency check of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// How many tables.
+    /// Number of tables checked.
     pub tables: u64,
-    /// How many indexes they have.
+    /// Number of indexes checked.
     pub indexes: u64,
-    /// How many rows.
+    /// Number of rows checked.
     pub rows: u64,
-    /// What does not fit, in words; each begins with a table's name.
+    /// Inconsistencies in words; each begins with the name of a table.
     pub findings: Vec<String>,
 }
 
 impl Database {
-    /// Looks at every row through its table and through each of its indexes.
-    /// `looked` hears after each step how many rows have been looked at, and of how
-    /// many in all, each counted once for its table and once for each index.
+    /// Checks every row through its table and through each of its indexes. After each
+    /// step the check calls `looked` with the number of rows checked and the total, in
+    /// which each row counts once for its table and once for each index.
     ///
     /// # Errors
-    /// When the engine does not answer. What is wrong with the rows is no error.
+    /// When the engine fails. An inconsistency of the rows is a finding, not an error.
     pub async fn verify(&self, mut looked: impl FnMut(u64, u64) + Send) -> Result<Verified> {
         let options = BeginOptions {
             isolation: Isolation::SnapshotIsolation,
@@ -71,7 +71,7 @@ impl Database {
             };
             let rows = look_at_rows(&mut *transaction, table, &mut findings, &mut step)?;
             for index in &table.indexes {
-                // Keys cannot be taken from rows that are none of this table's.
+                // Keys can only be computed from rows that have the table's columns.
                 if findings.found.is_empty() {
                     look_at_index(
                         &mut *transaction,
@@ -91,7 +91,7 @@ impl Database {
     }
 }
 
-/// What is wrong with one table.
+/// The findings of one table.
 struct Findings<'table> {
     table: &'table str,
     found: Vec<String>,
@@ -112,7 +112,7 @@ impl<'table> Findings<'table> {
     }
 }
 
-/// Calls `visit` for every row, and `step` after every so many.
+/// Calls `visit` for every row, and `step` after each [`CHUNK`] of rows.
 fn scan(
     transaction: &mut dyn Transaction,
     table: &Table,
@@ -152,7 +152,7 @@ fn scan(
     }
 }
 
-/// Looks at every row by itself; how many there are.
+/// Checks every row on its own, and returns the number of rows.
 fn look_at_rows(
     transaction: &mut dyn Transaction,
     table: &Table,
@@ -185,7 +185,7 @@ fn look_at_rows(
     Ok(rows)
 }
 
-/// Walks an index, and compares it with the table.
+/// Walks an index and compares it with the table.
 fn look_at_index(
     transaction: &mut dyn Transaction,
     (table, index, rows): (&Table, &Index, u64),
