@@ -54,7 +54,7 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// All states.
+    /// All session states, for iteration.
     pub const ALL: [Self; 4] = [
         Self::Active,
         Self::Idle,
@@ -153,7 +153,7 @@ pub struct Shown {
     pub process_id: i32,
     /// OID of the role that has logged in.
     pub role: u32,
-    /// Name of that role.
+    /// Name of the role that has logged in.
     pub user: String,
     /// Name of the database, as the client gave it.
     pub database: String,

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   limit ──────────────────────────────────────────────┐
-//!     rows, indexes, … and the memory of statements      │ spare │
+//!     rows, indexes, … and the memory of statements     │ spare │
 //!     ──────────────────────────────────────────────────┴───────┘
 //!                                          reserved: about to be taken
 //! ```

@@ -24,7 +24,8 @@ impl Drop for Note<'_> {
     }
 }
 
-/// Awaits the work; from its first pause to its end the page shows `wait`.
+/// Awaits a future; while that is pending, the session's page shows the wait event
+/// `wait`.
 pub(crate) async fn noting<T>(
     page: &Activity,
     wait: AnswerWait,

@@ -98,13 +98,14 @@ impl Session {
     }
 
     /// Takes a part, cut anywhere, of the data for the running COPY FROM STDIN. May wait
-    /// for locks. An error ends the COPY and has taken its effect on the transaction.
+    /// for locks. When it fails, the session has already ended the COPY and failed the
+    /// transaction.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<()> {
         self.feed(data, false).await.map(|_| ())
     }
 
-    /// Ends the data of the running COPY FROM STDIN. An error has taken its effect on the
-    /// transaction.
+    /// Ends the data of the running COPY FROM STDIN. When it fails, the session has
+    /// already failed the transaction.
     pub async fn copy_done(&mut self) -> Result<Completion> {
         let count = self.feed(&[], true).await?;
         self.copy = None;
@@ -153,8 +154,8 @@ impl Session {
         Ok(())
     }
 
-    /// Aborts the running COPY FROM STDIN at the client's request. Returns the error to
-    /// answer with, which has taken its effect on the transaction.
+    /// Aborts the running COPY FROM STDIN at the client's request. Returns the error for
+    /// the client; the session has already failed the transaction.
     pub fn copy_fail(&mut self, message: &str) -> Error {
         self.fail();
         Error::new(

@@ -308,9 +308,8 @@ impl Session {
     /// Resolves a statement's names and types. `parameter_oids` holds the parameter types
     /// that the client specified; the binder infers the types that are 0 or missing.
     ///
-    /// Preparing reads the catalog and so begins a transaction if none is open. An error
-    /// has taken its effect on the transaction when it is returned, as if the caller had
-    /// called [`Session::fail`].
+    /// Preparing reads the catalog and so begins a transaction if none is open. When it
+    /// fails, the session has already failed the transaction, as [`Session::fail`] does.
     pub async fn prepare(
         &mut self,
         statement: Statement,
@@ -378,9 +377,8 @@ impl Session {
         self.finishing = true;
     }
 
-    /// Runs a portal to its end, or until it has returned `max_rows` more rows. An error
-    /// has taken its effect on the transaction when it is returned, as if the caller had
-    /// called [`Session::fail`].
+    /// Runs a portal to its end, or until it has returned `max_rows` more rows. When it
+    /// fails, the session has already failed the transaction, as [`Session::fail`] does.
     pub async fn execute(
         &mut self,
         portal: &mut Portal,
@@ -533,7 +531,7 @@ impl Session {
         }
     }
 
-    /// The newest commit that any result returned so far depends on.
+    /// Commit timestamp of the newest commit that a result returned so far depends on.
     #[must_use]
     pub fn newest_seen(&self) -> Timestamp {
         self.newest_seen
@@ -593,7 +591,7 @@ impl Session {
         changes
     }
 
-    /// Raises [`Session::newest_seen`] to the newest commit that the running transaction
+    /// Raises `newest_seen` to the newest commit that the running transaction
     /// or a transaction status function has shown.
     fn note_seen(&mut self) {
         self.newest_seen = self.newest_seen.max(self.info.numbered.told());

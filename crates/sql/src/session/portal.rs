@@ -48,7 +48,7 @@ pub struct Portal {
 /// How far a portal has been executed.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Not executed yet.
+    /// The portal has not been executed yet.
     New,
     /// A query that continues where it stopped.
     Query {
@@ -69,7 +69,7 @@ pub(super) enum Progress {
         rows: VecDeque<Vec<Value>>,
         tag: CommandTag,
     },
-    /// Executed to its end.
+    /// The portal was executed to its end; this is its command tag.
     Done(CommandTag),
 }
 
@@ -253,8 +253,9 @@ impl Session {
     }
 
     /// Collects the remaining rows of a suspended portal, before a statement that
-    /// [disturbs](Portal::disturbs) it is executed. An error, such as 53200 when the rows
-    /// exceed `work_mem`, has taken its effect on the transaction.
+    /// [disturbs](Portal::disturbs) it is executed. When it fails, such as with 53200
+    /// because the rows exceed `work_mem`, the session has already failed the
+    /// transaction.
     pub async fn settle(&mut self, portal: &mut Portal) -> Result<()> {
         let settled = self.collect(portal).await;
         self.note_seen();

@@ -173,7 +173,7 @@ fn same_results(now: &[Column], told: &[Column]) -> bool {
 const PLANNED_IN_A_STEP: u64 = 4 << 20;
 
 impl Session {
-    /// [`Session::prepare`] without its effect on the transaction.
+    /// [`Session::prepare`] without failing the transaction on an error.
     pub(super) async fn prepare_statement(
         &mut self,
         statement: Statement,
@@ -335,7 +335,7 @@ impl Session {
 
     /// The plan of a prepared statement under the current catalog, after checking the
     /// privileges of the session's role. Fails with SQLSTATE 0A000 when the columns have
-    /// changed, or, for a result format that depends on them, the columns' tables.
+    /// changed, or their tables have and `origins_matter`.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,

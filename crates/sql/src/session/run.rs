@@ -34,7 +34,7 @@ pub(super) enum Started {
 }
 
 impl Session {
-    /// [`Session::execute`] without its effect on the transaction.
+    /// [`Session::execute`] without failing the transaction on an error.
     pub(super) async fn run_portal(
         &mut self,
         portal: &mut Portal,

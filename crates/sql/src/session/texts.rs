@@ -241,8 +241,8 @@ impl Session {
     /// Creates a portal for a simple query whose shape is cached, or can be cached now;
     /// `None` when the text has to take the ordinary path.
     ///
-    /// May begin a transaction, and so wait for admission. An error has taken its effect
-    /// on the transaction.
+    /// May begin a transaction, and so wait for admission. When it fails, the session has
+    /// already failed the transaction.
     pub async fn recall(&mut self, text: &str) -> Result<Option<Portal>> {
         if self.block == Block::Failed {
             return Ok(None);

@@ -5,29 +5,29 @@ use crate::instance::SERVER_VERSION;
 /// The kind of a setting: how its values are checked and written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// `on` or `off`.
+    /// The value is Boolean: `on` or `off`.
     Switch,
-    /// A whole number between a minimum and a maximum.
+    /// The value is a whole number between a minimum and a maximum.
     Number(i64, i64),
-    /// A duration, in milliseconds if it has no unit.
+    /// The value is a duration, in milliseconds if it has no unit.
     Time,
-    /// A duration, or -1 for never.
+    /// The value is a duration, or -1 for never.
     TimeOrNever,
-    /// An amount of memory, in kilobytes if it has no unit.
+    /// The value is an amount of memory, in kilobytes if it has no unit.
     Memory,
-    /// One of the listed words.
+    /// The value is one of the listed words.
     Word(&'static [&'static str]),
-    /// Any text.
+    /// The value is any text.
     Text,
-    /// A list of names.
+    /// The value is a list of names.
     List,
-    /// A time zone.
+    /// The value is a time zone.
     TimeZone,
-    /// A date style of PostgreSQL; only ISO is supported.
+    /// The value is a date style of PostgreSQL; only ISO is supported.
     DateStyle,
-    /// A character encoding; only UTF8 is supported.
+    /// The value is a character encoding; only UTF8 is supported.
     Encoding,
-    /// An isolation level.
+    /// The value is an isolation level.
     Isolation,
     /// A setting that cannot be changed.
     Fixed,
