@@ -190,7 +190,7 @@ async fn who_the_session_acts_as_goes_on() {
     client.must("rollback").await;
     let asked = "select current_user, session_user, current_setting('is_superuser')";
     assert_eq!(client.must(asked).await[1], "  readers | ada | off");
-    // It was allowed to a superuser, who acts as somebody else by now.
+    // A superuser was allowed to set it, and acts as another role by now.
     assert_eq!(
         client.must("show log_min_duration_statement").await[1],
         "  5s"
@@ -370,7 +370,7 @@ async fn a_lost_transaction_is_said_to_be_lost_once() {
     assert_eq!(client.must("rollback").await, ["  ROLLBACK"]);
     client.must("execute put").await;
 
-    // Nobody shall take it for committed.
+    // The client must not take the transaction for committed.
     client.must("begin; insert into t values (2)").await;
     client.change_leader().await;
     assert_eq!(client.says("commit").await[0], lost);
@@ -386,7 +386,7 @@ async fn a_lost_transaction_is_said_to_be_lost_once() {
     assert!(client.says("rollback to s").await[0].contains("3B001"));
     client.must("rollback").await;
 
-    // Whoever wanted to roll back is told nothing else.
+    // A client that wanted to roll back receives no error.
     client.must("begin; insert into t values (3)").await;
     client.change_leader().await;
     assert_eq!(client.must("rollback").await, ["  ROLLBACK"]);

@@ -137,7 +137,7 @@ async fn an_outcome_is_part_of_its_commit() {
     }
 }
 
-/// Those who ask touch nothing in common.
+/// Transactions that ask for their numbers write no common row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_ask_do_not_conflict() {
     const CLIENTS: usize = 6;
@@ -261,7 +261,7 @@ async fn a_restart_goes_on_forgetting() {
             must(&mut client, "create table t (a int primary key)").await;
         }
         for (given, &number) in numbers.iter().enumerate() {
-            // Nobody was there to see when it ended, but for the next start.
+            // Only the next start of the database observes that the transaction has ended.
             let age = day - given as i64;
             let expected = if age < 2 { "committed" } else { "∅" };
             assert_eq!(status(&mut client, number).await, expected, "{age} days");
@@ -273,7 +273,7 @@ async fn a_restart_goes_on_forgetting() {
     }
 }
 
-/// Nothing is written for those who do not ask, nor again for those who have.
+/// A transaction writes no outcome unless it asks for its number, and never a second one.
 #[tokio::test]
 async fn without_numbers_nothing_is_written() {
     let database = database(occ()).await;

@@ -14,7 +14,7 @@ use crate::client::{Lines, must, query, session};
 #[derive(Debug, Default)]
 struct Asked {
     count: AtomicU64,
-    /// Somebody else may be about to lead.
+    /// Whether another node may be about to become leader.
     is_challenged: AtomicBool,
 }
 
