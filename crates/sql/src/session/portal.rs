@@ -55,7 +55,7 @@ pub(super) enum Progress {
         plan: Arc<QueryPlan>,
         cursor: Cursor,
         catalog: Arc<Catalog>,
-        /// The session's transaction that the query belongs to, as [`Session::epoch`]
+        /// The session's transaction that the query belongs to, as `Session::epoch`
         /// counted it.
         epoch: u64,
         /// The query's snapshot, while the query is suspended.

@@ -401,7 +401,7 @@ pub(crate) enum Granted {
     Privileges {
         /// The privileges; `None` for ALL.
         privileges: Option<Privileges>,
-        /// The objects.
+        /// The objects that the privileges are on.
         objects: GrantObjects,
     },
     /// Memberships in these roles.
