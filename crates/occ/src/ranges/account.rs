@@ -1,12 +1,13 @@
-//! How much memory the ranges of one space take.
+//! Memory accounting for the logical ranges of one key space.
 //!
-//! Ranges come and go while commits hold some of them, so each adds itself and takes
-//! itself away again: what stands here is right at any moment.
+//! Ranges are created and dropped while commits still hold some of them, so each range
+//! adds its size when it is created and subtracts it when it is dropped: the sum is exact
+//! at any moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes, added up by all ranges of a space.
+/// Bytes taken by all ranges of a space.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account(Arc<AtomicUsize>);
 

@@ -1,14 +1,14 @@
-//! Who validates.
+//! The committing transaction, as a validator needs to know it.
 
 use coeval_types::{Timestamp, TransactionId};
 
-/// A transaction that commits: it has drawn `own`, and fenced since.
+/// A committing transaction, which was assigned `own` and has fenced since.
 #[derive(Clone, Copy, Debug)]
 pub struct Committer {
-    /// Its number.
+    /// Transaction id.
     pub id: TransactionId,
-    /// It has read what was committed up to here.
+    /// Snapshot that the transaction has read at.
     pub snapshot: Timestamp,
-    /// Its place in the order of commits.
+    /// The transaction's own commit timestamp.
     pub own: Timestamp,
 }

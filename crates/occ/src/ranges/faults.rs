@@ -1,11 +1,12 @@
-//! Faults that models put back: each leaves out one step that ranges need to be replaced
-//! while commits go on.
+//! Injected bugs for model checking: each omits one step that makes it safe to replace
+//! ranges while transactions commit.
 
 use coeval_memory::sync::Fault;
 
-/// A writer that has registered does not look whether the range was retired meanwhile.
+/// A writer that has registered does not check whether the range was retired meanwhile.
 pub(super) static NO_SECOND_LOOK: Fault = Fault::new();
 /// A validator does not follow a retired range's link.
 pub(super) static NO_LINKS: Fault = Fault::new();
-/// A range is replaced before everybody who registered there has drawn.
+/// A range is replaced before every writer that registered there was assigned its
+/// timestamp.
 pub(super) static COPY_UNDRAWN: Fault = Fault::new();

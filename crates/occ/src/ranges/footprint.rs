@@ -1,32 +1,31 @@
-//! What a registration says about the keys that were written, in four words.
+//! Footprints: the written keys of a registration, encoded in four words.
 //!
-//! A registration lives in a slot of atomics, one cache line, so that it needs no
-//! memory of its own and can be read while it is overwritten. Keys are therefore
-//! cut: one key to 32 bytes, or the ends of an interval to 16 bytes each. What is
-//! cut off can only make a validator see a conflict where there is none, never
-//! miss one.
+//! A registration is stored in a slot of atomics, one cache line, so that it needs no
+//! allocation and can be read while it is overwritten. Keys are therefore truncated: one
+//! key to 32 bytes, or the ends of an interval to 16 bytes each. Truncation can only make
+//! a validator see a false conflict, never miss a real one.
 
 /// The number of 64-bit words in which keys are kept.
 pub(crate) const WORDS: usize = 4;
 const BYTES: usize = WORDS * 8;
 const HALF: usize = BYTES / 2;
 
-/// The shape's bit that says that the words hold an interval.
+/// Bit of the shape that is set when the words hold an interval.
 const INTERVAL: u64 = 1 << 63;
 
-/// The shape's bits that tell spaces of keys apart, where many share one ring.
+/// Bits of the shape that distinguish key spaces, where many share one ring.
 #[cfg(any(test, feature = "comparators"))]
 const TAG_SHIFT: u32 = 32;
 #[cfg(any(test, feature = "comparators"))]
 const TAG: u64 = (1 << 31) - 1;
 
-/// The bits of a length.
+/// Bits of a length.
 const LENGTH: u64 = 0xFFFF;
 
-/// One key, or an interval with both its ends.
+/// One key, or an interval that includes both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Lengths of what the words hold, before cutting, a tag, and [`INTERVAL`].
+    /// Lengths of the keys in the words, before truncation; a tag; and [`INTERVAL`].
     pub(crate) shape: u64,
     /// The keys' first bytes, big-endian, padded with zeros.
     pub(crate) words: [u64; WORDS],
@@ -40,7 +39,7 @@ fn words_of(bytes: &[u8; BYTES]) -> [u64; WORDS] {
     words
 }
 
-/// Copies as much of `key` as fits, and returns its whole length.
+/// Copies as much of `key` as fits, and returns the key's whole length.
 fn cut(key: &[u8], into: &mut [u8]) -> u64 {
     let length = key.len().min(into.len());
     into[..length].copy_from_slice(&key[..length]);
@@ -48,7 +47,7 @@ fn cut(key: &[u8], into: &mut [u8]) -> u64 {
 }
 
 impl Footprint {
-    /// Of one key.
+    /// The footprint of one key.
     #[must_use]
     pub fn of_key(key: &[u8]) -> Self {
         let mut bytes = [0; BYTES];
@@ -59,7 +58,7 @@ impl Footprint {
         }
     }
 
-    /// Of every key from `first` to `last`.
+    /// The footprint of every key from `first` to `last`.
     #[must_use]
     pub fn of_interval(first: &[u8], last: &[u8]) -> Self {
         let mut bytes = [0; BYTES];
@@ -71,7 +70,7 @@ impl Footprint {
         }
     }
 
-    /// Of keys with this tag, of which 31 bits are kept.
+    /// The same footprint with this tag, of which 31 bits are kept.
     #[cfg(any(test, feature = "comparators"))]
     #[must_use]
     pub fn tagged(self, tag: u64) -> Self {
@@ -81,21 +80,20 @@ impl Footprint {
         }
     }
 
-    /// Whether it may be of keys with this tag.
+    /// Whether the footprint may have this tag.
     #[cfg(any(test, feature = "comparators"))]
     #[must_use]
     pub fn has_tag(&self, tag: u64) -> bool {
         self.shape >> TAG_SHIFT & TAG == tag & TAG
     }
 
-    /// Calls `visit` with the beginning of the least key it stands for, as far as it is
-    /// known.
+    /// Calls `visit` with the known beginning of the footprint's least key.
     pub(crate) fn with_least<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> R {
         let bytes = self.bytes();
         visit(self.ends(&bytes).0.known)
     }
 
-    /// Whether a key it stands for may be at or above `lower` and below `upper`.
+    /// Whether a key of the footprint may be at or above `lower` and below `upper`.
     #[must_use]
     pub fn may_meet(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let bytes = self.bytes();
@@ -103,8 +101,9 @@ impl Footprint {
         last.may_reach(lower) && first.may_be_below(upper)
     }
 
-    /// Whether a key that was written is at or above `lower` and below `upper`, beyond
-    /// doubt: it is known well enough, and is no guess between the ends of an interval.
+    /// Whether a written key is certainly at or above `lower` and below `upper`: it is
+    /// not truncated in a way that leaves doubt, and not merely between the ends of an
+    /// interval.
     #[must_use]
     pub fn surely_meets(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let bytes = self.bytes();
@@ -120,7 +119,7 @@ impl Footprint {
         bytes
     }
 
-    /// The first and the last key, of which both were written.
+    /// The first and the last key, both of which were written.
     fn ends<'bytes>(&self, bytes: &'bytes [u8; BYTES]) -> (Cut<'bytes>, Cut<'bytes>) {
         if self.shape & INTERVAL != 0 {
             let (low, high) = bytes.split_at(HALF);
@@ -134,7 +133,7 @@ impl Footprint {
     }
 }
 
-/// A key of which perhaps only the beginning is known.
+/// A key of which possibly only the beginning is known.
 #[derive(Clone, Copy)]
 struct Cut<'bytes> {
     known: &'bytes [u8],
@@ -155,14 +154,14 @@ impl<'bytes> Cut<'bytes> {
         self.known >= bound || (!self.whole && bound.starts_with(self.known))
     }
 
-    /// Whether the key may be below `bound`. What follows the known bytes only
-    /// makes it larger.
+    /// Whether the key may be below `bound`. Bytes after the known ones only make it
+    /// larger.
     fn may_be_below(&self, bound: Option<&[u8]>) -> bool {
         bound.is_none_or(|bound| self.known < bound)
     }
 
-    /// Whether the key is at or above `lower` and below `upper`, whatever follows the
-    /// known bytes.
+    /// Whether the key is at or above `lower` and below `upper`, whichever bytes follow
+    /// the known ones.
     fn is_surely_between(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let below =
             |upper: &[u8]| self.known < upper && (self.whole || !upper.starts_with(self.known));

@@ -1,15 +1,15 @@
-//! Keys from one to another: what a scan has looked at.
+//! Half-open key intervals, as a scan leaves them.
 //!
 //! ```text
 //!            lower        upper
 //!   ···········[────────────)···········     without an upper bound, up to the end
-//!   is_below ▲                ▲ is_above     of what lies wholly beside it: the bounds
-//!                                            touch, and no key is in both
+//!   is_below ▲                ▲ is_above     for keys wholly outside the interval: the
+//!                                            bounds touch, and no key is in both
 //! ```
 
 use smallvec::SmallVec;
 
-/// A key where one ends. Most are short, and need no memory of their own.
+/// A key at one end. Most are short, and need no allocation.
 pub(crate) type End = SmallVec<[u8; 32]>;
 
 /// The keys at or above `lower` and below `upper`, or all at or above `lower`.
@@ -20,7 +20,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of these keys; without an upper bound, of all from the lower one on.
+    /// The interval of these keys; without an upper bound, of all keys from the lower one
+    /// on.
     #[must_use]
     pub fn new(lower: &[u8], upper: Option<&[u8]>) -> Self {
         Self {
@@ -29,19 +30,19 @@ impl Interval {
         }
     }
 
-    /// The least key.
+    /// The least key of the interval.
     #[must_use]
     pub fn lower(&self) -> &[u8] {
         &self.lower
     }
 
-    /// The first key above it.
+    /// The first key above the interval, if it has an upper bound.
     #[must_use]
     pub fn upper(&self) -> Option<&[u8]> {
         self.upper.as_deref()
     }
 
-    /// Whether every key between these is in it.
+    /// Whether every key between these bounds is in the interval.
     pub(crate) fn covers(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let covers_upper = match (self.upper(), upper) {
             (None, _) => true,
@@ -51,17 +52,18 @@ impl Interval {
         self.lower() <= lower && covers_upper
     }
 
-    /// Whether it lies wholly above keys that end below `upper`.
+    /// Whether the interval is wholly above keys that end below `upper`.
     pub(crate) fn is_above(&self, upper: Option<&[u8]>) -> bool {
         upper.is_some_and(|end| end <= self.lower())
     }
 
-    /// Whether it lies wholly below keys that begin at `lower`.
+    /// Whether the interval is wholly below keys that begin at `lower`.
     pub(crate) fn is_below(&self, lower: &[u8]) -> bool {
         self.upper().is_some_and(|end| end <= lower)
     }
 
-    /// Takes in what it covers already, or what lies right beside it; says whether it did.
+    /// Extends the interval by keys that it covers already or that are adjacent. False
+    /// when the keys are neither, and the interval is unchanged.
     pub fn extend(&mut self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         if self.covers(lower, upper) {
             return true;

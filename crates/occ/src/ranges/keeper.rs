@@ -1,45 +1,48 @@
-//! The keeper: decides which ranges are split, merged or given another ring.
+//! The range balancer: decides which logical ranges are split, merged or given another
+//! ring.
 //!
-//! # When ranges are cut at all
+//! # When a space is divided
 //!
-//! A range costs a writer a look-up and cache lines that it shares with nobody; it saves
-//! a validator the registrations of those who wrote elsewhere. So a space has one range
-//! until validators have looked at some registrations in vain, and is cut from then on,
-//! until nothing has been validated for a while.
+//! A range costs a writer a lookup and cache lines of its own; it saves a validator from
+//! checking the registrations of transactions that wrote other ranges. So a key space has
+//! one range until validators have checked some registrations in vain, and is divided
+//! from then on, until no predicate has been validated for a while.
 //!
 //! # How large they are
 //!
-//! About [`Limits::records`](super::map::Limits) keys each, and twice, four times … as many
-//! when there would be more ranges than there may be. A range with more than twice the aim is
-//! split into ranges of the aim; neighbours that have the aim together at most are merged.
-//! So a range that was just made is far from both.
+//! The target is about [`Limits::records`](super::map::Limits) keys for each range, and
+//! twice, four times … as many when there would be more ranges than the limit. A range
+//! with more than twice the target is split into ranges of the target; neighbours that
+//! together have at most the target are merged. So a new range is far from both
+//! thresholds.
 //!
 //! ```text
-//!   aim 100     [ 90 )[ 250           )[ 40 )[ 30 )[ 20 )[ 80 )
+//!   target 100  [ 90 )[ 250           )[ 40 )[ 30 )[ 20 )[ 80 )
 //!                      split            merged            as it is
 //!               [ 90 )[ 100 )[ 150    )[ 90             )[ 80 )
 //! ```
 //!
 //! # Where the numbers come from
 //!
-//! Keys are counted by walking over them, and only where enough has been registered since
-//! the last time. Registrations say how much was written and not whether keys came or went:
-//! where a new count finds what the old one found, the next one waits for twice as much, up
-//! to a limit. So updates cost next to nothing, and no commit counts anything.
+//! The balancer counts keys by walking over the index, and only where enough has been
+//! registered since the last count. Registrations tell how much was written and not
+//! whether keys appeared or disappeared: where a new count equals the old one, the
+//! balancer waits for twice as many registrations, up to a limit. So updates cost next to
+//! nothing, and no commit counts anything.
 //!
 //! # Rings
 //!
-//! One range alone has the largest ring; the more ranges there are, the smaller are theirs,
-//! since each sees fewer writers. A range whose ring went round before a predicate could be
-//! decided gets one of four times the slots, as far as memory allows. One that has
-//! not been written for a while, and whose registrations no running transaction can have to
-//! meet, gets an empty one: that is how slots are given back.
+//! A single range has the largest ring; the more ranges there are, the smaller are their
+//! rings, since each sees fewer writers. A range whose ring wrapped around before a
+//! predicate could be decided gets one of four times the slots, as far as memory allows.
+//! A range that no transaction has written for a while, and whose registrations no
+//! running transaction has to check, gets an empty ring, which frees its slots.
 //!
 //! # In small steps
 //!
-//! A *pass* goes over all ranges in the order of keys; a step of it counts a few thousand
-//! keys, or replaces some ranges ([`super::replace`]). Passes that find nothing to do
-//! become rarer.
+//! A *pass* goes over all ranges in key order; a step of it counts a few thousand keys,
+//! or replaces some ranges ([`super::replace`]). Passes become rarer when they change
+//! nothing.
 
 use std::ops::ControlFlow;
 
@@ -50,68 +53,69 @@ use super::range::{Range, UNKNOWN};
 use super::reorganised::Reorganised;
 use super::replace::{Change, Replacement};
 
-/// After so many rounds without a predicate validated, it is one range again: a minute.
+/// Rounds without a validated predicate after which the space is one range again: a
+/// minute.
 const UNUSED_ROUNDS: u32 = 1200;
-/// Passes are at most so many rounds apart.
+/// Largest number of rounds between two passes.
 const MOST_PAUSE: u32 = 16;
 /// Keys counted in a step.
 const COUNTED: u64 = 4096;
-/// Ranges looked at in a step.
+/// Ranges scanned in a step.
 const LOOKED_AT: usize = 1024;
-/// Ranges made in a step, about.
+/// Ranges created in a step, about.
 const MADE: usize = 64;
-/// No ring has fewer slots, unless all have.
+/// Fewest slots of a ring, unless the largest ring has fewer.
 const FEWEST_SLOTS: usize = 64;
-/// All rings of a space together have about so many times the slots of the largest, and
-/// at least the fewest each.
+/// Bound on the slots of all rings of a space together, as a multiple of the largest
+/// ring; each ring gets the fewest slots in any case.
 const LARGEST_RINGS: usize = 16;
-/// A range is counted again at the latest when so many times the aim was written.
+/// A range is counted again at the latest when this many times the target was written.
 const PATIENCE: u64 = 16;
 
-/// What the keeper needs to know of a space at each step.
+/// The state of a space that the balancer needs at each step.
 pub(crate) struct Ground<'walk> {
-    /// About how many keys there are.
+    /// Estimated number of keys.
     pub(crate) keys: u64,
-    /// No registered snapshot is older.
+    /// A timestamp that is not after any registered snapshot.
     pub(crate) horizon: Timestamp,
-    /// Visits the keys at or above the first and below the second, in order.
+    /// Visits the keys at or above the first argument and below the second, in order.
     pub(crate) walk: &'walk Walk<'walk>,
-    /// Where splits and merges are counted.
+    /// Counters of splits and merges.
     pub(crate) reorganised: &'walk Reorganised,
 }
 
-/// See [`Ground::walk`].
+/// The function type of [`Ground::walk`].
 pub(crate) type Walk<'walk> =
     dyn Fn(&[u8], Option<&[u8]>, &mut dyn FnMut(&[u8]) -> ControlFlow<()>) + 'walk;
 
-/// What is left to do after a step.
+/// Work left after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing, in this round.
+    /// No work is left in this round.
     Done,
-    /// Another step.
+    /// Another step is needed.
     More,
-    /// Another step, once commits that are under way have drawn.
+    /// Another step is needed, once commits under way were assigned their timestamps.
     Waiting,
 }
 
-/// What it keeps from step to step.
+/// State of the balancer between steps.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    /// Registrations that were looked at in vain, of late.
+    /// Registrations that validators recently checked in vain.
     in_vain: u64,
     unused_rounds: u32,
-    /// How many keys a range shall have; `u64::MAX` for all of them.
+    /// Target number of keys in a range; `u64::MAX` for a single range.
     aim: u64,
-    /// Rounds until the next pass, and how many that were at the last.
+    /// Rounds until the next pass, and the number at the last pass.
     pause: u32,
     last_pause: u32,
-    /// Whether the next pass shall count everything.
+    /// Whether the next pass must count every range.
     recount: bool,
-    /// Slots of all rings, when they were last added up.
+    /// Slots of all rings, as of the last pass.
     slots: usize,
     pass: Option<Pass>,
-    /// What is being replaced, and where the pass goes on behind it.
+    /// The replacement under way, and the position after it at which the pass continues.
     replacement: Option<(Replacement, usize)>,
 }
 
@@ -131,27 +135,27 @@ impl Default for Keeper {
     }
 }
 
-/// A way over all ranges.
+/// A pass over all ranges.
 #[derive(Debug, Default)]
 struct Pass {
     at: usize,
     recounts: bool,
     changed: bool,
     counting: Option<Counting>,
-    /// Neighbours that may be merged.
+    /// Adjacent ranges that may be merged.
     run: Option<Run>,
     planned: Vec<Planned>,
-    /// Of all ranges that it has come by.
+    /// Keys in all ranges that the pass has visited.
     records: u64,
     slots: usize,
-    /// Slots that it has added to rings which were too small.
+    /// Slots that the pass has added to rings which were too small.
     added: usize,
 }
 
 #[derive(Debug)]
 struct Planned {
     change: Change,
-    /// How many keys each new range has.
+    /// Number of keys in each new range.
     records: Vec<u64>,
 }
 
@@ -162,31 +166,31 @@ struct Run {
     records: u64,
 }
 
-/// A count that may take several steps.
+/// A count of a range's keys, which may take several steps.
 #[derive(Debug)]
 struct Counting {
     from: Vec<u8>,
     written: u64,
     total: u64,
-    /// Keys behind the last boundary.
+    /// Keys after the last boundary.
     behind: u64,
-    /// A key for each time the aim was reached.
+    /// A key for each time that the target was reached.
     boundaries: Vec<Box<[u8]>>,
 }
 
-/// How a range is split.
+/// The parts into which a range is split.
 struct Parts {
     boundaries: Vec<Box<[u8]>>,
     records: Vec<u64>,
 }
 
-/// Where planning stopped.
+/// Why planning stopped.
 enum Stop {
-    /// The step has done enough.
+    /// The step has reached its limit of work.
     Step,
-    /// What is planned shall be done.
+    /// Enough changes are planned to be carried out.
     Full,
-    /// The last range.
+    /// The last range was reached.
     End,
 }
 
@@ -195,7 +199,7 @@ impl Pass {
         self.planned.push(Planned { change, records });
     }
 
-    /// How many more ranges there are when all is done that is planned.
+    /// Number of ranges that the planned changes add.
     fn growth(&self) -> isize {
         let growth =
             |planned: &Planned| planned.records.len() as isize - planned.change.count as isize;
@@ -219,9 +223,9 @@ impl Pass {
         }
     }
 
-    /// A range that stays as it is, or is merged with neighbours.
+    /// Handles a range that stays unchanged, or is merged with its neighbours.
     fn keep(&mut self, records: u64, aim: u64, slots: usize) {
-        // Where all become one, it does not matter.
+        // Where all ranges become one, the numbers do not matter.
         let records = match aim {
             u64::MAX => known(records),
             _ => records,
@@ -255,7 +259,8 @@ impl Counting {
         }
     }
 
-    /// Goes on; says whether it has come to the range's end, or to boundaries enough.
+    /// Continues counting. True when it has reached the range's end, or enough
+    /// boundaries.
     fn go_on(&mut self, range: &Range, aim: u64, budget: &mut u64, walk: &Walk<'_>) -> bool {
         let from = std::mem::take(&mut self.from);
         let mut ended = true;
@@ -280,10 +285,10 @@ impl Counting {
         ended
     }
 
-    /// Where the range shall be split so that at most `room` ranges more are there, and
-    /// how many keys each part has.
+    /// The parts into which the range is split so that it adds at most `room` ranges,
+    /// with the number of keys in each.
     fn parts(mut self, aim: u64, room: usize) -> Option<Parts> {
-        // Where boundaries were enough, the last part has not been counted.
+        // When counting stopped at enough boundaries, the last part is not fully counted.
         let unfinished = self.boundaries.len() == MADE;
         if !unfinished && self.behind < aim / 2 && self.boundaries.pop().is_some() {
             self.behind += aim;
@@ -291,7 +296,7 @@ impl Counting {
         if self.boundaries.is_empty() || room == 0 {
             return None;
         }
-        // With too little room each part is so many times the aim.
+        // With too little room, each part is this multiple of the target.
         let times = self.boundaries.len().div_ceil(room);
         let left = self.boundaries.len() % times;
         let boundaries = self.boundaries.into_iter();
@@ -309,7 +314,7 @@ impl Counting {
 }
 
 impl RangeMap {
-    /// A round begins: says whether there is something to do. There are about so many keys.
+    /// Begins a round in a space of about `keys` keys. Returns whether it has work to do.
     pub(crate) fn begin_round(&self, keys: u64) -> bool {
         let Ok(mut keeper) = self.keeper.try_lock() else {
             return false;
@@ -339,31 +344,31 @@ impl RangeMap {
         true
     }
 
-    /// How many keys a range shall have when there are so many.
+    /// Target number of keys in a range when the space has `keys` keys.
     fn aim(&self, keys: u64) -> u64 {
         let most = self.limits.ranges as u64;
         let mut aim = self.limits.records;
-        // Some room: ranges that are half full must not stop others from being split.
+        // Some slack: half-full ranges must not keep others from being split.
         while keys > aim.saturating_mul(most) / 4 * 3 {
             aim = aim.saturating_mul(2);
         }
         aim
     }
 
-    /// How many slots a ring gets when there will be so many ranges.
+    /// Slots that a ring gets when there will be `ranges` ranges.
     fn share(&self, ranges: usize) -> usize {
         let largest = self.limits.slots;
         let share = largest * LARGEST_RINGS / ranges.max(1);
         share.clamp(FEWEST_SLOTS.min(largest), largest)
     }
 
-    /// How many slots all rings may have, so that some may have more than their share.
+    /// Bound on the slots of all rings, which lets some rings exceed their share.
     fn most_slots(&self, ranges: usize) -> usize {
         let largest = self.limits.slots;
         2 * LARGEST_RINGS * largest + ranges * FEWEST_SLOTS.min(largest)
     }
 
-    /// One small step of this round.
+    /// Performs one small step of this round.
     pub(crate) fn step(&self, ground: &Ground<'_>) -> Progress {
         let Ok(mut keeper) = self.keeper.try_lock() else {
             return Progress::Done;
@@ -425,7 +430,7 @@ impl RangeMap {
         true
     }
 
-    /// Goes over ranges, and notes what is to be changed.
+    /// Visits ranges, and plans the changes to them.
     fn plan(&self, keeper: &Keeper, pass: &mut Pass, map: &Map, ground: &Ground<'_>) -> Stop {
         let aim = keeper.aim;
         let now = map.ranges().len();
@@ -467,7 +472,7 @@ impl RangeMap {
                 let unfinished = parts.records.last() == Some(&UNKNOWN);
                 pass.plan(change, parts.records);
                 if unfinished {
-                    // The pass goes on with the last part.
+                    // The pass continues with the last part.
                     return Stop::Full;
                 }
             } else if let Some(slots) = self.other_ring(keeper, pass, range, share, ground.horizon)
@@ -489,7 +494,7 @@ impl RangeMap {
         Stop::Step
     }
 
-    /// How many slots the range's ring should have, if another should take its place.
+    /// Slots of the ring that should replace the range's ring, if one should.
     fn other_ring(
         &self,
         keeper: &Keeper,
@@ -524,20 +529,20 @@ fn patience(aim: u64) -> u64 {
     (aim / 2).max(1)
 }
 
-/// Whether the range's keys are to be counted.
+/// Whether the range's keys must be counted.
 fn is_due(range: &Range, aim: u64, recounts: bool, room: usize) -> bool {
     if aim == u64::MAX {
         return false;
     }
     let (tally, records) = (&range.tally, range.tally.records());
-    // One that is known to have too many is counted for where to split it.
+    // A range known to be too large is counted to find where to split it.
     records == UNKNOWN
         || (records > aim.saturating_mul(2) && room > 0)
         || recounts
         || range.written() - tally.counted_at() >= tally.patience()
 }
 
-/// Notes what was counted. Says how the range is to be split, if it is.
+/// Stores the result of a count. Returns the parts if the range must be split.
 fn note_count(range: &Range, counting: Counting, aim: u64, room: usize) -> Option<Parts> {
     let (total, before) = (counting.total, range.tally.records());
     let same = before != UNKNOWN && total.abs_diff(before) <= before / 4;
@@ -562,8 +567,8 @@ fn end_pass(keeper: &mut Keeper, pass: &Pass, keys: u64) {
     };
     keeper.pause = keeper.last_pause;
     keeper.slots = pass.slots + pass.added;
-    // Keys that went were registered before they went; what was counted too early shows
-    // in the sum.
+    // Keys that were deleted were registered before; a range that was counted too early
+    // shows in the sum.
     let aim = keeper.aim;
     let too_many = keys.saturating_mul(2).saturating_add(aim.saturating_mul(2));
     keeper.recount = !pass.recounts && pass.records > too_many;

@@ -1,8 +1,9 @@
-//! One ordered space of keys, cut into ranges.
+//! The range map: an ordered key space, divided into logical ranges.
 //!
-//! The map is immutable, and replaced as a whole. Whoever looks a range up loads it
-//! without a lock and without writing what others read; commits that still look at an
-//! older one are led on by the ranges' links ([`super::range`]).
+//! The map is immutable, and replaced as a whole. A writer or scan that looks a range up
+//! loads the map without a lock and without writing shared memory; the links of retired
+//! ranges lead commits that still use an older map to the current ranges
+//! ([`super::range`]).
 //!
 //! ```text
 //!   heads     0        "gab"     "nut"        the first eight bytes of each lower bound
@@ -23,29 +24,29 @@ use super::predicate::{Predicate, continue_one};
 use super::range::Range;
 use super::ring::Ring;
 
-/// Which keys a map is about.
+/// Identifies an ordered key space: an index, or a table in RID order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Of this table.
+    /// The table.
     pub storage: StorageId,
-    /// `None` for the rows in the order of their RIDs.
+    /// The index, or `None` for the rows in RID order.
     pub index: Option<IndexId>,
 }
 
-/// How large ranges are, and how many there may be.
+/// Limits on the size and number of ranges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Slots of the largest ring.
     pub(crate) slots: usize,
-    /// The space is cut once so many registrations were looked at in vain.
+    /// Registrations checked in vain after which the space is divided.
     pub(crate) in_vain: u64,
-    /// About how many keys a range has, where ranges are cut at all.
+    /// Target number of keys in a range, once the space is divided.
     pub(crate) records: u64,
-    /// How many ranges there are at most.
+    /// Largest number of ranges.
     pub(crate) ranges: usize,
 }
 
-/// All ranges at one moment, in order, without gaps.
+/// A version of the map: all ranges in order, without gaps.
 #[derive(Debug)]
 pub(super) struct Map {
     heads: Box<[u64]>,
@@ -89,20 +90,21 @@ impl Map {
     }
 }
 
-/// What validators tell the keeper.
+/// Feedback from validators to the range balancer.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    /// Whether anything was validated since this was last asked.
+    /// Whether any predicate was validated since the last [`Self::take`].
     used: AtomicBool,
-    /// Registrations that were looked at in vain: their keys are in the predicate's range
-    /// and not in the predicate; and predicates that did not hold, or were undecided.
+    /// Registrations checked in vain: their keys are in the predicate's range and not in
+    /// the predicate. A predicate that failed or was undecided counts as one.
     in_vain: AtomicU64,
 }
 
 impl Demand {
-    /// A predicate was validated.
+    /// Notes that a predicate was validated, with `in_vain` registrations checked in
+    /// vain.
     pub(super) fn note(&self, in_vain: u64) {
-        // Looking first keeps the cache line shared.
+        // Reading first keeps the cache line shared.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -111,7 +113,8 @@ impl Demand {
         }
     }
 
-    /// Whether anything was validated since this was asked last, and what was in vain.
+    /// Returns and resets both values: whether any predicate was validated, and the
+    /// number of registrations checked in vain.
     pub(super) fn take(&self) -> (bool, u64) {
         if !self.used.load(Ordering::Relaxed) {
             return (false, 0);
@@ -121,7 +124,7 @@ impl Demand {
     }
 }
 
-/// The ranges of one space.
+/// The logical ranges of one key space.
 #[derive(Debug)]
 pub struct RangeMap {
     pub(super) space: Space,
@@ -130,11 +133,11 @@ pub struct RangeMap {
     pub(super) account: Account,
     pub(super) next_id: AtomicU64,
     pub(super) demand: CachePadded<Demand>,
-    /// Whoever changes the map holds this.
+    /// Held by the thread that changes the map.
     pub(super) keeper: Mutex<Keeper>,
 }
 
-/// A registration made for a transaction that has not drawn yet, or has.
+/// A transaction's registration in a range, before or after its timestamp is assigned.
 #[derive(Debug)]
 pub(crate) struct Registration {
     range: Arc<Range>,
@@ -150,15 +153,15 @@ impl Registration {
         self.range.ring.drawn(self.position, timestamp);
     }
 
-    /// Its owner failed. What was copied of it meanwhile stays: that hurts only those
-    /// whose snapshots are older.
+    /// Withdraws the registration of a transaction that failed. Copies of it in other
+    /// rings remain: they only affect transactions with older snapshots.
     pub(crate) fn aborted(&self, timestamp: Timestamp) {
         self.range.ring.aborted(self.position, timestamp);
     }
 }
 
 impl RangeMap {
-    /// One range for all keys.
+    /// A space with one range for all keys.
     pub(crate) fn new(space: Space, limits: Limits) -> Self {
         let account = Account::default();
         let first = Range::first(0, limits.slots, &account);
@@ -175,37 +178,37 @@ impl RangeMap {
         }
     }
 
-    /// Which keys it is about.
+    /// The key space of this map.
     #[cfg(feature = "comparators")]
     #[must_use]
     pub fn space(&self) -> Space {
         self.space
     }
 
-    /// The map at this moment.
+    /// The current map.
     pub(super) fn map(&self) -> arc_swap::Guard<Arc<Map>> {
         self.current.load()
     }
 
-    /// Who looks a range up from now on finds these.
+    /// Replaces the map: later lookups find these ranges.
     pub(super) fn publish(&self, map: Map) {
         self.account.add(map.bytes());
         let before = self.current.swap(Arc::new(map));
         self.account.subtract(before.bytes());
     }
 
-    /// Memory that it takes, in bytes.
+    /// Memory that the map and its ranges take, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.account.bytes() as u64
     }
 
-    /// How many ranges there are now.
+    /// The current number of ranges.
     pub(crate) fn count(&self) -> usize {
         self.map().ranges.len()
     }
 
-    /// Registers that `owner` writes these keys, which increase. The owner must
-    /// then draw, waiting for nobody.
+    /// Registers that `owner` writes these keys, which increase. The owner must then be
+    /// assigned its timestamp without waiting for any other transaction.
     pub(crate) fn register(
         &self,
         owner: TransactionId,
@@ -221,9 +224,9 @@ impl RangeMap {
         }
     }
 
-    /// Leaves predicates for the keys at or above `lower` and below `upper`, one
-    /// for each range touched; what continues an earlier predicate extends it. `start`
-    /// says where in a range's ring to start: what [`Ring::first_unsettled`] does.
+    /// Notes predicates for the keys at or above `lower` and below `upper`, one for each
+    /// range touched; a scan that continues an earlier predicate extends it. `start`
+    /// returns the first position to check in a range's ring: [`Ring::first_unsettled`].
     pub(crate) fn predicates(
         &self,
         lower: &[u8],
@@ -231,8 +234,8 @@ impl RangeMap {
         predicates: &mut Vec<Predicate>,
         mut start: impl FnMut(&Ring) -> u64,
     ) {
-        // A table that is scanned in another order comes with the whole space again
-        // and again.
+        // A scan of a table in another order reports the whole space again with every
+        // chunk.
         let whole = lower.is_empty() && upper.is_none();
         if whole && predicates.iter().any(|other| other.is_of_whole(self.space)) {
             return;

@@ -1,38 +1,38 @@
-//! Logical ranges: where a scan finds out, at its commit, whether anybody wrote
-//! between its snapshot and now.
+//! Logical ranges: the data structure by which a committing scan finds out whether
+//! another transaction wrote in the scanned keys after the scan's snapshot.
 //!
-//! Each ordered space of keys (an index, or a table without a primary key in the
-//! order of its RIDs) is cut into contiguous ranges, each with a [`ring`] of the
-//! latest writers. A writer registers the keys it writes before it draws its
-//! commit timestamp. A scan leaves a [`predicate`] for each range it touched, and
-//! copies no record into the read set; at commit it looks only at the
-//! registrations made since (ROCC §3.3).
+//! Each ordered key space (an index, or a table without a primary key in RID order) is
+//! divided into contiguous ranges, each with a [`ring`] of its latest writers. A writer
+//! registers the keys it writes before it is assigned its commit timestamp. A scan leaves
+//! a [`predicate`] for each range it touched, and copies no record into the read set; at
+//! commit the validator checks only the registrations made since (ROCC §3.3).
 //!
 //! ```text
 //!   keys   a ········ g ········ n ········ z
 //!          [ range 1 )[ range 2 )[ range 3  )
 //!   scan          d ─────────── p                three predicates:
 //!                 [d,g)  [g,n)  [n,p)            the middle one covers its range,
-//!                                                so no key of it is looked at
+//!                                                so no key of it is compared
 //! ```
 //!
-//! Inserts and deletes register like updates, so there are no phantoms; a point
-//! read that found nothing leaves a predicate on just that key.
+//! Inserts and deletes register like updates, so there are no phantoms; a point read that
+//! found no row leaves a predicate on just that key.
 //!
-//! Ranges are split and merged while all this goes on. The text promises that and leaves
-//! open how; here the rooms are:
+//! Ranges are split and merged while transactions commit. ROCC states that this is
+//! possible and leaves open how; here these modules do it:
 //!
 //! - [`map`]: which range a key is in;
-//! - [`range`](mod@range): a range's life, and why nobody is missed when it is replaced;
+//! - [`range`](mod@range): a range's life cycle, and why no writer is missed when it is
+//!   replaced;
 //! - [`ring`], [`footprint`]: registrations;
-//! - [`interval`], [`predicate`]: what a scan leaves, and how it is checked;
-//! - [`committer`]: for whom;
-//! - [`replace`]: how ranges are replaced while commits go on;
-//! - [`keeper`]: which ones, and when; [`tending`]: the task that asks it;
-//! - [`reorganised`]: how often;
-//! - [`account`]: what all of it takes.
+//! - [`interval`], [`predicate`]: what a scan leaves, and how a validator checks it;
+//! - [`committer`]: the transaction that validates;
+//! - [`replace`]: how ranges are replaced while transactions commit;
+//! - [`keeper`]: the range balancer; [`tending`]: the background task that runs it;
+//! - [`reorganised`]: counters of splits and merges;
+//! - [`account`]: memory accounting.
 //!
-//! The whole story is told in `docs/internals/ranges.md`.
+//! `docs/internals/ranges.md` describes the whole design.
 
 pub(crate) mod account;
 pub(crate) mod committer;

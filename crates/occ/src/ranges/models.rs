@@ -1,4 +1,5 @@
-//! Random schedules of writers and validators while ranges are split and merged.
+//! Model tests with random schedules of writers and validators while ranges are split and
+//! merged.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p coeval-occ --lib shuttled`.
 
@@ -18,13 +19,13 @@ const SPACE: Space = Space {
     storage: StorageId(1),
     index: Some(IndexId(1)),
 };
-/// Of the beginning.
+/// The snapshot of all transactions.
 const SNAPSHOT: Timestamp = Timestamp::from_bits(1);
 
 struct World {
     map: RangeMap,
     clock: AtomicU64,
-    /// Who wrote what when, and who was cleared when of having scanned what.
+    /// Writes as (key, timestamp). `cleared` has the validated scans as (lower, upper, timestamp).
     written: Mutex<Vec<(u8, u64)>>,
     cleared: Mutex<Vec<(u8, u8, u64)>>,
 }
@@ -103,7 +104,7 @@ impl World {
     }
 }
 
-/// Runs these beside each other. None that was cleared may have a writer of its keys
+/// Runs these functions concurrently. No validated scan may have a writer of its keys
 /// before it.
 fn race(work: &[fn(&World)]) {
     let world = Arc::new(World::new());
@@ -125,7 +126,7 @@ fn race(work: &[fn(&World)]) {
     }
 }
 
-/// A writer and one who scans after it, one who scans beside them, and one who splits.
+/// A writer followed by a scan, a concurrent scan, and a thread that splits.
 fn few() {
     race(&[
         |world| {
@@ -137,7 +138,7 @@ fn few() {
     ]);
 }
 
-/// Several of each, and one who splits, merges and splits again.
+/// Several writers and scans, and a thread that splits, merges and splits again.
 fn many() {
     race(&[
         |world| {

@@ -1,10 +1,11 @@
-//! Predicates: what a scan leaves, and how it is checked.
+//! Predicates: the scanned interval that a transaction leaves in each range, and its
+//! validation at commit.
 //!
 //! A predicate names its range by number. When the scan's transaction commits, that range
-//! may have been replaced; then the ranges that stand for its keys now are asked instead.
-//! They know every registration that the replaced ones knew and that any running
-//! transaction may have to meet, or say that they do not (overflow). So a predicate keeps
-//! no range alive, and a scan counts no references that others count as well.
+//! may have been replaced; then the validator checks the ranges that now cover the same
+//! keys. They know every registration that the replaced ranges knew and that any running
+//! transaction has to check, or report that they do not (overflow). So a predicate keeps
+//! no range alive, and a scan changes no shared reference count.
 
 use coeval_types::TransactionId;
 
@@ -15,25 +16,27 @@ use super::map::{RangeMap, Space};
 use super::range::Range;
 use super::ring::Failure;
 
-/// How far back a predicate is looked for that a scan's next part continues. More than
-/// one, because a part that is scanned backwards leaves its last range first.
+/// Number of recent predicates that are searched for one that the next chunk of a scan
+/// continues. More than one, because a chunk that is scanned backwards leaves its last
+/// range first.
 const CONTINUED: usize = 4;
 
-/// That nothing changes between two keys of a range, as seen from a snapshot.
+/// States that no key of an interval in one range changes after the scan's snapshot.
 #[derive(Debug)]
 pub(crate) struct Predicate {
     space: Space,
-    /// The range's number, and where it stood in the map.
+    /// The range's number, and its position in the map at the time of the scan.
     range: u64,
     at: usize,
-    /// Its ring's first unsettled position.
+    /// First unsettled position of the range's ring at the time of the scan.
     start: u64,
-    /// Whether it was left by a scan of the whole space.
+    /// Whether a scan of the whole space left the predicate.
     whole: bool,
     interval: Interval,
 }
 
-/// Extends one of the latest predicates, if it is on this range and continued by this.
+/// Extends one of the latest predicates, if it is on this range and adjacent to these
+/// keys.
 pub(super) fn continue_one(
     predicates: &mut [Predicate],
     space: Space,
@@ -48,7 +51,7 @@ pub(super) fn continue_one(
 }
 
 impl Predicate {
-    /// Which keys it is about.
+    /// The key space that the predicate is about.
     pub(crate) fn space(&self) -> Space {
         self.space
     }
@@ -61,7 +64,7 @@ impl Predicate {
         self.whole && self.space == space
     }
 
-    /// On a part of a range, which has this place in the map.
+    /// A predicate on a part of `range`, which is at this position in the map.
     pub(super) fn new(
         (space, at, whole): (Space, usize, bool),
         range: &Range,
@@ -91,10 +94,11 @@ impl Predicate {
         self.interval.is_below(&range.lower)
     }
 
-    /// Checks it against everybody who has drawn a timestamp between the committer's
-    /// snapshot and its own. Of each of their registrations in its ranges `meets` says
-    /// whether it is a conflict; it hears whether the predicate covers the range, and
-    /// then no key need be looked at.
+    /// Checks the predicate against every transaction that was assigned a timestamp
+    /// between the committer's snapshot and its own. For each registration of such a
+    /// transaction in the predicate's ranges, `meets` returns whether it is a conflict;
+    /// its argument says whether the predicate covers the range, and then no key need be
+    /// compared.
     pub(crate) fn validate(
         &self,
         ranges: &RangeMap,
@@ -112,23 +116,23 @@ impl Predicate {
                     Ok(in_vain + self.check(range, committer, &mut meets)?)
                 }),
         };
-        // A failure may be due to what a coarse range could not tell.
+        // A failure may be due to the coarseness of a range.
         ranges.demand.note(checked.unwrap_or(1));
         checked.map(drop)
     }
 
-    /// Whether a registration may be of a key it is about.
+    /// Whether a registration may be of a key of the predicate.
     pub(crate) fn may_be_met(&self, footprint: &Footprint) -> bool {
         footprint.may_meet(self.interval.lower(), self.interval.upper())
     }
 
-    /// Whether a registration is of a key it is about, beyond doubt.
+    /// Whether a registration is certainly of a key of the predicate.
     pub(crate) fn is_surely_met(&self, footprint: &Footprint) -> bool {
         footprint.surely_meets(self.interval.lower(), self.interval.upper())
     }
 
-    /// Checks what a range knows of its keys, and those who follow it. Says how many
-    /// registrations were looked at in vain.
+    /// Checks the registrations of a range, and those of its successors. Returns how many
+    /// were checked in vain.
     fn check(
         &self,
         range: &Range,

@@ -1,33 +1,35 @@
-//! A logical range: some contiguous keys, and who has written them.
+//! A logical range: an interval of contiguous keys, with the ring of its recent writers.
 //!
-//! # A range's life
+//! # A range's life cycle
 //!
 //! ```text
 //!   current      in the map; writers register here
-//!   retired      its successors are known: who registers finds out after having
-//!                registered, and registers with them as well
-//!   replaced     everybody who had not found out has drawn, its registrations are
-//!                copied, the successors stand in the map
-//!   gone         when the last commit that looked at an older map has ended
+//!   retired      its successors are set: a writer that registers finds out after having
+//!                registered, and registers in the successors as well
+//!   replaced     all writers that had not found out were assigned their timestamps, their
+//!                registrations are copied, the successors are in the map
+//!   dropped      when the last commit that loaded an older map has ended
 //! ```
 //!
-//! A retired range keeps its ring and its link. Whoever still has it finds all
-//! registrations: those made before it was retired in its ring, the others along the
-//! link.
+//! A retired range keeps its ring and its links. A validator that still holds the range
+//! finds all registrations: those made before it was retired in its ring, the others by
+//! following the links.
 //!
-//! # Why nobody is missed
+//! # Why no writer is missed
 //!
-//! A writer adds to the ring's head, then asks whether the range is retired. Who retires
-//! it says so, then reads the head. All four are sequentially consistent. So a writer who
-//! does not find out is before the head that was read: its registration is awaited and
-//! copied. One who finds out registers with the successors before it draws.
+//! A writer increments the ring's head, then reads whether the range is retired. The
+//! balancer marks the range as retired, then reads the head. All four operations are
+//! sequentially consistent. So a writer that does not find out is before the head that
+//! the balancer read: the balancer waits for its timestamp and copies its registration. A
+//! writer that finds out registers in the successors before its timestamp is assigned.
 //!
-//! A validator reads the map and the links after its fence. Let a writer have drawn an
-//! earlier timestamp, and let it have registered its key in range `w` last, which was not
-//! retired then. The validator's map has a range `m` for this key. If `m` is `w`, the
-//! registration is there. If `m` comes after `w`, what `w` knew was copied before `m`
-//! stood in any map. If `w` comes after `m`, the writer saw the links between them, or a
-//! newer map, before it drew; so the validator sees the links, and follows them to `w`.
+//! A validator reads the map and the links after its fence. Let a writer have an earlier
+//! timestamp, and let it have registered its key in range `w` last, which was not retired
+//! then. The validator's map has a range `m` for this key. If `m` is `w`, the
+//! registration is there. If `m` is a successor of `w`, the registrations of `w` were
+//! copied before `m` was in any map. If `w` is a successor of `m`, the writer saw the
+//! links between them, or a newer map, before its timestamp was assigned; so the
+//! validator sees the links, and follows them to `w`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -40,31 +42,32 @@ use super::footprint::Footprint;
 use super::map::Registration;
 use super::ring::Ring;
 
-/// Most slots that one transaction takes in one range's ring. What it writes
-/// beyond that is registered as so many intervals.
+/// Most slots that one transaction takes in one range's ring. Further keys are registered
+/// as this many intervals.
 pub(super) const SLOTS_PER_TRANSACTION: usize = 8;
 
-/// How many slots one transaction may take in a ring of `slots`. Slots that have
-/// not drawn cannot be overwritten, so those of all threads that commit at once
-/// must fit the ring with room to spare, or they would wait for each other.
+/// Number of slots that one transaction may take in a ring of `slots`. A slot cannot be
+/// overwritten before its writer's timestamp is assigned, so the slots of all threads
+/// that commit at once must fit the ring with room to spare, or the writers would wait
+/// for each other.
 fn slots_per_transaction(slots: usize) -> usize {
     (slots / 64).clamp(1, SLOTS_PER_TRANSACTION)
 }
 
-/// What the keeper knows of a range. It alone reads and writes this.
+/// The balancer's knowledge of a range. Only the balancer reads and writes it.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// Keys in the range when they were last counted; [`UNKNOWN`] if never.
+    /// Number of keys in the range at the last count; [`UNKNOWN`] if never counted.
     records: AtomicU64,
-    /// [`Range::written`] at that time.
+    /// [`Range::written`] at the last count.
     counted_at: AtomicU64,
-    /// Keys are counted again when so many have been written.
+    /// Number of registrations after which the keys are counted again.
     patience: AtomicU64,
-    /// The ring's head when it was last looked at.
+    /// The ring's head when the balancer last read it.
     head: AtomicU64,
 }
 
-/// Keys that nobody has counted.
+/// Number of keys in a range that was never counted.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 impl Tally {
@@ -86,24 +89,25 @@ impl Tally {
         self.patience.store(patience, Relaxed);
     }
 
-    /// Whether the ring's head is where it was when this was asked last.
+    /// Whether the ring's head is unchanged since the last call.
     pub(super) fn is_quiet(&self, head: u64) -> bool {
         self.head.swap(head, Relaxed) == head
     }
 }
 
-/// The keys at or above `lower` and below `upper`.
+/// A range with the keys at or above `lower` and below `upper`.
 #[derive(Debug)]
 pub(crate) struct Range {
-    /// No other range of the space ever has this number.
+    /// Number of the range, unique in its space for all time.
     pub(super) id: u64,
     pub(super) lower: Box<[u8]>,
     pub(super) upper: Option<Box<[u8]>>,
     retired: AtomicBool,
     successors: OnceLock<Box<[Arc<Range>]>>,
-    /// Keys that were registered together with another one in its slot.
+    /// Keys that were registered together with another key in one slot.
     together: AtomicU64,
-    /// How many predicates could not be decided for want of slots.
+    /// Number of predicates that could not be decided because the ring had wrapped
+    /// around.
     overflows: AtomicU32,
     pub(super) tally: Tally,
     pub(super) ring: Ring,
@@ -139,13 +143,13 @@ impl Range {
         Arc::new(range)
     }
 
-    /// A range for all keys, the first of its space.
+    /// The first range of a space, for all keys.
     pub(super) fn first(id: u64, slots: usize, account: &Account) -> Arc<Self> {
         let ring = Ring::new(slots, account.clone());
         Self::with_ring(id, Box::default(), None, ring, account.clone())
     }
 
-    /// A range that is to follow others.
+    /// A range that will succeed others.
     pub(super) fn following(
         id: u64,
         lower: Box<[u8]>,
@@ -159,7 +163,7 @@ impl Range {
 
     fn fixed_bytes(&self) -> usize {
         let upper = self.upper.as_ref().map_or(0, |upper| upper.len());
-        // Beside it, its count of references, which is as far from it as it is aligned.
+        // The `Arc`'s reference counts take as many bytes as the range is aligned to.
         size_of::<Self>()
             + align_of::<Self>()
             + self.lower.len()
@@ -167,7 +171,7 @@ impl Range {
             + self.ring.directory_bytes()
     }
 
-    /// How many keys have been registered here, counting each time.
+    /// Number of keys registered here, counting repeated keys each time.
     pub(super) fn written(&self) -> u64 {
         self.ring.registrations() + self.together.load(Relaxed)
     }
@@ -180,8 +184,8 @@ impl Range {
         self.overflows.load(Relaxed) > 0
     }
 
-    /// Says who follows. Returns the head that every registration is before whose owner
-    /// has not found out.
+    /// Sets the successors. Returns the ring's head: every registration of a writer that
+    /// has not found out is before it.
     pub(super) fn retire(&self, successors: Box<[Arc<Range>]>) -> u64 {
         let unset = self.successors.set(successors);
         assert!(unset.is_ok(), "a range is retired once");
@@ -189,15 +193,15 @@ impl Range {
         self.ring.head()
     }
 
-    /// Who follows, once that is settled.
+    /// The successors, once they are set.
     pub(super) fn successors(&self) -> Option<&[Arc<Range>]> {
-        // Not by the cell alone: its loads only acquire.
+        // `retired` is read as well, because the cell's loads only acquire.
         self.retired
             .load(Ordering::SeqCst)
             .then(|| &**self.successors.get().expect("set before it was retired"))
     }
 
-    /// The range that stands for this one at `key`: itself, or who follows.
+    /// The current range for `key`: this one, or a successor.
     fn current(self: &Arc<Self>, key: &[u8]) -> &Arc<Self> {
         let mut range = self;
         while let Some(successors) = range.successors() {
@@ -207,7 +211,7 @@ impl Range {
         range
     }
 
-    /// How many of the keys, of which the first is inside, are inside.
+    /// Number of the keys that are inside the range. The first key must be inside.
     fn inside(&self, keys: &[&[u8]]) -> usize {
         match &self.upper {
             None => keys.len(),
@@ -237,11 +241,12 @@ impl Range {
         }
     }
 
-    /// Registers the keys that are inside, of which the first is, and returns how many:
-    /// here, or with those who follow.
+    /// Registers those of the keys that are inside the range, here or in its successors,
+    /// and returns their number. The first key must be inside.
     ///
-    /// Ranges are met in the order of their keys, and a retired one only before those
-    /// that follow it. So commits that wait for slots wait for each other in one order.
+    /// A writer visits ranges in key order, and a retired range only before its
+    /// successors. So writers that wait for slots wait for each other in one order, and
+    /// cannot deadlock.
     pub(super) fn register(
         self: &Arc<Self>,
         owner: TransactionId,

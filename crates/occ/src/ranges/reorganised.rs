@@ -1,20 +1,21 @@
-//! How often ranges were split and merged, in all spaces of an engine.
+//! Counters of range splits and merges, over all key spaces of an engine.
 
 use coeval_memory::counters::Counter;
 
 use super::replace::Replacement;
 
-/// What has become of ranges. Those of an index that is dropped go without being counted.
+/// Counts of splits and merges. Dropping an index counts as neither.
 #[derive(Debug, Default)]
 pub(crate) struct Reorganised {
-    /// Ranges that have come by splits.
+    /// Ranges added by splits.
     pub(crate) splits: Counter,
-    /// Ranges that have gone by merges.
+    /// Ranges removed by merges.
     pub(crate) merges: Counter,
 }
 
 impl Reorganised {
-    /// These stand in the map now. One that only has another ring counts as nothing.
+    /// Counts a replacement that was published. A range that only got another ring does
+    /// not count.
     pub(super) fn note(&self, replacement: &Replacement) {
         for (before, after) in replacement.sizes() {
             self.splits.add(after.saturating_sub(before) as u64);

@@ -1,23 +1,25 @@
-//! How ranges are replaced by others while commits go on.
+//! Online replacement of ranges: how the balancer replaces ranges while transactions
+//! commit.
 //!
 //! ```text
-//!   link      the old ranges say who follows                 writers register with both
-//!   settle    everybody who did not find out has drawn;
-//!             registrations that matter are copied
-//!   publish   the new ranges stand in the map
+//!   link      the old ranges point to their successors      writers register in both
+//!   settle    all writers that did not find out were assigned their timestamps;
+//!             registrations that are still needed are copied
+//!   publish   the new ranges enter the map
 //! ```
 //!
-//! Nothing waits: whoever settles too early tries again later. From the link on writers
-//! register with the new ranges too, so the old ones have only a few commits left to
-//! wait for, and those are between two instructions.
+//! The balancer never waits: when it cannot settle yet, it tries again later. From the
+//! link on, writers register in the new ranges too, so only a few commits in the old
+//! ranges are left to wait for, and those are between two instructions.
 //!
-//! A registration matters when a running transaction's snapshot is older. Of the others
-//! only the largest timestamp is kept: it answers whoever asks for something older after
-//! all.
+//! A registration is needed while a running transaction's snapshot is older. Of the
+//! others only the largest timestamp is kept: a validator with an older snapshot than
+//! that gets an overflow.
 //!
-//! A transaction that fails after it has drawn marks its registrations, and not their
-//! copies. A copy of one stands for a write that was none, until no transaction runs whose
-//! snapshot is older: it can make others fail, and hides nothing.
+//! A transaction that fails after its timestamp was assigned marks its registrations as
+//! aborted, but not their copies. Such a copy stands for a write that never happened,
+//! until no transaction runs whose snapshot is older: it can make other transactions
+//! fail, and hides no conflict.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,14 +30,14 @@ use super::map::{Map, RangeMap};
 use super::range::Range;
 use super::ring::Legacy;
 
-/// Neighbours of a map that are to be replaced.
+/// Adjacent ranges of a map that are to be replaced.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The first of them.
+    /// Position of the first range.
     pub(super) first: usize,
-    /// How many they are.
+    /// Number of ranges.
     pub(super) count: usize,
-    /// Where the new ranges begin, without the first.
+    /// Lower bounds of the new ranges, except the first.
     pub(super) boundaries: Vec<Box<[u8]>>,
     /// Slots of each new range.
     pub(super) slots: usize,
@@ -46,18 +48,18 @@ struct Linked {
     first: usize,
     count: usize,
     successors: Box<[Arc<Range>]>,
-    /// Those whose registrations are not copied yet, and their heads.
+    /// Ranges whose registrations are not copied yet, and their heads.
     unsettled: Vec<(Arc<Range>, u64)>,
 }
 
-/// Ranges that are being replaced.
+/// A replacement under way: ranges and their successors.
 #[derive(Debug)]
 pub(super) struct Replacement {
     linked: Vec<Linked>,
 }
 
 impl Replacement {
-    /// How many ranges each change takes away, and how many it makes.
+    /// Number of ranges that each change removes, and number that it creates.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
         let linked = self.linked.iter();
         linked.map(|linked| (linked.count, linked.successors.len()))
@@ -66,8 +68,8 @@ impl Replacement {
 
 impl RangeMap {
     /// Links the ranges of these changes, which increase and do not overlap, to new ones.
-    /// `known` is told each new range, with the change's position and its own among those
-    /// of the change. Only for who holds the keeper.
+    /// Calls `known` with each new range, the change's position, and the range's position
+    /// within the change. The caller must hold the balancer's mutex.
     pub(super) fn link(
         &self,
         changes: &[Change],
@@ -116,8 +118,8 @@ impl RangeMap {
             .collect()
     }
 
-    /// Publishes the new ranges if everything is settled; says whether. No registered
-    /// snapshot is older than `horizon`.
+    /// Publishes the new ranges if all registrations are settled; otherwise returns
+    /// false. No registered snapshot may be older than `horizon`.
     pub(super) fn settle(&self, replacement: &mut Replacement, horizon: Timestamp) -> bool {
         for linked in &mut replacement.linked {
             let successors = &linked.successors;
@@ -151,7 +153,7 @@ impl RangeMap {
     }
 }
 
-/// Gives those who follow what they have to know.
+/// Passes needed registrations on to the successors.
 fn bequeath(legacy: &Legacy, successors: &[Arc<Range>]) {
     for range in successors {
         range.ring.inherit(legacy);

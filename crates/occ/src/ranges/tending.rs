@@ -1,9 +1,9 @@
-//! What happens in the background to logical ranges: they follow keys and scans.
+//! Range maintenance: the background task that runs the range balancer.
 //!
-//! A task of its own, because a round of the [sweeper](crate::sweeper) takes as long as
-//! tables are large. Each round asks every key space whether there is something to do;
-//! where there is, it is done in steps, with a rest nine times as long as each between
-//! them ([`super::keeper`]).
+//! It is a separate task, because a round of the [garbage collector](crate::sweeper)
+//! takes longer the larger the tables are. Each round asks every key space whether it has
+//! work; where it has, the task performs steps, and after each pauses nine times as long
+//! as the step took ([`super::keeper`]).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Weak;
@@ -16,15 +16,16 @@ use super::keeper::{Ground, Progress};
 use crate::shared::Shared;
 use crate::storage::{Storage, find};
 
-/// The least rest between two steps.
+/// Shortest pause between two steps.
 const REST: Duration = Duration::from_millis(1);
-/// How many times as long as a step the rest after it is: a tenth of a core at most.
+/// Pause after a step, as a multiple of the step: the task takes a tenth of a core at
+/// most.
 const REST_PER_STEP: u32 = 9;
 
-/// After so many storages in which there is nothing to do, others go on.
+/// Idle storages that the task passes before it yields to other tasks.
 const STORAGES_AT_ONCE: usize = 256;
 
-/// Tends the ranges until the engine is gone.
+/// Maintains the ranges until the engine is dropped.
 pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
     loop {
         coeval_env::sleep(interval).await;
@@ -55,7 +56,7 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
     }
 }
 
-/// One round at once.
+/// Runs one round without pauses.
 pub(crate) fn tend_all(shared: &Shared) {
     for storage in shared.all_storages() {
         for space in begin_round(&storage) {
@@ -71,7 +72,7 @@ pub(crate) fn tend_all(shared: &Shared) {
     }
 }
 
-/// Which of its key spaces have something to do: indexes, or `None` for the order of RIDs.
+/// The storage's key spaces that have work: indexes, or `None` for RID order.
 fn begin_round(storage: &Storage) -> Vec<Option<IndexId>> {
     let mut spaces = Vec::new();
     if let Some(ranges) = storage.rows_by_rid()
@@ -87,7 +88,7 @@ fn begin_round(storage: &Storage) -> Vec<Option<IndexId>> {
     spaces
 }
 
-/// About how many keys there are.
+/// Estimated number of keys.
 fn keys(storage: &Storage, space: Option<IndexId>) -> u64 {
     match space {
         None => storage.records.high_water().0,
@@ -138,10 +139,10 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
 
 type Visit<'visit> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'visit;
 
-/// Every RID that there ever was counts as a key.
+/// Visits RIDs as keys: every RID that was ever used counts as one.
 fn walk_rids(storage: &Storage, lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>) {
     let rid = |bound: &[u8]| {
-        // Boundaries are RIDs, all but the first, which is empty.
+        // Boundaries are RIDs, except the first, which is empty.
         bound.try_into().map_or(0, u64::from_be_bytes)
     };
     let end = storage.records.high_water().0;

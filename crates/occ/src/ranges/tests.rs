@@ -45,7 +45,7 @@ fn change(first: usize, count: usize, boundaries: &[&str], slots: usize) -> Chan
     }
 }
 
-/// Replaces ranges where nobody has registered and not drawn.
+/// Replaces ranges in which every writer was assigned its timestamp.
 fn replace(map: &RangeMap, change: Change, horizon: u64) {
     let mut replacement = map.link(&[change], |_, _, _| {});
     assert!(map.settle(&mut replacement, at(horizon)));
@@ -58,7 +58,8 @@ fn cut(slots: usize, boundaries: &[&str]) -> RangeMap {
     map
 }
 
-/// Ranges cover all keys without gaps, and what they take is what is accounted for.
+/// Checks that ranges cover all keys without gaps, and that their memory is accounted
+/// for.
 fn check_shape(ranges: &RangeMap) {
     let map = ranges.map();
     let all = map.ranges();
@@ -203,7 +204,7 @@ fn who_registered_before_a_split_is_met_after_it() {
     let after = scan(&map, "a", "g");
     assert_eq!((before.len(), after.len()), (1, 2));
     assert!(!passes(&map, &before) && !passes(&map, &after));
-    // And no one else is.
+    // No other writer is registered.
     assert!(passes(&map, &scan(&map, "c", "g")));
 }
 
@@ -213,7 +214,7 @@ fn who_has_not_drawn_is_waited_for() {
     let early = register(&map, OTHER, &["b"]);
     let mut replacement = map.link(&[change(0, 1, &["e"], 16)], |_, _, _| {});
     assert!(!map.settle(&mut replacement, at(10)));
-    // Meanwhile this one registers with the successors at once.
+    // Meanwhile this writer registers with the successors at once.
     let predicates = scan(&map, "a", "d");
     write(&map, &["c"], 20);
     draw(&early, 15);
@@ -259,7 +260,7 @@ fn what_ranges_take_is_given_back() {
     assert_eq!(map.memory(), empty);
 }
 
-/// Keys, and how the keeper walks over them.
+/// A set of keys, and the balancer's walk over them.
 struct Keys(BTreeSet<Vec<u8>>);
 
 impl Keys {
@@ -271,7 +272,7 @@ impl Keys {
         )
     }
 
-    /// A round to its end.
+    /// Runs a round to its end.
     fn round(&self, map: &RangeMap) {
         let walk = |lower: &[u8],
                     upper: Option<&[u8]>,
@@ -298,7 +299,7 @@ impl Keys {
         }
     }
 
-    /// How many keys each range has.
+    /// Number of keys in each range.
     fn counts(&self, map: &RangeMap) -> Vec<usize> {
         let map = map.map();
         let ranges = map.ranges().iter();
@@ -312,7 +313,7 @@ impl Keys {
             .collect()
     }
 
-    /// Writes each key, so that the keeper hears of it.
+    /// Registers a write of each key, so that the balancer counts them.
     fn write_all(&self, map: &RangeMap) {
         let mut registrations = Vec::new();
         for key in &self.0 {
@@ -323,7 +324,7 @@ impl Keys {
     }
 }
 
-/// Validators have looked at registrations in vain.
+/// Pretends that validators have checked registrations in vain.
 fn demand(map: &RangeMap) {
     map.demand.note(10);
 }
@@ -351,7 +352,7 @@ fn ranges_have_about_equally_many_keys() {
         counts.iter().all(|count| (50..=200).contains(count)),
         "{counts:?}"
     );
-    // The distribution moves: most keys go, others come elsewhere.
+    // The distribution moves: most keys disappear, others appear elsewhere.
     keys.write_all(&map);
     keys.0.retain(|key| key[7] % 8 == 0);
     keys.0.extend(Keys::numbers(5..3000).0);
@@ -396,7 +397,7 @@ fn there_are_never_too_many_and_they_become_one_again() {
     }
     keys.rounds(&map, 40);
     assert!((32..=64).contains(&map.count()), "{}", map.count());
-    // Nobody scans any more.
+    // From here on no transaction scans.
     keys.rounds(&map, 1300);
     assert_eq!(map.count(), 1);
     let before = map.memory();
@@ -483,12 +484,12 @@ fn slots_of_a_range_that_is_not_written_any_more_are_given_back() {
     assert_eq!(map.memory(), empty);
 }
 
-/// What may happen, one after the other.
+/// A step of the model test.
 #[derive(Clone, Debug)]
 enum Step {
     Register(Vec<u8>),
     Draw(usize),
-    /// The latest that has drawn fails.
+    /// The transaction that was assigned the latest timestamp fails.
     Fail,
     Begin,
     Scan(u8, u8),
@@ -519,7 +520,7 @@ struct Written {
     failed: bool,
 }
 
-/// Writers, one reader and somebody who replaces ranges, beside a list of who wrote what.
+/// Writers, one reader and a balancer, with a list of which writer wrote what.
 struct Model {
     map: RangeMap,
     slots: usize,
@@ -582,7 +583,7 @@ impl Model {
         }
     }
 
-    /// With a boundary there already: merges so many ranges. Else splits.
+    /// Merges `count` ranges if the boundary exists already; otherwise splits at `key`.
     fn link(&mut self, key: u8, count: u8) {
         if self.replacement.is_some() {
             return;
@@ -631,7 +632,7 @@ impl Model {
             Ok(()) => prop_assert!(!truth, "a writer was missed"),
             // A copy may outlive its owner's failure.
             Err(Failure::Conflict(_)) => {
-                // With few slots, what lies between two keys counts as written.
+                // With few slots, every key between two written ones counts as written.
                 prop_assert!(met.next().is_some() || self.slots < 256);
             }
             Err(Failure::Overflow) => prop_assert!(self.slots < 256),
@@ -673,8 +674,8 @@ impl Model {
         Ok(())
     }
 
-    /// With few slots, whoever wants one waits for who has not drawn; in one thread, for
-    /// ever.
+    /// With few slots, a writer that needs one waits for writers without a timestamp; in
+    /// one thread, for ever.
     fn make_room(&mut self) {
         if self.slots < 256 {
             self.draw_all();

@@ -1,45 +1,46 @@
-//! The registrations of one logical range: a fixed ring of slots.
+//! The ring of registrations of one logical range: a fixed number of slots, each with the
+//! footprint and the commit timestamp of a recent writer.
 //!
-//! # A registration's life
+//! # A registration's life cycle
 //!
 //! ```text
-//!  claim      position = head++                     the slot's old tenant has drawn
+//!  claim      position = head++                     the slot's old owner has its timestamp
 //!  publish    footprint, state = DRAWING, sequence = position + 1
-//!  fence ── draw the commit timestamp ── fence
+//!  fence ── be assigned the commit timestamp ── fence
 //!  drawn      state = commit timestamp              from here on it may be overwritten
 //!  aborted    state = ABORTED                       only when validation failed
 //! ```
 //!
-//! A validator has drawn its own timestamp, fenced, and then looks at every
-//! position from its predicate's start to the head:
+//! A validator is assigned its own timestamp, fences, and then reads every position from
+//! its predicate's start to the head:
 //!
-//! - *Not published*: its fence came before the writer's, so the writer draws
-//!   later and gets a larger timestamp. No conflict.
-//! - *Drawing*: the number may be smaller or larger. The validator waits; the
-//!   writer is between two instructions and waits for nobody that validates.
-//! - *Drawn*: a conflict if the number lies between the validator's snapshot and
-//!   its own timestamp, and the footprint meets the predicate.
-//! - *Overwritten*: cleared if everything dropped from the ring is within the
+//! - *Not published*: the validator's fence came before the writer's, so the writer is
+//!   assigned its timestamp later and gets a larger one. No conflict.
+//! - *Drawing*: the writer's timestamp may be smaller or larger. The validator waits; the
+//!   writer is between two instructions and waits for no validator.
+//! - *Drawn*: a conflict if the timestamp lies between the validator's snapshot and its
+//!   own timestamp, and the footprint meets the predicate.
+//! - *Overwritten*: no conflict if everything dropped from the ring is within the
 //!   snapshot, else the predicate cannot be decided: overflow.
 //!
 //! # Two cursors
 //!
-//! `dropped`: every position before it has drawn, and the largest of their
-//! timestamps is kept; only these may be overwritten. `settled`: the same, but
-//! moved by readers, and only past timestamps within their snapshot; a predicate
-//! starts there. Where it has been is marked ([`prefix`]), so that a reader finds its
-//! start without a lock, and a reader with an older snapshot finds one too. One that is
+//! `dropped`: every position before it has a timestamp, and the largest of these
+//! timestamps is kept; only these positions may be overwritten. `settled`: the same, but
+//! moved by readers, and only past timestamps within their snapshot; a predicate starts
+//! there. Its earlier positions are kept as marks ([`prefix`]), so that a reader finds
+//! its start without a lock, and a reader with an older snapshot finds one too. A reader
 //! older than all marks starts at the dropped cursor, which costs it time, not
 //! correctness.
 //!
-//! Invariants: `dropped <= settled <= head`; a slot at or after `dropped` is
-//! never overwritten, so a slot that has not drawn never is.
+//! Invariants: `dropped <= settled <= head`; a slot at or after `dropped` is never
+//! overwritten, so a slot without timestamp never is.
 //!
-//! # A ring that follows another
+//! # A ring that succeeds another
 //!
-//! The ring of a range that was made from others starts behind position 0, which stands
-//! for all that it does not know: whoever asks for something as old finds that position
-//! overwritten, and the largest timestamp that was there.
+//! The ring of a range that replaced others starts after position 0, which stands for
+//! everything that the ring does not know: a validator that needs something that old
+//! finds that position overwritten, and the largest timestamp dropped before.
 
 mod prefix;
 
@@ -55,18 +56,18 @@ use super::account::Account;
 use super::committer::Committer;
 use super::footprint::{Footprint, WORDS};
 
-/// A slot's state before its owner has drawn a timestamp.
+/// A slot's state before its owner is assigned a timestamp.
 const DRAWING: u64 = 0;
-/// A slot's state when its owner gave up after drawing.
+/// A slot's state when its owner failed after its timestamp was assigned.
 const ABORTED: u64 = u64::MAX;
 /// A slot's sequence while it is being written.
 const BUSY: u64 = 0;
 
-/// One cache line.
+/// A registration's slot: one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Slot {
-    /// Position + 1 of the registration it holds.
+    /// Position of the registration in the slot, plus 1.
     sequence: AtomicU64,
     state: AtomicU64,
     owner: AtomicU64,
@@ -78,11 +79,11 @@ struct Slot {
 struct Cursors {
     dropped: Prefix,
     settled: Prefix,
-    /// Which mark was moved last.
+    /// The mark that was moved last.
     mark: usize,
 }
 
-/// What a validator reads in a slot.
+/// Result of reading a position.
 enum Found {
     Unpublished,
     Overwritten,
@@ -93,16 +94,16 @@ enum Found {
     },
 }
 
-/// Why a predicate cannot be cleared.
+/// Why a predicate fails validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// This transaction wrote in it.
+    /// This transaction wrote a key of the predicate.
     Conflict(TransactionId),
-    /// The ring went round since it was made.
+    /// The ring has wrapped around since the scan.
     Overflow,
 }
 
-/// A registration that another ring has to know as well.
+/// A registration that must be copied to another ring.
 #[derive(Debug)]
 pub(crate) struct Survivor {
     owner: TransactionId,
@@ -110,11 +111,11 @@ pub(crate) struct Survivor {
     pub(crate) footprint: Footprint,
 }
 
-/// What a ring leaves to those that follow it.
+/// Knowledge that a ring passes on to its successors.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     pub(crate) survivors: Vec<Survivor>,
-    /// Nobody else has drawn a timestamp above this one.
+    /// Largest timestamp of all registrations that are not survivors.
     newest: u64,
 }
 
@@ -122,11 +123,11 @@ pub(crate) struct Legacy {
 #[derive(Debug)]
 pub struct Ring {
     capacity: u64,
-    /// The first position that is given out.
+    /// The first position that a writer can claim.
     first: u64,
-    /// `cursors.dropped`, to be read without the mutex.
+    /// A copy of `cursors.dropped` that is read without the mutex.
     dropped: Mark,
-    /// Made when they are first written, a segment at a time: most ranges of a young
+    /// Allocated when they are first written, a segment at a time: most ranges of a young
     /// database have few registrations, or none.
     segments: Box<[OnceLock<Box<[Slot]>>]>,
     account: Account,
@@ -135,25 +136,26 @@ pub struct Ring {
     cursors: Mutex<Cursors>,
 }
 
-/// Slots made at once.
+/// Slots allocated at once.
 const SEGMENT: usize = 64;
-/// A reader that has walked past so many settled slots moves the settled cursor.
+/// Settled slots that a reader walks past before it moves the settled cursor.
 const WALK: u64 = 16;
 
 impl Ring {
-    /// A ring that knows of everybody who registers from the beginning of its space.
+    /// A ring that knows every writer since its space was created.
     pub(crate) fn new(capacity: usize, account: Account) -> Self {
         Self::starting(0, capacity, account)
     }
 
-    /// A ring of no range, for all spaces, whose memory is on no account.
+    /// A ring that belongs to no range and serves all spaces; its memory is not accounted
+    /// for.
     #[cfg(feature = "comparators")]
     #[must_use]
     pub fn of_all_spaces(capacity: usize) -> Self {
         Self::new(capacity, Account::default())
     }
 
-    /// A ring that follows others, from which it has yet to [`Ring::inherit`].
+    /// A ring that succeeds others; the balancer must still call [`Ring::inherit`].
     pub(crate) fn following(capacity: usize, account: Account) -> Self {
         Self::starting(1, capacity, account)
     }
@@ -191,7 +193,7 @@ impl Ring {
         size_of_val(&*self.segments)
     }
 
-    /// Bytes that its slots take now.
+    /// Bytes of the slots allocated so far.
     pub(crate) fn slot_bytes(&self) -> usize {
         let made = self.segments.iter().filter(|slots| slots.get().is_some());
         made.count() * SEGMENT * size_of::<Slot>()
@@ -206,28 +208,30 @@ impl Ring {
         &segment[at % SEGMENT]
     }
 
-    /// How many registrations there have been.
+    /// Number of registrations ever made.
     pub(crate) fn registrations(&self) -> u64 {
         self.head() - self.first
     }
 
-    /// The next position.
+    /// The next position to be claimed.
     pub(crate) fn head(&self) -> u64 {
         self.head.load(Ordering::SeqCst)
     }
 
-    /// Registers a write and returns its position. The owner must then draw its
-    /// timestamp, waiting for nobody, and say so with [`Ring::drawn`].
+    /// Registers a write and returns its position. The owner must then be assigned its
+    /// timestamp without waiting for any other transaction, and publish it with
+    /// [`Ring::drawn`].
     pub fn register(&self, owner: TransactionId, footprint: &Footprint) -> u64 {
         let position = self.head.fetch_add(1, Ordering::SeqCst);
         if position >= self.dropped.position() + self.capacity {
             self.make_room(position);
         }
         let slot = self.slot(position);
-        // Another claimant of this slot, one round earlier, has published and
-        // drawn: its position is dropped. So this is the slot's only writer. Whoever
-        // sees that it is busy must also see that the position is dropped, and with
-        // which newest timestamp, or takes the other for one who has not published.
+        // The slot's claimant of one round earlier has published and has its timestamp:
+        // its position is dropped. So this thread is the slot's only writer. A reader
+        // that sees the slot busy must also see that the position is dropped, and with
+        // which newest timestamp; otherwise it would take the old claimant for one that
+        // has not published.
         slot.sequence.store(BUSY, Ordering::Release);
         fence(Ordering::Release);
         slot.state.store(DRAWING, Ordering::Relaxed);
@@ -240,15 +244,15 @@ impl Ring {
         position
     }
 
-    /// Publishes the timestamp drawn for a registration.
+    /// Publishes the timestamp assigned to a registration.
     pub fn drawn(&self, position: u64, timestamp: Timestamp) {
         let slot = self.slot(position);
         slot.state.store(timestamp.to_bits(), Ordering::Release);
     }
 
-    /// Takes a registration back whose owner failed after drawing, so that it
-    /// hurts nobody. By compare-and-swap: the slot may have been overwritten, and
-    /// a timestamp is never drawn twice.
+    /// Withdraws a registration whose owner failed after its timestamp was assigned, so
+    /// that it causes no conflict. By compare-and-swap: the slot may have been
+    /// overwritten, and no timestamp is assigned twice.
     pub fn aborted(&self, position: u64, timestamp: Timestamp) {
         let slot = self.slot(position);
         let _ = slot.state.compare_exchange(
@@ -259,8 +263,8 @@ impl Ring {
         );
     }
 
-    /// Moves the dropped cursor until `position` may be used, and a quarter of the
-    /// ring further if what is there has drawn, so that this happens seldom.
+    /// Moves the dropped cursor until `position` may be used, and up to a quarter of the
+    /// ring further over positions that have timestamps, so that this happens seldom.
     #[cold]
     fn make_room(&self, position: u64) {
         let needed = position + 1 - self.capacity;
@@ -293,8 +297,8 @@ impl Ring {
         self.marks.advance(&mut cursors.mark, settled);
     }
 
-    /// The timestamp drawn at a position, 0 for one that gave up, or `None` when it has
-    /// not drawn yet or is overwritten.
+    /// The timestamp at a position, 0 for an aborted one, or `None` when it has no
+    /// timestamp yet or is overwritten.
     fn drawn_at(&self, position: u64) -> Option<u64> {
         let slot = self.slot(position);
         if slot.sequence.load(Ordering::Acquire) != position + 1 {
@@ -312,13 +316,13 @@ impl Ring {
         }
     }
 
-    /// Where a predicate of a transaction with this snapshot starts: every earlier
-    /// registration has drawn a timestamp within the snapshot, or is dropped.
+    /// The position at which a predicate with this snapshot starts: every earlier
+    /// registration has a timestamp within the snapshot, or is dropped.
     pub fn first_unsettled(&self, snapshot: Timestamp) -> u64 {
         let snapshot = snapshot.to_bits();
         let Some(start) = self.marks.start(snapshot) else {
-            // Where even what was dropped is not within the snapshot, the first
-            // position ever: it has been overwritten, which says overflow.
+            // Where even a dropped timestamp is not within the snapshot, the predicate
+            // starts at position 0, which is overwritten and so reports an overflow.
             let dropped = self.dropped.get();
             return if dropped.newest > snapshot {
                 0
@@ -336,7 +340,7 @@ impl Ring {
         if at < start + WALK {
             return at;
         }
-        // Readers do not stand in line for what only saves time.
+        // Moving the cursor only saves time, so readers do not wait for it.
         let Ok(mut cursors) = self.cursors.try_lock() else {
             return at;
         };
@@ -355,11 +359,11 @@ impl Ring {
         cursors.settled.position.max(at)
     }
 
-    /// What the rings that follow this one have to know of the registrations before
-    /// `head`, when no snapshot is older than `horizon`. `None` while one of these
-    /// registrations has not drawn yet.
+    /// The registrations before `head` that successor rings must know, when no snapshot
+    /// is older than `horizon`. `None` while one of these registrations has no timestamp
+    /// yet.
     pub(crate) fn legacy(&self, head: u64, horizon: Timestamp) -> Option<Legacy> {
-        // Nothing is overwritten while the mutex is held.
+        // No slot from `dropped` on is overwritten while the mutex is held.
         let cursors = self.cursors.lock().expect("no panic in a ring");
         let mut legacy = Legacy {
             survivors: Vec::new(),
@@ -396,7 +400,7 @@ impl Ring {
         Some(legacy)
     }
 
-    /// Takes over what is known of those who have no slot any more.
+    /// Adopts a predecessor's largest timestamp of registrations that are not copied.
     pub(crate) fn inherit(&self, legacy: &Legacy) {
         let mut cursors = self.cursors.lock().expect("no panic in a ring");
         let newest = legacy.newest;
@@ -406,7 +410,7 @@ impl Ring {
         self.marks.raise(newest);
     }
 
-    /// Registers what another ring knows.
+    /// Registers a copy of another ring's registration.
     pub(crate) fn copy(&self, survivor: &Survivor) {
         let position = self.register(survivor.owner, &survivor.footprint);
         self.drawn(position, Timestamp::from_bits(survivor.timestamp));
@@ -419,7 +423,7 @@ impl Ring {
             return Found::Overwritten;
         }
         if sequence != position + 1 {
-            // Being written: by this position's owner or, if the position is
+            // The slot is being written: by this position's owner or, if the position is
             // dropped already, by a later one's.
             return if position < self.dropped.position() {
                 Found::Overwritten
@@ -438,7 +442,8 @@ impl Ring {
             words,
         };
         fence(Ordering::Acquire);
-        // To be told that it is overwritten comes with what the dropped cursor says then.
+        // This load acquires, so a reader that finds the slot overwritten also sees the
+        // dropped cursor that permitted it.
         if slot.sequence.load(Ordering::Acquire) != position + 1 {
             return Found::Overwritten;
         }
@@ -449,8 +454,8 @@ impl Ring {
         }
     }
 
-    /// [`Ring::first_unsettled`], found by looking at every registration that somebody whose snapshot is
-    /// `oldest` or later may have to meet.
+    /// As [`Ring::first_unsettled`], but reads every registration that a transaction with
+    /// snapshot `oldest` or later may have to check, and calls `look` with its owner.
     #[cfg(feature = "comparators")]
     pub fn first_unsettled_of_all(
         &self,
@@ -475,19 +480,19 @@ impl Ring {
             }
         }
         if kept > first {
-            // Some are lost to `oldest`, and perhaps to `snapshot` as well.
+            // Some registrations are lost to `oldest`, and perhaps to `snapshot` as well.
             return self.first_unsettled(snapshot).min(start);
         }
         start
     }
 
-    /// Whether nobody else wrote, with a timestamp between the committer's snapshot and
-    /// its own, what `meets` says yes to; it is asked of each who drew such a timestamp.
-    /// Then says how many it has said no to. `start` is what [`Ring::first_unsettled`]
-    /// said for the snapshot.
+    /// Checks every registration by another transaction with a timestamp between the
+    /// committer's snapshot and its own: `meets` returns whether it is a conflict.
+    /// `start` is the result of [`Ring::first_unsettled`] for the snapshot. Returns the
+    /// number of registrations that were no conflict.
     ///
     /// # Errors
-    /// When it says yes, or the ring has gone round.
+    /// When `meets` returns true, or the ring has wrapped around.
     pub fn validate(
         &self,
         start: u64,

@@ -1,4 +1,4 @@
-//! Random schedules of writers and validators of one ring.
+//! Model tests with random schedules of writers and validators of one ring.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p coeval-occ --lib shuttled`.
 
@@ -12,14 +12,14 @@ use super::*;
 struct World {
     ring: Ring,
     clock: AtomicU64,
-    /// Who wrote when, and who was cleared when.
+    /// Timestamps of writers, and of validators that passed.
     written: Mutex<Vec<u64>>,
     cleared: Mutex<Vec<u64>>,
 }
 
-/// Two writers and two validators with the snapshot of the beginning. None that
-/// was cleared may have a writer before it. `late` draws before registering,
-/// which is the fault the order of a commit avoids.
+/// Two writers and two validators with the initial snapshot. No validator that passed may
+/// have a writer before it. `late` assigns the timestamp before registering, which is the
+/// bug that the order of a commit avoids.
 fn race(late: bool) {
     let world = Arc::new(World {
         ring: Ring::new(4, Account::default()),

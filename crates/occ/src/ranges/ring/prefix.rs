@@ -1,9 +1,10 @@
-//! Prefixes of a ring that are settled, to be read without a lock.
+//! Settled prefixes of a ring, which scans read without a lock to find their first
+//! position.
 //!
-//! A predicate starts behind a prefix in which nobody has drawn a timestamp after its
-//! snapshot. How far such a prefix goes depends on the snapshot, and transactions whose
-//! snapshots differ a little scan at the same time. So there are several *marks*, each a
-//! position and the largest timestamp before it:
+//! A predicate starts after a prefix of the ring in which every timestamp is within its
+//! snapshot. The length of such a prefix depends on the snapshot, and transactions with
+//! slightly different snapshots scan at the same time. So there are several *marks*, each
+//! a position and the largest timestamp before it:
 //!
 //! ```text
 //!   positions    0 ……… 128 ……… 200 ……… 275 … head
@@ -11,26 +12,27 @@
 //!   snapshot 58 starts           here
 //! ```
 //!
-//! The newest mark moves; once it is some way from the one before, another takes its
-//! place, and the oldest is given up. A mark's timestamp is written before its position
-//! and read after it. So who reads a position reads a timestamp that is right for it, or
-//! one of a later position, which is larger: then it starts further back than it had to.
+//! The newest mark moves; once it is some distance from the previous one, the next mark
+//! becomes the newest, and the oldest is overwritten. A mark's timestamp is written
+//! before its position and read after it. So a reader of a position gets its timestamp,
+//! or that of a later position, which is larger: then the reader starts further back than
+//! necessary.
 
 use coeval_memory::sync::atomic::{AtomicU64, Ordering};
 
-/// How many marks there are.
+/// Number of marks.
 const MARKS: usize = 4;
-/// How far marks are apart.
+/// Distance between marks, in positions.
 const APART: u64 = 64;
 
-/// Everything before `position` has drawn nothing above `newest`.
+/// States that no timestamp before `position` is above `newest`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
     pub(super) position: u64,
     pub(super) newest: u64,
 }
 
-/// A [`Prefix`] that only grows, and is written by one at a time.
+/// A [`Prefix`] that only grows, with one writer at a time.
 #[derive(Debug)]
 pub(super) struct Mark {
     position: AtomicU64,
@@ -62,7 +64,7 @@ impl Mark {
         }
     }
 
-    /// That somebody before its position, of whom nothing else is known, has drawn `newest`.
+    /// Raises the largest timestamp before the position to at least `newest`.
     pub(super) fn raise(&self, newest: u64) {
         let Prefix {
             position,
@@ -73,7 +75,7 @@ impl Mark {
     }
 }
 
-/// The marks. Written under the ring's mutex.
+/// The marks of a ring. Written under the ring's mutex.
 #[derive(Debug)]
 pub(super) struct Marks([Mark; MARKS]);
 
@@ -82,14 +84,15 @@ impl Marks {
         Self(std::array::from_fn(|_| Mark::new(start)))
     }
 
-    /// The furthest position with nothing above `snapshot` before it.
+    /// The largest marked position with no timestamp above `snapshot` before it.
     pub(super) fn start(&self, snapshot: u64) -> Option<u64> {
         let marks = self.0.iter().map(Mark::get);
         let within = marks.filter(|mark| mark.newest <= snapshot);
         within.map(|mark| mark.position).max()
     }
 
-    /// The settled prefix has come so far. `newest` names the newest mark.
+    /// Records that the settled prefix has grown to `settled`. `newest` is the index of
+    /// the newest mark.
     pub(super) fn advance(&self, newest: &mut usize, settled: Prefix) {
         let before = &self.0[(*newest + MARKS - 1) % MARKS];
         if self.0[*newest].position() >= before.position() + APART {
