@@ -1,29 +1,32 @@
-//! The commit: collect entries, get log space, register, draw, validate, install.
+//! The commit: collects log entries, gets log space, registers keys, is assigned its
+//! timestamp, validates and installs.
 //!
 //! ```text
-//!   may wait                        one step, no way out in between
+//!   may wait                        one step that cannot be interrupted
 //!  ┌───────────────────────────┐   ┌──────────────────────────────────────────────┐
-//!   entries ── log space ──────▶    register ─ drawing ─ draw ─ validate ─ install
-//!                                                                  └─ skip, undo
-//! ```
+//!   entries ── log space ──────▶    register ─ drawing ─ reserve ─ validate ─ install
+//!                                                                     └─ skip, undo
 //!
-//! From the draw on every later commit stands behind this one, so nothing in the
-//! second box waits for anybody who could be behind it, allocates what could fail,
-//! or panics; a panic there ends the process (the log sees to that).
+//! From the reservation on, every later commit waits for this one, so no code in the
+//! second box waits for a transaction that could be ordered after this one, makes an
+//! allocation that may fail, or panics; a panic there ends the process (the log ensures
+//! that).
 //!
-//! The entries for the log are made in the first box, since the log's space is asked for by
-//! their length. What is copied into the log in the second are they and, from the versions
-//! themselves, the rows that are new as a whole. Those are still what they were when their
-//! lengths were taken: a private version changes by a statement of its transaction alone,
+//! The commit encodes its log entries in the first box, since log space is requested by
+//! their length. In the second box it copies into the log these entries and, directly
+//! from the private versions, rows that are logged as a whole. Those rows still have the
+//! measured lengths: only a statement of the same transaction changes a private version,
 //! and none runs any more.
 //!
-//! Locks are free once the versions are installed, before they are durable: who
-//! reads them next waits for their durability before it tells anybody.
+//! Locks are freed once the versions are installed, before they are durable: a
+//! transaction that reads such a version waits for its durability before it answers its
+//! client.
 //!
-//! A lock on something that was not written tells its next holder nothing of the
-//! commit. It is freed only when snapshots include the commit, so that whoever
-//! waited for it sees in its next statement what was done under it. That can mean
-//! waiting for earlier commits to be installed; they never wait for this one.
+//! The next holder of a lock on a row that was not written cannot see from the row that
+//! this transaction committed. Such a lock is freed only when snapshots include the
+//! commit, so that a transaction that waited for it sees the commit in its next
+//! statement. That can mean waiting for earlier commits to be installed; they never wait
+//! for this one.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{Ordering, fence};
@@ -44,16 +47,17 @@ use crate::ranges::map::RangeMap;
 use crate::shared::Shared;
 use crate::storage::find;
 
-/// After how many bytes of buffers, for entries and for what is to be registered, to look
-/// whether there is memory for more.
+/// Bytes of buffers, for entries and keys to register, after which the commit checks the
+/// memory budget again.
 const BYTES_BETWEEN_LOOKS: usize = 16 << 20;
 
-/// A commit of more rows takes so long that others shall not wait for it.
+/// Most rows that a commit writes on an executor's thread; a larger commit would delay
+/// the thread's other tasks.
 const ROWS_IN_A_STEP: usize = 2048;
 
 impl<'run> Run<'run> {
     pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
-        // Nobody shares an executor's thread with a commit of very many rows.
+        // A commit of very many rows must not block an executor's thread.
         if self.state.held.len() > ROWS_IN_A_STEP {
             return coeval_env::block_in_place(|| self.poll_commit_here(context));
         }
@@ -103,8 +107,8 @@ impl<'run> Run<'run> {
         self.no_writer();
         self.register();
         shared.running.drawing(&self.state.place);
-        // After the registrations, before the draw; and after the draw, before what
-        // others have registered is looked at.
+        // One fence between the registrations and the reservation; another between the
+        // reservation and the validation of other transactions' registrations.
         fence(Ordering::SeqCst);
         let reservation = shared.log.reserve(credit);
         let timestamp = reservation.timestamp();
@@ -125,7 +129,7 @@ impl<'run> Run<'run> {
             return Poll::Ready(Outcome::Aborted(error));
         }
         let copied = self.copy(reservation);
-        // Before the versions can be met.
+        // Noted before another transaction can find the versions.
         let committer = shared.running.party(self.state.id);
         shared.committers.note(timestamp, committer);
         #[cfg(feature = "planted")]
@@ -137,7 +141,7 @@ impl<'run> Run<'run> {
         Poll::Ready(self.finish(timestamp))
     }
 
-    /// Room in the log for the commit's frame, everything before it sent.
+    /// Gets room in the log for the commit's frame, once everything before it is sent.
     fn poll_credit(
         &mut self,
         context: &mut Context<'_>,
@@ -167,7 +171,7 @@ impl<'run> Run<'run> {
         reservation.commit_with(&state.entries, rows)
     }
 
-    /// What is left to do when the versions are in place.
+    /// Finishes a commit whose versions are installed.
     pub(super) fn finish(&mut self, timestamp: Timestamp) -> Outcome {
         self.wait_until_visible(timestamp);
         self.retire_dropped();
@@ -177,8 +181,8 @@ impl<'run> Run<'run> {
         Outcome::Committed(timestamp)
     }
 
-    /// Collects the log's entries and the keys to register. False when nothing was
-    /// written. Fails when there is no memory for very many of either.
+    /// Collects the log entries and the keys to register. False when the transaction
+    /// wrote nothing. Fails when memory is short for very many of either.
     fn prepare(&mut self) -> Result<bool, Error> {
         let shared = self.shared;
         let logged = !shared.log.is_ephemeral();
@@ -206,7 +210,8 @@ impl<'run> Run<'run> {
             scratch,
             arrivals_only: shared.validation.registers_arrivals_only(),
         };
-        // Those without anything to install go to the back; the front is installed.
+        // Rows without anything to install are moved to the back; the rows in front are
+        // installed.
         let mut installed = 0;
         let mut looked_at = 0;
         for at in 0..held.len() {
@@ -216,7 +221,7 @@ impl<'run> Run<'run> {
             let Some(write) = Write::of(&record, *id, &guard) else {
                 continue;
             };
-            // Where it stays, and where the log's copy finds its row.
+            // The row's final position, by which the log's copy finds it.
             held.swap(installed, at);
             if logged {
                 let image_every = shared.settings.image_every;
@@ -235,7 +240,7 @@ impl<'run> Run<'run> {
         Ok(installed > 0)
     }
 
-    /// Registers every key written, in every order that it has a place in.
+    /// Registers every written key, in each key space that orders it.
     fn register(&mut self) {
         let (validation, id) = (&self.shared.validation, self.state.id);
         let State {
@@ -256,7 +261,8 @@ impl<'run> Run<'run> {
                 None => table.rows_by_rid().expect("noted because it is there"),
                 Some(id) => match find(&indexes, id) {
                     Ok(index) => &index.ranges,
-                    // Forgotten since it was noted: nobody can scan it any more.
+                    // The index was dropped since the key was noted: no scan can use it
+                    // any more.
                     Err(_) => continue,
                 },
             };
@@ -281,8 +287,8 @@ impl<'run> Run<'run> {
         }
     }
 
-    /// With a lock on what was not written: waits until snapshots include the
-    /// commit at `timestamp`, which is installed.
+    /// If the transaction locked a row that it did not write: waits until snapshots
+    /// include the installed commit at `timestamp`.
     fn wait_until_visible(&self, timestamp: Timestamp) {
         let state = &*self.state;
         let unwritten = state.held.len() > state.written;
@@ -295,8 +301,8 @@ impl<'run> Run<'run> {
         }
     }
 
-    /// Tells who waits for a written row, whose lock is free since it was installed;
-    /// frees the others: locked and not written, or inserted and deleted again.
+    /// Notifies the waiters of written rows, whose locks were freed at installation;
+    /// frees the other rows: locked and not written, or inserted and deleted again.
     fn release_rows(&mut self) {
         for at in 0..self.state.held.len() {
             let row = self.state.held[at];
@@ -311,8 +317,8 @@ impl<'run> Run<'run> {
     }
 }
 
-/// The new rows of a transaction by their places in what it holds, for the log's copy.
-/// Pins `guard` when the first is asked for.
+/// Finds a transaction's new rows by their position in `held`, for the log's copy. Pins
+/// `guard` at the first call.
 fn private_rows<'guard, 'shared>(
     shared: &'shared Shared,
     id: TransactionId,
@@ -331,18 +337,18 @@ fn private_rows<'guard, 'shared>(
     }
 }
 
-/// What a transaction does to one record in the end.
+/// The net effect of a transaction on one record.
 pub(super) struct Write<'a, 'guard> {
     pub(super) record: &'a RecordRef<'a>,
     id: TransactionId,
     pub(super) new: Option<RowRef<'guard>>,
-    /// The newest committed row, and when that was.
+    /// The newest committed row, and its commit timestamp.
     pub(super) old: Option<(Timestamp, RowRef<'guard>)>,
 }
 
 impl<'a, 'guard> Write<'a, 'guard> {
-    /// By the record's holder; `None` when he changes nothing: he has written nothing, or
-    /// has deleted what never was.
+    /// The effect of the record's lock holder; `None` when there is none: it has written
+    /// nothing, or deleted a row that it inserted itself.
     #[inline]
     fn of(record: &'a RecordRef<'a>, id: TransactionId, guard: &'guard Guard<'_>) -> Option<Self> {
         if !record.has_private(id) {
@@ -359,7 +365,7 @@ impl<'a, 'guard> Write<'a, 'guard> {
         })
     }
 
-    /// Adds its entry to those of the log. The record is the one at `at` of those held.
+    /// Appends the log entry. The record is the one at position `at` of `held`.
     fn log(&self, storage: StorageId, image_every: u64, at: usize, entries: &mut EntryBuilder) {
         let (record, id, rid) = (self.record, self.id, self.record.rid());
         let Some(row) = self.new else {

@@ -1,13 +1,14 @@
-//! Where the writes of a transaction are to be registered, so that whoever has scanned
-//! there meets them: every key that comes or goes, in every order that it has a place in.
+//! Registration keys: the keys that a transaction's commit registers in logical ranges,
+//! so that validators of scans find its writes. These are every key that appears or
+//! disappears, in each key space that orders it.
 //!
 //! ```text
-//!   row 7 (a, 1) becomes (a, 2)     by RID: 7     index on the first: a
-//!                                                 index on the second: 1 goes, 2 comes
+//!   row 7 (a, 1) becomes (a, 2)     by RID: 7     index on the first column: a
+//!                                                 index on the second: 1 removed, 2 added
 //! ```
 //!
-//! They are noted before the commit draws its place, sorted, and registered group by
-//! group.
+//! The commit notes them before its timestamp is assigned, sorts them, and registers them
+//! group by group.
 
 use coeval_types::{IndexId, RowRef};
 
@@ -15,7 +16,7 @@ use super::commit::Write;
 use super::handle::Handle;
 use super::state::{Footing, StorageAt};
 
-/// Where the writes of a transaction are to be registered.
+/// The registration keys of a transaction, and the buffers that hold them.
 pub(super) struct Footings<'state> {
     pub(super) footings: &'state mut Vec<Footing>,
     pub(super) bytes: &'state mut Vec<u8>,
@@ -24,9 +25,9 @@ pub(super) struct Footings<'state> {
 }
 
 impl Footings<'_> {
-    /// Notes where one write is to be registered: in the order that its row has in any
-    /// case, and in every other index in which a key comes or goes. Under some validators
-    /// only what comes is.
+    /// Notes the registration keys of one write: in the space that orders the rows in any
+    /// case, and in every other index in which a key appears or disappears. Some
+    /// validators register only keys that appear.
     pub(super) fn of_write(&mut self, storage: StorageAt, table: &Handle, write: &Write<'_, '_>) {
         let rid = write.record.rid();
         let (old, new) = (write.old.map(|(_, row)| row), write.new);
@@ -41,7 +42,8 @@ impl Footings<'_> {
                 *self.scratch = entry;
             };
             match (old, new) {
-                // Where a primary key has always been, another would be another record's.
+                // A row keeps its primary key: a row with another one is in another
+                // record.
                 (Some(old), Some(new)) if index.orders_rows || index.same_key(old, new) => {
                     if index.orders_rows {
                         note_row(new, false);
@@ -71,13 +73,13 @@ impl Footings<'_> {
         });
     }
 
-    /// Bytes of memory that they take, and the keys.
+    /// Bytes of memory that the registration keys take.
     #[inline]
     pub(super) fn memory(&self) -> usize {
         self.footings.capacity() * size_of::<Footing>() + self.bytes.capacity()
     }
 
-    /// By storage and index, then by key.
+    /// Sorts by storage and index, then by key.
     pub(super) fn sort(&mut self) {
         let bytes = &*self.bytes;
         self.footings.sort_unstable_by(|one, other| {
@@ -89,7 +91,7 @@ impl Footings<'_> {
     }
 }
 
-/// The first bytes of a key as a number that orders as they do, zeros behind its end.
+/// The first bytes of a key as a number that compares as the keys do, padded with zeros.
 #[inline]
 fn head_of(entry: &[u8]) -> u128 {
     match entry.first_chunk() {

@@ -1,16 +1,17 @@
-//! A storage as one transaction's state keeps it.
+//! Storage handles: a transaction state's cached references to a storage and its indexes.
 //!
-//! Every call looks at the storage and its indexes, and to take a reference to either
-//! would write to a cache line that other cores read. So a state takes both once, and
-//! looks at a number to see whether the indexes are still those:
+//! Every call uses the storage and its indexes, and taking a counted reference to either
+//! would write to a cache line that other cores read. So a state takes both references
+//! once, and compares a change number to see whether the indexes are still current:
 //!
 //! ```text
 //!   state ──▶ handle ──▶ storage (changes: 7)
 //!                 └────▶ its indexes, as they were when the number was 7
 //! ```
 //!
-//! The number is raised after the list was replaced, and noted before it is loaded: so a
-//! list may be newer than its number says, never older.
+//! A thread that changes the list of indexes raises the number after it has replaced the
+//! list, and a handle reads the number before it loads the list: so a list may be newer
+//! than its number, never older.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use coeval_types::StorageId;
 
 use crate::storage::{Index, Indexes, Storage};
 
-/// A storage with its indexes. References to a handle are counted where no other
-/// transaction counts.
+/// A storage with its indexes. No other transaction changes the reference count of a
+/// handle.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(super) id: StorageId,
@@ -29,7 +30,7 @@ pub(crate) struct Handle {
     indexes: Arc<Vec<Arc<Index>>>,
 }
 
-/// The indexes of a storage at this moment.
+/// The indexes of a storage at this moment, from the handle or loaded anew.
 pub(super) enum Known<'handle> {
     Kept(&'handle [Arc<Index>]),
     Changed(Indexes),
@@ -46,18 +47,18 @@ impl Handle {
         }
     }
 
-    /// Whether what it keeps of the indexes is out of date.
+    /// Whether the cached list of indexes is out of date.
     #[inline]
     pub(super) fn is_old(&self) -> bool {
         self.storage.index_changes() != self.changes
     }
 
-    /// The same storage, with its indexes as they are now.
+    /// A new handle to the same storage, with its current indexes.
     pub(super) fn anew(&self) -> Self {
         Self::new(Arc::clone(&self.storage))
     }
 
-    /// [`Storage::indexes`].
+    /// The current indexes, as [`Storage::indexes`].
     #[inline]
     pub(super) fn indexes(&self) -> Known<'_> {
         if self.is_old() {

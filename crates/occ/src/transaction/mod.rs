@@ -1,18 +1,18 @@
-//! A transaction: what it reads, writes and waits for, and how it ends.
+//! A transaction: reads, writes, lock waits, commit and abort.
 //!
-//! [`OccTransaction`] is what callers hold. While it runs, its [`State`] is
-//! borrowed for each call together with the engine as a [`Run`], on which the
-//! files of this folder implement the calls by concern:
+//! [`OccTransaction`] is the object that callers hold. Each call borrows its [`State`]
+//! together with the engine as a [`Run`], on which the files of this folder implement the
+//! calls by topic:
 //!
-//! - [`read`]: by key, by record, by range;
+//! - [`read`]: reads by key, by record, by range;
 //! - [`write`]: row locks, inserts, updates, deletes;
 //! - [`schema`]: table locks, schema versions, building indexes;
-//! - [`wait`]: what a call does when a lock is taken;
+//! - [`wait`]: waiting for a lock that another transaction holds;
 //! - [`undo`]: savepoints and abort;
-//! - [`commit`]: register, draw, validate, install;
-//! - [`validate`]: whether what was read still holds.
+//! - [`commit`]: register, reserve, validate, install;
+//! - [`validate`]: whether everything read is still current.
 //!
-//! | level | snapshot | a newer version at the lock | at commit |
+//! | level | snapshot | a newer version of a locked row | at commit |
 //! | --- | --- | --- | --- |
 //! | READ COMMITTED | one a statement | work on it | – |
 //! | snapshot isolation | one | fail | – |
@@ -55,7 +55,7 @@ use crate::statistics::AbortCause;
 pub(crate) use commit::log_error;
 use state::{State, StorageAt};
 
-/// A running transaction with its engine.
+/// A running transaction borrowed together with its engine, for one call.
 struct Run<'a> {
     shared: &'a Shared,
     state: &'a mut State,
@@ -78,7 +78,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Fails when the budget leaves no room for so many bytes more.
+    /// Fails when the memory budget has no room for `bytes` more bytes.
     fn check_growth(&mut self, bytes: usize) -> Result<(), Error> {
         memory::check_growth(self.shared, bytes, &mut self.state.growing_writes)
     }
@@ -91,7 +91,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A snapshot for the next statement.
+    /// Begins a statement, at READ COMMITTED with a new snapshot.
     fn begin_statement(&mut self) -> Result<(), Error> {
         self.check_read()?;
         self.stop_waiting(false);
@@ -105,9 +105,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A new snapshot includes what the transaction has worked upon already: that is
-    /// installed, perhaps behind an earlier commit which another core is just
-    /// installing.
+    /// Waits until a new snapshot includes every version that the transaction has seen:
+    /// they are installed, but possibly ordered after an earlier commit that another core
+    /// is still installing.
     fn wait_for_seen(&self) {
         let mut backoff = Backoff::default();
         let includes = self.state.newest_seen.max(self.state.undisclosed);
@@ -116,8 +116,8 @@ impl Run<'_> {
         }
     }
 
-    /// The kept snapshot is the one that was registered; what comes next gets
-    /// another. So at no moment is there none at its timestamp.
+    /// Keeps the registered snapshot for the caller; the next statement registers a new
+    /// one. So at no moment is its timestamp without a registered snapshot.
     fn keep_snapshot(&mut self) -> KeptSnapshot {
         if self.state.isolation != Isolation::ReadCommitted {
             return KeptSnapshot(Box::new(()));
@@ -142,7 +142,8 @@ impl Run<'_> {
 }
 
 impl State {
-    /// The position of a storage in this transaction's list.
+    /// The position of a storage in this transaction's list, which gets the storage if
+    /// needed.
     pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
         if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
             let storage = &mut self.storages[at];
@@ -155,14 +156,14 @@ impl State {
     }
 }
 
-/// A transaction of the occ engine.
+/// A transaction of the occ engine, as sessions hold it.
 pub(crate) struct OccTransaction {
     shared: Share,
-    /// Until it has ended.
+    /// `None` once the transaction has ended.
     state: Option<Box<State>>,
     id: TransactionId,
     isolation: Isolation,
-    /// As they were when it ended.
+    /// The snapshot and `newest_seen` at the end of the transaction.
     snapshot: Timestamp,
     newest_seen: Timestamp,
 }
@@ -178,7 +179,7 @@ impl fmt::Debug for OccTransaction {
     }
 }
 
-/// A commit whose entries took more memory than this does not leave their buffers behind.
+/// Bytes of entries from which a commit releases their buffers instead of keeping them.
 const LARGE_COMMIT: usize = 1 << 18;
 
 const ENDED: Error = Error::Unknown("running transaction");
@@ -225,8 +226,8 @@ impl OccTransaction {
         }
     }
 
-    /// For statements. Whoever gives up a commit on its way can commit again or abort, and
-    /// nothing else: what goes into the log has been collected.
+    /// Checks that a statement may run. A caller that abandons a commit under way can
+    /// only commit again or abort: the commit's log entries have been collected.
     fn run_statement(&mut self) -> Result<Run<'_>, Error> {
         let run = self.run()?;
         match run.state.prepared {
@@ -235,14 +236,15 @@ impl OccTransaction {
         }
     }
 
-    /// For statements that do not wait: a wait that the caller gave up ends here.
+    /// As [`Self::run_statement`], for statements that never wait: it ends a wait that
+    /// the caller abandoned.
     fn run_at_once(&mut self) -> Result<Run<'_>, Error> {
         let mut run = self.run_statement()?;
         run.stop_waiting(false);
         Ok(run)
     }
 
-    /// Remembers a failure, for the abort that may follow.
+    /// Remembers a failure as the cause of the abort that may follow.
     #[inline]
     fn noting<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(state)) = (&result, &mut self.state) {
@@ -251,7 +253,7 @@ impl OccTransaction {
         result
     }
 
-    /// [`OccTransaction::noting`], of a call that may wait.
+    /// As [`OccTransaction::noting`], for a call that may wait.
     #[inline]
     fn noting_poll<T>(&mut self, result: Poll<Result<T, Error>>) -> Poll<Result<T, Error>> {
         match result {
@@ -260,7 +262,7 @@ impl OccTransaction {
         }
     }
 
-    /// Gives the state back for the next transaction.
+    /// Returns the state to the pool.
     fn end(&mut self) {
         if let Some(mut state) = self.state.take() {
             self.snapshot = state.snapshot();

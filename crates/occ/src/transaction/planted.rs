@@ -1,4 +1,5 @@
-//! Planted bugs of transactions that take more than a line where they stand.
+//! Injected known bugs of transactions that take more than one line at their place of
+//! effect.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,35 +10,37 @@ use coeval_types::{Timestamp, planted};
 
 use super::Run;
 
-/// What bugs keep in a transaction's state.
+/// Fields that injected bugs keep in a transaction's state.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Visible at this timestamp, and not there yet.
+    /// Timestamp of a commit that snapshots include although its versions are not
+    /// installed yet.
     published: Option<Timestamp>,
-    /// The snapshot of the last transaction that began here.
+    /// The snapshot of the last transaction that used this state.
     last_snapshot: Option<Timestamp>,
 }
 
 impl Left {
-    /// The snapshot of an earlier transaction, for one that only reads.
+    /// The snapshot of an earlier transaction, for a read-only transaction.
     pub(super) fn stale_snapshot(&self, options: &BeginOptions) -> Option<Timestamp> {
         let last = self.last_snapshot?;
         (planted!(StaleSnapshot) && options.read_only).then_some(last)
     }
 
-    /// A transaction has begun with this snapshot.
+    /// Notes that a transaction has begun with this snapshot.
     pub(super) fn began(&mut self, snapshot: Timestamp) {
         self.last_snapshot = Some(snapshot);
     }
 
-    /// The transaction has ended.
+    /// Clears the fields at the end of a transaction.
     pub(super) fn clear(&mut self) {
         self.published = None;
     }
 }
 
 impl Run<'_> {
-    /// Makes a commit part of new snapshots, and has it polled again later.
+    /// Makes new snapshots include the commit before its versions are installed, and
+    /// requests a later poll.
     pub(super) fn publish_before_install(
         &mut self,
         copied: Copied<'_>,
@@ -54,7 +57,7 @@ impl Run<'_> {
         Poll::Pending
     }
 
-    /// Installs what was published before.
+    /// Installs the versions of a commit that was published before.
     pub(super) fn install_late(&mut self) -> Option<Outcome> {
         let timestamp = self.state.planted.published.take()?;
         self.install(timestamp);

@@ -1,21 +1,21 @@
-//! Reads: by key, by record, by range. Each is one pinned step.
+//! Reads: by key, by record, by range. Each read is one pinned step.
 //!
 //! # What a read depends on
 //!
-//! Every version that a read comes across in its snapshot is noted as seen, whether
-//! it is shown or not: a tombstone, a row whose key is another by now and one that
-//! the caller will filter out decide the answer too. What is not come across decides
-//! nothing that could be lost: a record that is gone from an index went when its
-//! tombstone, or the version with its next key, was durable. So a read of rows that
-//! have rested for a while waits for no disk, however busy the log is.
+//! A transaction notes every version that a read visits in its snapshot as seen, whether
+//! the read returns it or not: a tombstone, a row whose key has changed, and a row that
+//! the caller will filter out all affect the answer. A version that the read does not
+//! visit cannot affect it and be lost: an index entry is removed only when the tombstone
+//! of its record, or the version with the next key, is durable. So a read of rows without
+//! recent writes waits for no disk, however busy the log is.
 //!
-//! Of an update by primary key nobody learns more than whether the row is there
-//! ([`coeval_txn::Transaction::disclose_presence_only`]). Whether it is, is decided
-//! under its lock; what the read before it came across is only worked upon. The lock
-//! finds the newest version, and if the version right before it was a row already,
-//! then *a row with this key is there* holds whether or not the newest survives. So
-//! the answer waits for the earlier one only, and a row that is updated all the time
-//! is updated at the speed of memory, the commits sharing their syncs:
+//! The client of an update by primary key learns only whether the row exists
+//! ([`coeval_txn::Transaction::disclose_presence_only`]). That is decided under the row's
+//! lock; the version that the preceding read visited is only worked upon, not disclosed.
+//! The lock holder finds the newest version, and if the version right before it was a row
+//! already, then *a row with this key exists* holds whether or not the newest survives a
+//! crash. So the answer waits for the earlier version only, and a hot row is updated at
+//! the speed of memory, its commits sharing their syncs:
 //!
 //! ```text
 //!   durable 20        row 7:  10 "x" ── 30 "y"        update by key 7: answered at
@@ -23,15 +23,16 @@
 //!                     row 8:  10 "x" ── 25 gone ── 30 "y"        waits for 30
 //! ```
 //!
-//! The new version is the transaction's own. Who reads it learns what it was made
-//! from, so that read does wait.
+//! The new version is the transaction's own. A client that reads it learns the version it
+//! was made from, so that read does wait.
 //!
-//! # Garbage on the way
+//! # Garbage collection by reads
 //!
-//! A version that was found in a record's list shows that there is a list, and with
-//! it perhaps garbage (EMS §2.3.5). It is collected once the read is over. So is a
-//! tombstone: whoever takes the first row of a queue and deletes it leaves one where the
-//! next one looks first, and the sweep comes by too seldom for that.
+//! A read that found its version in a record's list knows that there is a list, and with
+//! it possibly garbage (EMS §2.3.5). The transaction collects it once the read is over.
+//! The same holds for a tombstone: a consumer that deletes the first row of a queue
+//! leaves a tombstone where the next consumer looks first, and the background garbage
+//! collector is too slow for that.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -51,15 +52,15 @@ use crate::shared::Shared;
 use crate::storage::{Storage, Upkeep, find};
 use crate::validation::Scanner;
 
-/// Half-open bounds of entries: at or above the first, below the second.
+/// Half-open bounds of index entries: at or above the first, below the second.
 struct EntryBounds {
     lower: End,
     upper: Option<End>,
 }
 
 impl EntryBounds {
-    /// The request's bounds, each standing for every entry that begins with it;
-    /// `None` when nothing lies between them.
+    /// Converts the bounds of a request, each of which stands for every entry that begins
+    /// with it; `None` when no entry can be between them.
     fn of(request: &ScanRequest<'_>) -> Option<Self> {
         let lower = match request.bounds.lower {
             Bound::Unbounded => End::new(),
@@ -83,7 +84,7 @@ impl EntryBounds {
             .map_or(Bound::Unbounded, Bound::Excluded)
     }
 
-    /// What a chunk that ended at `progress` has looked at.
+    /// The part of the bounds that a chunk which ended at `progress` has covered.
     fn looked_at(self, direction: Direction, progress: &ScanProgress) -> Self {
         match (direction, progress) {
             (_, ScanProgress::Complete) => self,
@@ -99,18 +100,18 @@ impl EntryBounds {
     }
 }
 
-/// What a read has come across.
+/// Versions and records that a read has visited.
 pub(super) struct Met {
-    /// The newest version.
+    /// The newest visited version.
     newest: Timestamp,
-    /// Whether one of the transaction's own was among them.
+    /// Whether the read visited a version of its own transaction.
     own: bool,
-    /// Records with lists or tombstones, the first few.
+    /// The first few records with lists or tombstones.
     untidy: [Option<Rid>; MOST_COLLECTED],
     untidy_count: usize,
 }
 
-/// A read of many such records leaves the rest of them to the sweep.
+/// Most records that one read collects; it leaves the rest to the background collector.
 const MOST_COLLECTED: usize = 8;
 
 impl Met {
@@ -139,9 +140,9 @@ impl Met {
 }
 
 impl Run<'_> {
-    /// Ends a read: notes what its answer depends on, and removes garbage that it
-    /// came across. Fails when the snapshot was ended meanwhile: what was read may
-    /// not be all there was.
+    /// Ends a read: notes the versions that its answer depends on, and collects garbage
+    /// that it has passed. Fails when the snapshot was ended meanwhile: versions that
+    /// belong to it may have been missing.
     #[inline]
     pub(super) fn leave(
         &mut self,
@@ -158,7 +159,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The same for what the caller discloses nothing of, as far as notes go.
+    /// As [`Self::leave`], for a read of which the client learns nothing: notes versions
+    /// as worked upon, not as seen.
     #[inline]
     pub(super) fn leave_undisclosed(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
         self.state.worked_upon(met.newest);
@@ -175,7 +177,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes garbage that a read came across.
+    /// Collects garbage that a read has passed.
     #[inline]
     fn tidy(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
         if met.untidy_count > 0 {
@@ -184,7 +186,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes a row that was shown in the read set.
+    /// Notes a returned row in the read set.
     pub(super) fn note_read(&mut self, storage: StorageAt, rid: Rid, version: &Version<'_>) {
         if self.state.is_serializable() && !version.is_own() {
             self.state.reads.push(Read {
@@ -195,7 +197,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes that every key between these was looked at.
+    /// Notes that a scan covered every key between these bounds.
     pub(super) fn note_scan(&mut self, ranges: &RangeMap, lower: &[u8], upper: Option<&[u8]>) {
         let state = &mut *self.state;
         let scanner = Scanner {
@@ -284,8 +286,9 @@ impl Run<'_> {
             .and_then(|record| record.read(snapshot, id, &guard))
             .inspect(|version| met.note(rid, version));
         self.leave(&met, at, &guard)?;
-        // A record that this transaction has found and does not find any more is
-        // one that it deleted, or at READ COMMITTED another did: nothing to note.
+        // A record that this transaction has found before and does not find now was
+        // deleted by itself, or at READ COMMITTED by another transaction: there is
+        // nothing to note.
         let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
         else {
             return Ok(false);
@@ -326,7 +329,7 @@ impl Run<'_> {
         if !index.is_usable(snapshot) {
             return Err(Error::SchemaChanged(request.storage));
         }
-        // A scan of rows in their own order is protected by its note alone.
+        // A predicate alone protects a scan of an index that orders the rows.
         let reads_again = !index.orders_rows || self.shared.validation.reads_rows_again();
         let guard = self.shared.domain.pin();
         let mut looked_at = 0;
@@ -378,8 +381,8 @@ impl Run<'_> {
         Ok(progress)
     }
 
-    /// A table is scanned in the order of its RIDs, whose big-endian bytes are the
-    /// keys of that order.
+    /// Scans a table in RID order; the keys of that order are the RIDs as big-endian
+    /// bytes.
     fn scan_table(
         &mut self,
         at: StorageAt,
@@ -436,7 +439,7 @@ impl Run<'_> {
                 let upper = looked_at.upper.as_deref();
                 self.note_scan(ranges, &looked_at.lower, upper);
             } else if let Some(index) = table.indexes().iter().find(|index| index.orders_rows) {
-                // Rows are ordered by another key than they are scanned by.
+                // The range map that orders the rows has another order than the scan.
                 self.note_scan(&index.ranges, b"", None);
             }
         }
@@ -444,7 +447,7 @@ impl Run<'_> {
     }
 }
 
-/// Removes what has expired in records that a read came across.
+/// Collects expired versions in records that a read has passed.
 #[cold]
 fn collect_records(shared: &Shared, table: &Storage, rids: &[Option<Rid>], guard: &Guard<'_>) {
     let expiry = Expiry::new(shared.horizon(), &shared.snapshots);

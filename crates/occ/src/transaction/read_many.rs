@@ -1,13 +1,13 @@
-//! Reads of many keys at once, so that their waiting for memory overlaps.
+//! Batched reads of many keys, which overlap their cache misses.
 //!
 //! ```text
-//!   keys ──▶ index: look-ups that go down together ──▶ records asked for
-//!        ──▶ rows asked for ──▶ each read in its turn
+//!   keys ──▶ index: lookups that descend together ──▶ records prefetched
+//!        ──▶ rows prefetched ──▶ each key read in turn
 //! ```
 //!
-//! Each key is read as [`Run::get`] reads it, and leaves the same notes: the version that
-//! was shown in the read set, a predicate for a key that is not there. Only the pin, and
-//! the look whether the snapshot was kept, are shared.
+//! Each key is read as [`Run::get`] reads it, and leaves the same notes: a returned
+//! version in the read set, a predicate for an absent key. The keys of a batch share only
+//! the pin and the check that the snapshot was not ended.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use super::read::Met;
 use crate::ranges::interval::End;
 use crate::storage::find;
 
-/// Keys that are read together: as many records and rows as a core can wait for at once,
-/// and some.
+/// Keys that are read together: somewhat more than the cache misses that a core can wait
+/// for at once.
 const GROUP: usize = 32;
 
 impl Run<'_> {
@@ -39,7 +39,7 @@ impl Run<'_> {
         let indexes = table.indexes();
         let index = find(&indexes, index)?;
         if index.kind != IndexKind::Primary {
-            // A key may stand for several records, which only a scan finds.
+            // A key may belong to several records, which only a scan finds.
             for (position, key) in keys.iter().enumerate() {
                 self.get(storage, index.id, key, &mut |rid, row| {
                     visit(position, rid, row);

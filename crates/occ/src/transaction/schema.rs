@@ -1,22 +1,22 @@
-//! Table locks, schema versions, and the coming and going of indexes.
+//! Schema changes: table locks, schema versions, and the creation and removal of indexes.
 //!
-//! Indexes change under the exclusive lock of their table, so no other transaction
-//! checks a key while they do, and each change is a step that a rollback takes back
-//! before it frees that lock:
+//! Indexes change under the exclusive lock of their table, so no other transaction checks
+//! a key meanwhile, and each change is a step that a rollback undoes before it frees that
+//! lock:
 //!
-//! | | to this transaction | after a rollback | after the commit |
+//! | | for this transaction | after a rollback | after the commit |
 //! | --- | --- | --- | --- |
-//! | built | maintained, promises | never was | the same to all |
-//! | dropped | maintained, promises nothing | promises again | maintained until no snapshot knows it |
+//! | built | maintained, enforces uniqueness | removed | the same for all |
+//! | dropped | maintained, enforces nothing | enforces again | maintained until no snapshot knows it |
 //!
-//! An index is built from its rows' entries, sorted ([`building`](crate::building)), on the
-//! caller's thread, in one step: under the table's exclusive lock no row changes meanwhile,
-//! readers of the table go on, and so does everybody on other tables, who have the other
-//! cores.
+//! An index is built from its rows' entries, sorted ([`building`](crate::building)), on
+//! the caller's thread, in one step: under the table's exclusive lock no row changes
+//! meanwhile, readers of the table continue, and so do transactions on other tables,
+//! which use the other cores.
 //!
-//! Under a dropped index this transaction may give several rows one key. All of
-//! them are its private versions, made after the drop; so a rollback that undoes
-//! the drop has undone them.
+//! While an index is dropped, this transaction may give several rows one key. All of
+//! these rows are its private versions, made after the drop; so a rollback that undoes
+//! the drop has undone them before.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -136,7 +136,8 @@ impl Run<'_> {
         }
         let mut index = table.make_index(definition, &self.shared.domain);
         let (mut part, newest) = self.gather(&table, &index)?;
-        // An older snapshot may show versions before the newest, which get no entries.
+        // An older snapshot may show versions before the newest, which have no entries
+        // here.
         index.usable_from = newest;
         self.state.seen(newest);
         part.sort();
@@ -167,8 +168,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After a commit that snapshots include, before its locks are freed: what it
-    /// has dropped goes once no older snapshot is registered.
+    /// Called after a commit that snapshots include, before its locks are freed: each
+    /// dropped index is freed once no older snapshot is registered.
     pub(super) fn retire_dropped(&mut self) {
         for step in &self.state.undo {
             if let Undo::IndexDropped { storage, index } = step {
@@ -178,10 +179,10 @@ impl Run<'_> {
         }
     }
 
-    /// An entry for every row, this transaction's own version first, and the newest commit
-    /// of any. Nobody else writes, so that the newest version of every row stays the
-    /// newest. Fails when memory runs out on the way: the entries of all rows together may
-    /// be any share of the limit.
+    /// Collects an entry for every row, from this transaction's own version if there is
+    /// one, and returns the newest commit timestamp of any row. No other transaction
+    /// writes, so the newest version of every row stays the newest. Fails when memory
+    /// runs out on the way: the entries of all rows may take any share of the limit.
     fn gather(&mut self, table: &Storage, index: &Index) -> Result<(Part, Timestamp), Error> {
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();

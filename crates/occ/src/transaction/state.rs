@@ -1,5 +1,5 @@
-//! What a transaction keeps while it runs. Boxed and used again for the next one,
-//! so that its buffers grow once.
+//! The state of a running transaction. It is boxed and reused for the next transaction,
+//! so that its buffers grow only once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::statistics::counters::AbortCause;
 use crate::storage::{Index, Storage};
 use crate::validation::{self, Notes};
 
-/// A storage that this state keeps.
+/// A counted reference to a storage handle of this state.
 pub(super) type StorageHandle = Arc<Handle>;
 
 /// Position of a storage in [`State::storages`].
@@ -30,27 +30,27 @@ pub(super) struct Held {
     pub(super) rid: Rid,
 }
 
-/// One step to take back, or a private version whose index entries may have to go.
+/// One step to undo, or a private version whose index entries may have to be removed.
 #[derive(Debug)]
 pub(super) enum Undo {
-    /// The record's private version was this; `None` for none.
+    /// The record's previous private version; `None` if it had none.
     Row {
         storage: StorageAt,
         rid: Rid,
         previous: Option<Value>,
     },
-    /// The storage's schema version was this.
+    /// The storage's previous schema version.
     Schema { storage: StorageAt, previous: u64 },
-    /// The storage did not have this index.
+    /// The storage had no such index.
     IndexBuilt { storage: StorageAt, index: IndexId },
-    /// This index of the storage was not dropped.
+    /// The index was not dropped.
     IndexDropped {
         storage: StorageAt,
         index: Arc<Index>,
     },
 }
 
-/// A record that was read, and which version of it.
+/// A record in the read set, and the version that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) storage: StorageAt,
@@ -58,7 +58,7 @@ pub(super) struct Read {
     pub(super) cts: Timestamp,
 }
 
-/// A table lock that is held.
+/// A table lock that the transaction holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableHeld {
     pub(super) storage: StorageAt,
@@ -66,13 +66,13 @@ pub(super) struct TableHeld {
     pub(super) exclusive: bool,
 }
 
-/// A key to register, in [`State::bytes`].
+/// A key to register; its bytes are in [`State::bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footing {
     pub(super) storage: StorageAt,
-    /// `None` for the RIDs' order.
+    /// The index that orders the key, or `None` for RID order.
     pub(super) index: Option<IndexId>,
-    /// How the key begins.
+    /// The first bytes of the key.
     pub(super) head: u128,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -90,38 +90,39 @@ pub(crate) struct State {
     /// Registered for as long as the transaction runs.
     pub(super) snapshot: Option<Snapshot>,
     pub(super) newest_seen: Timestamp,
-    /// Whether the caller discloses only which rows are there.
+    /// Whether the client learns only which rows exist.
     pub(super) presence_only: bool,
-    /// The newest version worked upon that `newest_seen` may leave out.
+    /// The newest version worked upon that `newest_seen` may omit.
     pub(super) undisclosed: Timestamp,
-    /// What an abort that comes now would be counted as.
+    /// The cause that an abort would be counted under.
     pub(super) failure: AbortCause,
 
-    /// Those this transaction works with, and perhaps some that earlier ones of this
-    /// state have worked with.
+    /// Storages that this transaction uses, and possibly some that earlier transactions
+    /// of this state used.
     pub(super) storages: Vec<StorageHandle>,
-    /// What [`crate::pool::Pool`] counts, when the storages were last looked at.
+    /// The generation of [`crate::pool::Pool`] when the storages were last checked.
     generation: u64,
     pub(super) held: Vec<Held>,
-    /// Whether the log knows that this transaction is about to commit.
+    /// Whether the log was notified that this transaction is about to commit.
     pub(super) announced: bool,
-    /// Once a commit has begun: how many of them, from the first, were written.
+    /// Number of rows in `held`, from the first, that a begun commit has to install.
     pub(super) written: usize,
     pub(super) tables: Vec<TableHeld>,
     pub(super) keys: Vec<(IndexId, Box<[u8]>)>,
-    /// How many of the keys, from the first, may belong to rows that were written.
+    /// Number of keys, from the first, that may belong to rows that were written.
     pub(super) keys_used: usize,
     pub(super) undo: Vec<Undo>,
-    /// Where in the undo list each savepoint stands.
+    /// For each savepoint, the length of the undo list when it was set.
     pub(super) savepoints: Vec<usize>,
 
     pub(super) reads: Vec<Read>,
     pub(super) notes: Notes,
 
     pub(super) waiting: Option<Waiting>,
-    /// Who had the row that is being locked, for the conflict if it was changed.
+    /// The previous holder of the row that is being locked, to be named if the row
+    /// changed.
     pub(super) had_row: Option<TransactionId>,
-    /// Whether a commit has begun: its entries are collected.
+    /// Whether a commit has begun: its log entries are collected.
     pub(super) prepared: bool,
     #[cfg(feature = "planted")]
     pub(super) planted: super::planted::Left,
@@ -129,9 +130,9 @@ pub(crate) struct State {
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
     pub(super) bytes: Vec<u8>,
-    /// For keys that live for one call.
+    /// Buffer for keys during one call.
     pub(super) scratch: Vec<u8>,
-    /// Counts writes that made something grow, over all transactions of this state.
+    /// Number of writes that grew memory, over all transactions of this state.
     pub(super) growing_writes: u32,
 }
 
@@ -180,8 +181,8 @@ impl State {
         &self.place
     }
 
-    /// Forgets the transaction, keeping buffers unless one large transaction made
-    /// them huge; the read set, if it has no more than `reads_kept` bytes.
+    /// Clears the transaction, keeping its buffers unless a large transaction made them
+    /// huge; keeps the read set's buffer if it has at most `reads_kept` bytes.
     pub(super) fn clear(&mut self, reads_kept: usize) {
         const KEPT: usize = 1 << 16;
         fn clear<T>(list: &mut Vec<T>) {
@@ -192,7 +193,7 @@ impl State {
         self.had_row = None;
         self.failure = AbortCause::Rollback;
         self.snapshot = None;
-        // The log keeps chunks of a transaction until then.
+        // Until then the log keeps chunks of a transaction.
         self.entries.clear();
         debug_assert!(!self.announced, "the log would wait for it");
         clear(&mut self.held);
@@ -215,8 +216,8 @@ impl State {
         self.keys_used = 0;
     }
 
-    /// Between transactions: keeps the storages, for the next one, if they are few
-    /// and nothing has been dropped since the generation was this.
+    /// Between transactions: keeps the storages for the next one, if they are few and no
+    /// drop has happened since the state's generation. `generation` is the current one.
     pub(crate) fn keep_storages(&mut self, generation: u64) {
         const KEPT: usize = 16;
         if self.generation != generation || self.storages.len() > KEPT {
@@ -226,7 +227,7 @@ impl State {
         }
     }
 
-    /// One that is not in the list yet.
+    /// Adds a storage that is not in the list yet.
     #[cold]
     pub(super) fn add_storage(&mut self, storage: Arc<Storage>) -> StorageAt {
         self.storages.push(Arc::new(Handle::new(storage)));
@@ -238,28 +239,28 @@ impl State {
         snapshot.expect("kept while it runs").timestamp()
     }
 
-    /// Notes that a version was shown or built upon.
+    /// Notes that a version was returned or built upon.
     pub(super) fn seen(&mut self, cts: Timestamp) {
         if cts.is_finite() && cts > self.newest_seen {
             self.newest_seen = cts;
         }
     }
 
-    /// Notes that a version was worked upon of which the caller discloses nothing.
+    /// Notes that a version was worked upon without the client learning anything of it.
     pub(super) fn worked_upon(&mut self, cts: Timestamp) {
         if cts.is_finite() && cts > self.undisclosed {
             self.undisclosed = cts;
         }
     }
 
-    /// Notes that the caller was shown a version of its own.
+    /// Notes that the client was shown a version of its own transaction.
     pub(super) fn seen_own(&mut self) {
         if !self.presence_only {
             self.seen(self.undisclosed);
         }
     }
 
-    /// Everything worked upon counts as seen.
+    /// Counts everything worked upon as seen.
     pub(super) fn disclose_all(&mut self) {
         self.presence_only = false;
         self.seen(self.undisclosed);
@@ -269,7 +270,7 @@ impl State {
         self.isolation == Isolation::Serializable && !self.read_only
     }
 
-    /// Whether a newer version than the snapshot's may be worked upon.
+    /// Whether the transaction may work upon a version newer than its snapshot.
     pub(super) fn follows_newest(&self) -> bool {
         self.isolation == Isolation::ReadCommitted
     }

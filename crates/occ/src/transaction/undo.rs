@@ -1,4 +1,4 @@
-//! Going back: to a savepoint, or to the beginning.
+//! Undo: rollback to a savepoint, and abort.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,9 +40,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes steps back, the last first. Index entries of what is restored are made
-    /// sure of before those of what it displaces go, so that at no moment a key of
-    /// this transaction looks free.
+    /// Undoes steps, the last first, until `length` steps are left. It inserts the index
+    /// entries of a restored version before it removes those of the version it displaces,
+    /// so that at no moment a key of this transaction appears to be free.
     fn undo_to(&mut self, length: usize) {
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
@@ -86,13 +86,13 @@ impl Run<'_> {
         }
     }
 
-    /// When a commit begins: there is no way back to a savepoint any more, only to the
-    /// beginning. Takes the entries of replaced private versions out that no version of
-    /// their record has any more.
+    /// Called when a commit begins: from now on the transaction cannot roll back to a
+    /// savepoint, only abort. Removes entries of replaced private versions that no
+    /// version of their record has any more.
     ///
-    /// Not those of records to which nothing is done in the end, inserted and deleted
-    /// again: until this transaction has its place in the order, the entry is what
-    /// leads who inserts the key to the lock. Their steps stay for
+    /// Entries of records that were inserted and deleted again stay: until this
+    /// transaction is assigned its timestamp, such an entry leads another transaction
+    /// that inserts the key to the lock. Their steps stay for
     /// [`Self::drop_replaced_entries`].
     pub(super) fn drop_entries_of_written(&mut self) {
         if self.state.undo.is_empty() {
@@ -122,8 +122,8 @@ impl Run<'_> {
         });
     }
 
-    /// Takes the entries of replaced private versions out that no committed version of
-    /// their record has.
+    /// Removes entries of replaced private versions that no committed version of their
+    /// record has.
     pub(super) fn drop_replaced_entries(&mut self) {
         if self.state.undo.is_empty() {
             return;
@@ -144,9 +144,9 @@ impl Run<'_> {
         }
     }
 
-    /// At SERIALIZABLE: that an insert succeeded says that the key was absent. When the
-    /// insert is undone its entry goes, which led others to its lock; from then on a
-    /// predicate protects what was said.
+    /// At SERIALIZABLE: a successful insert has shown that the key was absent. When the
+    /// insert is undone, its entry, which led other transactions to its lock, is removed;
+    /// from then on a predicate protects that observation.
     fn note_absent(&mut self, storage: usize, value: &Value) {
         let Some(row) = value.as_row().filter(|_| self.state.is_serializable()) else {
             return;
@@ -160,7 +160,7 @@ impl Run<'_> {
         }
     }
 
-    /// Undoes everything and frees every lock.
+    /// Undoes all changes and frees every lock.
     pub(super) fn undo_all(&mut self) {
         self.stop_waiting(false);
         let (shared, id) = (self.shared, self.state.id);
@@ -186,7 +186,7 @@ impl Run<'_> {
         self.free_other_locks();
     }
 
-    /// Frees one record's lock, dropping its private version if it has one.
+    /// Frees one record's lock, and drops its private version if it has one.
     pub(super) fn release_row(&mut self, held: Held) {
         let (shared, id) = (self.shared, self.state.id);
         let table = &self.state.storages[held.storage];
@@ -200,7 +200,7 @@ impl Run<'_> {
         self.row_released(held);
     }
 
-    /// Tells those who wait for a record that its lock is free.
+    /// Notifies the waiters for a record that its lock is free.
     pub(super) fn row_released(&self, held: Held) {
         let table = &self.state.storages[held.storage];
         table.note_written();
@@ -211,7 +211,7 @@ impl Run<'_> {
         });
     }
 
-    /// Frees the locks of keys from this position on.
+    /// Frees the key locks from position `first` on.
     fn free_keys(&mut self, first: usize) {
         let (shared, id) = (self.shared, self.state.id);
         for (index, key) in self.state.keys.drain(first..) {
@@ -226,26 +226,26 @@ impl Run<'_> {
         }
     }
 
-    /// After a row was written: the keys that were locked for it stay locked until
-    /// the transaction ends.
+    /// Called after a row was written: its key locks are held until the transaction ends.
     pub(super) fn keep_keys(&mut self) {
         self.state.keys_used = self.state.keys.len();
     }
 
-    /// After a row was not written, because another has one of its keys: nothing
-    /// that this transaction has done needs the keys that were locked for it. Those
-    /// of rows that it has written stay, and so does a key that one of them shares
-    /// with the row.
+    /// Called after a row was refused because another row has one of its keys: frees the
+    /// key locks taken for the refused row, which protect nothing that this transaction
+    /// has done. Key locks of rows that it has written stay, including a key that one of
+    /// them shares with the refused row.
     ///
-    /// SERIALIZABLE keeps all. *Which* index refuses the row also says that the keys
-    /// looked at before were free, and only their locks protect that answer.
+    /// A SERIALIZABLE transaction keeps all of them. *Which* index refuses the row also
+    /// shows that the keys checked before were free, and only their locks protect that
+    /// answer.
     pub(super) fn give_up_keys(&mut self) {
         if self.state.isolation != Isolation::Serializable {
             self.free_keys(self.state.keys_used);
         }
     }
 
-    /// Frees the locks of keys and tables.
+    /// Frees the key and table locks.
     pub(super) fn free_other_locks(&mut self) {
         self.free_keys(0);
         let id = self.state.id;
@@ -266,7 +266,7 @@ impl Run<'_> {
     }
 }
 
-/// Takes a change of the schema back, while the table is still locked alone.
+/// Undoes a schema change, while the exclusive table lock is still held.
 fn undo_schema(storages: &[StorageHandle], step: &Undo) {
     match step {
         Undo::Row { .. } => {}
@@ -279,7 +279,7 @@ fn undo_schema(storages: &[StorageHandle], step: &Undo) {
     }
 }
 
-/// Takes out the entries of `value`'s keys that no version of the record has.
+/// Removes the entries of `value`'s keys that no version of the record has.
 fn drop_entries(
     record: &RecordRef<'_>,
     id: TransactionId,

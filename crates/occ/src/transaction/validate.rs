@@ -1,5 +1,5 @@
-//! Whether what a transaction read is what it would read now: the read set here,
-//! scans by the engine's [validator](crate::validation).
+//! Validation at commit: whether everything the transaction read is still current. The
+//! read set is checked here, scans by the engine's [validator](crate::validation).
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
@@ -16,7 +16,8 @@ use crate::storage::find;
 use crate::validation::{Others, VisitRanges};
 
 impl Run<'_> {
-    /// Whether nothing that was read has changed between the snapshot and `own`.
+    /// Checks that nothing the transaction read has changed between its snapshot and
+    /// `own`.
     pub(super) fn validate(&self, own: Timestamp) -> Result<(), Error> {
         let (shared, state) = (self.shared, &*self.state);
         let counts = shared.counters.validation();
@@ -40,7 +41,8 @@ impl Run<'_> {
         valid
     }
 
-    /// Counts why a commit was refused, once nobody waits for it any more.
+    /// Counts the cause of a refused commit, once no other transaction waits for it any
+    /// more.
     #[cold]
     pub(super) fn count_refusal(&self, why: Cause, own: Timestamp) {
         if why == Cause::RangeChanged {
@@ -51,7 +53,7 @@ impl Run<'_> {
         }
     }
 
-    /// Finds the ranges of spaces that the transaction has scanned.
+    /// Finds the range maps of the spaces that the transaction has scanned.
     fn with_ranges(&self) -> impl Fn(Space, &mut VisitRanges<'_>) -> Result<(), Error> {
         let storages = &self.state.storages;
         |space, visit| {
@@ -63,7 +65,7 @@ impl Run<'_> {
                 None => visit(table.rows_by_rid().expect("it was scanned")),
                 Some(id) => match find(&table.indexes(), id) {
                     Ok(index) => visit(&index.ranges),
-                    // Forgotten, and with it who has written.
+                    // The index was dropped, and its registrations with it.
                     Err(_) => Err(Error::SchemaChanged(table.id)),
                 },
             }
@@ -79,8 +81,8 @@ impl Run<'_> {
     }
 }
 
-/// A point read holds when the version that was read is still the newest below
-/// `own`, and nobody is about to put another there.
+/// Checks a point read: the version that was read must still be the newest below `own`,
+/// and no other transaction may be about to install a newer one below `own`.
 fn validate_read(
     shared: &Shared,
     state: &State,
@@ -100,7 +102,8 @@ fn validate_read(
         return conflict(None);
     };
     let mut backoff = Backoff::default();
-    // The holder first, then the version: who is not holder any more has installed.
+    // The holder is read before the version: a transaction that is no longer the holder
+    // has installed its version.
     while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
         match shared.running.ask(holder) {
             Drawn::No => break,
@@ -111,8 +114,8 @@ fn validate_read(
     }
     let mut newest = record.newest_committed(guard);
     if newest.is_some_and(|version| version.cts() > own) {
-        // Somebody has installed after this one's place in the order. What stands
-        // below is kept: it is newer than every snapshot, or is what was read.
+        // Another transaction has installed a version after `own`. The version below it
+        // is kept: it is newer than every snapshot, or is the one that was read.
         newest = record.read(own, TransactionId(0), guard);
     }
     match newest {

@@ -1,9 +1,9 @@
-//! Waiting for a lock that another transaction holds.
+//! Lock waits: waiting for a lock that another transaction holds.
 //!
-//! Whoever needs a lock tries it, and when it is taken asks here. The answer is
-//! either *try again*, after the queue was entered or a wake-up was noted, or
-//! *pending*. So each poll ends with a failed attempt made after the queue knew
-//! that this transaction waits, as [`crate::locks::queues`] requires.
+//! A call that needs a lock tries it, and when the lock is taken polls here. The answer
+//! is either *try again*, after the transaction entered the queue or was woken, or
+//! *pending*. So each poll ends with a failed attempt made after the queue knew that this
+//! transaction waits, as [`crate::locks::queues`] requires.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,8 @@ use crate::locks::queues::{LockName, Turn};
 use crate::storage::Storage;
 
 impl Run<'_> {
-    /// Waits for `wait`, whose lock was just found taken. Ready: try it again.
+    /// Waits for `wait`, whose lock was just found taken. When ready, the caller must try
+    /// it again.
     pub(super) fn poll_wait(
         &mut self,
         wait: Wait,
@@ -42,7 +43,8 @@ impl Run<'_> {
             waiting.tried = true;
             let id = self.state.id;
             match self.shared.queues.look_again(&name, id, context.waker()) {
-                // Handed over: the next attempt finds the lock its own.
+                // The lock was handed over: the next attempt finds that this transaction
+                // holds it.
                 Turn::Granted | Turn::Try => return Poll::Ready(Ok(())),
             }
         }
@@ -78,14 +80,14 @@ impl Run<'_> {
         Poll::Pending
     }
 
-    /// Counts that this transaction gives way.
+    /// Counts a conflict that this transaction lost to `winner`.
     pub(super) fn note_conflict(&self, why: GaveWay, place: &Place, winner: Option<TransactionId>) {
         let winner = winner.map(|winner| self.shared.party(winner));
         let loser = self.shared.party(self.state.id);
         self.shared.conflicts.note(why, place, loser, winner);
     }
 
-    /// [`Run::conflict`] with whoever committed at this timestamp.
+    /// As [`Run::conflict`], with the transaction that committed at this timestamp.
     pub(super) fn conflict_with_commit(
         &self,
         cause: Cause,
@@ -98,7 +100,7 @@ impl Run<'_> {
         self.conflict(cause, place, other).with_commit(committed)
     }
 
-    /// An error for a conflict, which is counted.
+    /// Counts a conflict, and returns its error.
     pub(super) fn conflict(
         &self,
         cause: Cause,
@@ -130,7 +132,8 @@ impl Run<'_> {
         self.enter_graph()
     }
 
-    /// Says in the graph what is waited for, and gives way if that closes a circle.
+    /// Enters the wait in the wait-for graph. Fails if this transaction is chosen as the
+    /// victim of a deadlock that the wait would close.
     fn enter_graph(&mut self) -> Result<(), Error> {
         let (shared, id) = (self.shared, self.state.id);
         let Some(waiting) = &self.state.waiting else {
@@ -153,8 +156,8 @@ impl Run<'_> {
         Err(Error::Deadlock { place, circle })
     }
 
-    /// Ends the wait for a lock that this transaction has now. A wait for another
-    /// lock goes on: its wake-up may be needed yet.
+    /// Ends the wait for a lock that this transaction now holds. A wait for another lock
+    /// continues: its wake-up may still be needed.
     pub(super) fn acquired(&mut self, is_lock: impl FnOnce(&Wait) -> bool) {
         let waiting = self.state.waiting.as_ref();
         if waiting.is_some_and(|waiting| is_lock(&waiting.wait)) {
@@ -162,9 +165,9 @@ impl Run<'_> {
         }
     }
 
-    /// Ends a wait, if there is one. `acquired` says that the lock was taken by an
-    /// attempt of this transaction; one that was handed over is kept in any case,
-    /// and freed when the transaction ends.
+    /// Ends a wait, if there is one. `acquired` says that this transaction took the lock
+    /// in an attempt of its own; a lock that was handed over is kept in any case, and
+    /// freed when the transaction ends.
     #[inline]
     pub(super) fn stop_waiting(&mut self, acquired: bool) {
         if self.state.waiting.is_some() {
@@ -213,7 +216,7 @@ impl Run<'_> {
         self.holds(Held { storage: at, rid });
     }
 
-    /// A row is locked, which is about to be written.
+    /// Records a row lock, for a row that is about to be written.
     pub(super) fn holds(&mut self, row: Held) {
         if !std::mem::replace(&mut self.state.announced, true) {
             self.shared.log.writer_begins();
@@ -221,15 +224,16 @@ impl Run<'_> {
         self.state.held.push(row);
     }
 
-    /// What was to be committed is, or is given up: nobody waits for it any more.
+    /// Notifies the log that this transaction is not about to commit any more: its commit
+    /// was logged, or abandoned.
     pub(super) fn no_writer(&mut self) {
         if std::mem::take(&mut self.state.announced) {
             self.shared.log.writer_ends();
         }
     }
 
-    /// Tries a record's lock, and notes it when it is this transaction's now. An
-    /// answer other than `HeldBy` ends the wait for it.
+    /// Tries a record's lock, and records it in `held` when it was acquired. An answer
+    /// other than `HeldBy` ends the wait for it.
     pub(super) fn try_lock(&mut self, storage: StorageAt, rid: Rid) -> TryLock {
         let answer = match self.state.storages[storage].records.record(rid) {
             Some(record) => record.try_lock(self.state.id),
@@ -240,7 +244,7 @@ impl Run<'_> {
                 self.holds(Held { storage, rid });
                 self.row_acquired(storage, rid);
             }
-            // Perhaps handed over; then ending the wait notes it.
+            // The lock may have been handed over; then ending the wait records it.
             TryLock::AlreadyLocked => self.row_acquired(storage, rid),
             TryLock::Dead => self.stop_waiting(false),
             TryLock::HeldBy(_) => {}
@@ -255,7 +259,7 @@ impl Run<'_> {
         );
     }
 
-    /// Gives back the lock that was taken last, on a record that was not written.
+    /// Frees the lock that was taken last, on a record that was not written.
     pub(super) fn unlock_last(&mut self) {
         let held = self.state.held.pop().expect("a lock was just taken");
         self.release_row(held);

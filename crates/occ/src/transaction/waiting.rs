@@ -1,4 +1,5 @@
-//! What a transaction waits for: a row, a key or a table, and since when.
+//! The lock that a transaction waits for: a row, a key or a table, and the start of the
+//! wait.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +14,7 @@ use crate::locks::keys::KeyLocks;
 use crate::locks::queues::LockName;
 use crate::storage::{Index, Storage};
 
-/// What a transaction waits for, with what it takes to ask who holds it.
+/// A lock that a transaction waits for, with references to find its holder.
 #[derive(Clone)]
 pub(crate) enum Wait {
     Row(Arc<Storage>, Rid),
@@ -68,7 +69,8 @@ impl Wait {
     }
 }
 
-/// What a transaction waits for, and since when.
+/// An entry of the wait-for graph: the lock that is waited for, and the start of the
+/// wait.
 #[derive(Clone)]
 pub(crate) struct Entered {
     pub(super) wait: Wait,
@@ -76,7 +78,7 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
-    /// As people are told of it.
+    /// Describes the wait for users.
     pub(crate) fn describe(
         self,
         waiter: TransactionId,
@@ -99,12 +101,13 @@ impl Entered {
     }
 }
 
-/// A wait that has begun.
+/// A wait under way.
 pub(crate) struct Waiting {
     pub(super) wait: Wait,
     pub(super) name: LockName,
     pub(super) since: Instant,
-    /// Whether, in this poll, the lock has been tried since the queue was told.
+    /// Whether, in this poll, the lock was tried after the queue was notified of the
+    /// wait.
     pub(super) tried: bool,
     pub(super) timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }

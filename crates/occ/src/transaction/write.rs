@@ -1,9 +1,9 @@
-//! Writes: locked when they are made, at every level of isolation, and kept in the
-//! record as a private version until the commit.
+//! Writes: a transaction locks the row when it writes, at every isolation level, and
+//! keeps the new row in the record as a private version until it commits.
 //!
-//! A call that has to wait begins again from the start when it is polled again;
-//! what it locked meanwhile it keeps. So nothing is changed before everything that
-//! can be waited for is held.
+//! A call that has to wait starts over when it is polled again, and keeps the locks it
+//! has taken so far. So it changes nothing before it holds everything that it may have to
+//! wait for.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,21 +21,21 @@ use crate::locks::keys::Taken;
 use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
 
-/// Where a new row goes.
+/// The record in which a new row is stored.
 enum Target {
-    /// To a new record.
+    /// A new record.
     New,
-    /// To this one: it had the primary key before, is dead, and is locked now.
+    /// This dead record, which had the primary key before and is locked now.
     Record(Rid),
 }
 
-/// How far an attempt came.
+/// The result of one attempt.
 enum Step<T> {
     Done(T),
     Wait(Wait),
 }
 
-/// Another row that has a key.
+/// Another row that has one of the new row's keys.
 struct Duplicate {
     index: IndexId,
     rid: Rid,
@@ -76,7 +76,7 @@ impl Run<'_> {
         Poll::Ready(self.look_at_locked(at, rid, just_locked, had_row, visit))
     }
 
-    /// What became of a row that this transaction has locked.
+    /// Inspects a row that this transaction has locked.
     fn look_at_locked(
         &mut self,
         at: StorageAt,
@@ -124,7 +124,7 @@ impl Run<'_> {
             }
             return Ok(LockedRow::Gone);
         };
-        // Asked only where presence is all that the caller discloses.
+        // Read only where the client learns no more than whether the row exists.
         let present_since = before
             .filter(|before| !before.is_tombstone())
             .map_or(version.cts(), |before| before.cts());
@@ -154,7 +154,7 @@ impl Run<'_> {
         }))
     }
 
-    /// Inserts `row`; that `replacing` has one of its keys is no obstacle.
+    /// Inserts `row`; the row `replacing` may have the same keys.
     fn poll_insert_in(
         &mut self,
         at: StorageAt,
@@ -217,15 +217,16 @@ impl Run<'_> {
                 }
                 Target::New => self.insert_new(at, &table, &indexes, row, &guard),
             };
-            // Without a record, another transaction took the primary key meanwhile.
+            // If no record was inserted, another transaction took the primary key
+            // meanwhile.
             if let Some(rid) = inserted {
                 return Ok(Step::Done(Ok(rid)));
             }
         }
     }
 
-    /// Finds out whether the primary key is free, and locks the dead record that
-    /// has it, if there is one. Leaves the key in the state's scratch.
+    /// Checks whether the primary key is free, and locks the dead record that has it, if
+    /// there is one. Leaves the key in the state's scratch buffer.
     fn primary_target(
         &mut self,
         at: StorageAt,
@@ -265,7 +266,7 @@ impl Run<'_> {
                 if record.holder() == Some(id) {
                     return Ok(Step::Done(Ok(Target::Record(rid))));
                 }
-                // Dead: its entry is about to go.
+                // The row is dead: its entry is about to be removed.
                 drop(guard);
                 coeval_memory::sync::yield_now();
                 continue;
@@ -290,14 +291,14 @@ impl Run<'_> {
             if record.holder() == Some(id) {
                 return Ok(Step::Done(Ok(Target::Record(rid))));
             }
-            // A dead row under this key: lock it, and look again. Still under the
+            // A dead row under this key: lock it, and inspect it again. Still under the
             // guard, so the RID is not another row's.
             self.try_lock(at, rid);
         }
     }
 
-    /// At the levels above READ COMMITTED: a key whose newest version this
-    /// transaction's snapshot does not include is another's, who was first.
+    /// Above READ COMMITTED: fails when the newest version of the key is not in this
+    /// transaction's snapshot, since another transaction wrote the key first.
     fn check_snapshot(
         &self,
         table: &Storage,
@@ -317,8 +318,8 @@ impl Run<'_> {
         Err(self.conflict_with_commit(Cause::WriteWrite, place, None, committed))
     }
 
-    /// Locks the row's key in a unique index, and looks for another row with it.
-    /// The records in `own` are not others.
+    /// Locks the row's key in a unique index, and searches for another row with it,
+    /// except the records in `own`.
     fn check_unique(
         &mut self,
         at: StorageAt,
@@ -340,7 +341,7 @@ impl Run<'_> {
                 self.state.keys.push((index.id, key.as_slice().into()));
                 self.key_acquired(index.id, &key);
             }
-            // Perhaps handed over; then ending the wait notes it.
+            // The lock may have been handed over; then ending the wait records it.
             Taken::Before => self.key_acquired(index.id, &key),
             Taken::ByAnother => {
                 let key = key.into_boxed_slice();
@@ -368,7 +369,7 @@ impl Run<'_> {
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
             };
-            // Also of one that has given the key up: the next snapshot must not
+            // This includes a row that has given the key up: the next snapshot must not
             // show both.
             if let Some(version) = &version {
                 self.state.seen(version.cts());
@@ -407,8 +408,9 @@ impl Run<'_> {
         );
     }
 
-    /// Makes a new record with `row` and enters its keys, the primary one first, which is
-    /// where [`Self::primary_target`] has left it; `None` when somebody else has that.
+    /// Creates a record with `row` and inserts its keys, the primary one first, which
+    /// [`Self::primary_target`] has left in the scratch buffer; `None` when another
+    /// transaction has that key.
     fn insert_new(
         &mut self,
         at: StorageAt,
@@ -442,9 +444,9 @@ impl Run<'_> {
         Some(rid)
     }
 
-    /// Makes `value` the private version of a record that is locked, and keeps what
-    /// it replaces if that may be needed again: for a savepoint, or because its
-    /// index entries have to go one day.
+    /// Makes `value` the private version of a locked record. Keeps the replaced version
+    /// if it may be needed again: for a savepoint, or because its index entries must be
+    /// removed later.
     fn write(&mut self, at: StorageAt, rid: Rid, value: Value, guard: &Guard<'_>) {
         let table = Arc::clone(&self.state.storages[at]);
         let record = table.records.record(rid).expect("it is locked");
@@ -459,7 +461,7 @@ impl Run<'_> {
         );
     }
 
-    /// The same, when it is known whether a private version is replaced.
+    /// As [`Self::write`], when the caller knows whether a private version is replaced.
     fn write_to(
         &mut self,
         at: StorageAt,
@@ -547,7 +549,8 @@ impl Run<'_> {
             if index.same_key(old, row) {
                 continue;
             }
-            // A new entry, while the old one stays for the version before.
+            // The new entry needs memory, because the old one stays for the previous
+            // version.
             memory::check_growth(shared, 0, &mut self.state.growing_writes)?;
             if index.is_primary() {
                 return Ok(Step::Done(UpdateStep::Move));
@@ -598,14 +601,14 @@ impl Run<'_> {
     }
 }
 
-/// What an update comes to.
+/// The result of an update step.
 enum UpdateStep {
     Done(Update),
-    /// The primary key changes: another record has to be found for the row.
+    /// The primary key changes: the row needs another record.
     Move,
 }
 
-/// The row that a write by the lock's holder replaces.
+/// The row that a write by the lock holder replaces.
 fn current_row<'guard>(
     record: &RecordRef<'_>,
     id: TransactionId,
