@@ -1,30 +1,31 @@
-//! The wait-for graph: who waits for what, and whether in a circle.
+//! The wait-for graph: maps each waiting transaction to the lock it waits for, and
+//! detects deadlocks.
 //!
-//! A transaction enters what it waits for, then looks for a way from there back
-//! to itself. Who *holds* a lock is asked of the lock at that moment, because it
-//! changes hands without the graph's knowing.
+//! A transaction enters its wait, then searches for a path from the lock's holder back to
+//! itself. The *holder* of a lock is read from the lock at that moment, because locks
+//! change hands without the graph being updated.
 //!
-//! # Why every circle is found
+//! # Why every cycle is found
 //!
-//! In a circle everybody waits, so it stays. Its last edge came about either when
-//! a transaction began to wait, and then that one looks, under the graph's mutex,
-//! after all the others entered; or when a transaction got a lock that others were
-//! waiting for. But that one is not waiting, so the circle is not closed; it
-//! closes when that one waits, and looks.
+//! Every transaction in a cycle waits, so a cycle persists. Its last edge arose either
+//! when a transaction began to wait, and that transaction searches, under the graph's
+//! mutex, after all the others entered; or when a transaction got a lock that others were
+//! waiting for. But that transaction is not waiting, so the cycle is not closed; it
+//! closes when that transaction waits, and searches.
 //!
-//! A table is the exception: who wants it alone stops new writers by the wish, and
-//! the wish may come to stand while its owner waits already, behind the one who had
-//! the table before. So whoever waits for a table looks again each time it has
-//! tried in vain.
+//! A table lock is the exception: a transaction that wants it exclusively blocks new
+//! writers by announcing its request, and the announcement may take effect while the
+//! requester waits already, after the previous exclusive holder. So a transaction that
+//! waits for a table searches again after each failed attempt.
 //!
-//! The one that closes the circle gives way: it is the one that is running.
+//! The transaction that closes the cycle is the victim: it is the one that is running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coeval_memory::sync::Mutex;
 use coeval_types::TransactionId;
 
-/// What each waiting transaction waits for.
+/// The lock that each waiting transaction waits for.
 #[derive(Debug)]
 pub(crate) struct WaitGraph<W> {
     waits: Mutex<BTreeMap<TransactionId, W>>,
@@ -37,10 +38,10 @@ impl<W> WaitGraph<W> {
         }
     }
 
-    /// Enters that `waiter` waits for `wait`. When that closes a circle, enters
-    /// nothing and returns the circle, `waiter` first. `holders` appends whom a
-    /// wait is for; that may include the waiter itself, and transactions that have
-    /// ended since.
+    /// Enters that `waiter` waits for `wait`. If that closes a cycle, enters nothing and
+    /// returns the cycle, `waiter` first. `holders` appends the holders of a lock that is
+    /// waited for; they may include the waiter itself, and transactions that have ended
+    /// since.
     pub(crate) fn enter(
         &self,
         waiter: TransactionId,
@@ -90,7 +91,7 @@ impl<W> WaitGraph<W> {
         Ok(())
     }
 
-    /// Who waits, and for what.
+    /// A copy of all waits, by waiting transaction.
     pub(crate) fn waits(&self) -> Vec<(TransactionId, W)>
     where
         W: Clone,
@@ -102,7 +103,7 @@ impl<W> WaitGraph<W> {
             .collect()
     }
 
-    /// Takes out what `waiter` waited for.
+    /// Removes the wait of `waiter`.
     pub(crate) fn leave(&self, waiter: TransactionId) {
         let mut waits = self.waits.lock().expect("no panic in the graph");
         waits.remove(&waiter);
@@ -117,7 +118,7 @@ mod tests {
         TransactionId(number)
     }
 
-    /// Lock `n` is held by the transactions listed for it.
+    /// Enters a wait in a graph in which lock `n` is held by the transactions `held[n]`.
     fn enter(
         graph: &WaitGraph<usize>,
         held: &[&[u64]],

@@ -1,9 +1,9 @@
-//! Locks on keys of unique indexes.
+//! Key locks: locks on keys of unique indexes.
 //!
-//! Two rows under one key are two records, so no record's lock word stands
-//! between two transactions that insert them. The key itself is locked, whether
-//! or not any row has it yet. Primary keys need none: there the index leads both
-//! transactions to the same record.
+//! Two transactions that insert rows with one key insert two records, so no record's lock
+//! word makes them conflict. They lock the key itself, whether or not any row has it yet.
+//! Primary keys need no key lock: there the index leads both transactions to the same
+//! record.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,18 +16,18 @@ const SHARDS: usize = 64;
 
 type Holders = BTreeMap<(IndexId, Box<[u8]>), TransactionId>;
 
-/// What became of an attempt to take a key.
+/// Result of an attempt to lock a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The caller has it now.
+    /// The caller has locked it now.
     Now,
-    /// The caller had it before.
+    /// The caller had locked it before.
     Before,
-    /// Another transaction has it.
+    /// Another transaction holds it.
     ByAnother,
 }
 
-/// Who holds which key.
+/// The holder of each locked key.
 #[derive(Debug)]
 pub(crate) struct KeyLocks {
     shards: Box<[Mutex<Holders>]>,
@@ -46,7 +46,7 @@ impl KeyLocks {
         &self.shards[self.hasher.hash_one((index, key)) as usize % SHARDS]
     }
 
-    /// Takes the key for `owner`.
+    /// Locks the key for `owner`, if it is free.
     pub(crate) fn take(&self, index: IndexId, key: &[u8], owner: TransactionId) -> Taken {
         let mut holders = self.shard(index, key).lock().expect("no panic in a shard");
         match holders.entry((index, key.into())) {
@@ -59,13 +59,13 @@ impl KeyLocks {
         }
     }
 
-    /// Who has the key.
+    /// The holder of the key's lock.
     pub(crate) fn holder(&self, index: IndexId, key: &[u8]) -> Option<TransactionId> {
         let holders = self.shard(index, key).lock().expect("no panic in a shard");
         holders.get(&(index, key.into())).copied()
     }
 
-    /// Frees the key, which `owner` has. The caller then tells the queues.
+    /// Frees the key, which `owner` holds. The caller must then notify the queues.
     pub(crate) fn free(&self, index: IndexId, key: &[u8], owner: TransactionId) {
         let mut holders = self.shard(index, key).lock().expect("no panic in a shard");
         let holder = holders.remove(&(index, key.into()));

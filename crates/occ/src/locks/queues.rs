@@ -1,10 +1,10 @@
-//! Who waits for which lock, in order of arrival.
+//! Lock wait queues: the transactions that wait for each lock, in order of arrival.
 //!
 //! # Why no wake-up is lost
 //!
-//! The lock's state and the queue are two places, so a waiter could look at the
-//! lock just before it is freed and enqueue just after the releaser looked for
-//! waiters. Both sides therefore write first, then fence, then look:
+//! The lock's state and the queue are stored separately, so a waiter could read the lock
+//! just before it is freed and enqueue just after the releaser checked for waiters. Both
+//! sides therefore write first, then fence, then read:
 //!
 //! ```text
 //!   waiter                              releaser
@@ -13,16 +13,16 @@
 //!   W3 try the lock                     R3 waiting > 0 ?
 //! ```
 //!
-//! Fences are totally ordered. If W2 comes first, R3 sees W1 and wakes; if R2
-//! comes first, W3 sees R1 and takes the lock, or finds that somebody else has,
-//! whose release comes later and is argued the same way. A waiter that was woken
-//! and found the lock taken again says so (`woken = false`, under the bucket's
-//! mutex) *before* it tries once more, which is W1 to W3 anew.
+//! Fences are totally ordered. If W2 comes first, R3 sees W1 and wakes; if R2 comes
+//! first, W3 sees R1 and takes the lock, or finds that another transaction has, whose
+//! release comes later and is covered by the same argument. A waiter that was woken and
+//! found the lock taken again records that (`woken = false`, under the bucket's mutex)
+//! *before* it tries once more, which is W1 to W3 anew.
 //!
-//! A waiter that leaves without the lock passes a wake-up on to the next, whatever
-//! the reason, and whether or not it counts as woken: it may have looked again, found
-//! the lock free and the row not what it wanted, or the record dead. No release comes
-//! after that, and the next one's wake-up was its own.
+//! A waiter that leaves without the lock passes a wake-up on to the next waiter, whatever
+//! its reason, and whether or not it counts as woken: it may have found the lock free and
+//! the row not the one it wanted, or the record dead. No release follows that would wake
+//! the next waiter.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -32,13 +32,13 @@ use coeval_memory::sync::Mutex;
 use coeval_memory::sync::atomic::{AtomicUsize, Ordering, fence};
 use coeval_types::{IndexId, Rid, StorageId, TransactionId};
 
-/// How often the head of a queue may find the lock taken by a later comer before
-/// it is handed over.
+/// Times that the head of a queue may find the lock taken by a later transaction before
+/// the lock is handed over to it.
 pub(crate) const PASSED_OVER_LIMIT: u32 = 8;
 
 const BUCKETS: usize = 256;
 
-/// Names a lock.
+/// Identifies a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum LockName {
     /// A record.
@@ -54,31 +54,31 @@ struct Waiter {
     name: LockName,
     owner: TransactionId,
     waker: Waker,
-    /// Has been woken and has not yet looked at the lock again.
+    /// Whether the waiter was woken and has not yet tried the lock again.
     woken: bool,
-    /// Holds the lock: a releaser took it on its behalf.
+    /// Whether the waiter holds the lock: a releaser took it on its behalf.
     granted: bool,
-    /// How often it was woken and found the lock taken.
+    /// Times that the waiter was woken and found the lock taken.
     passed_over: u32,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// The length of the queue, to be read without the mutex.
+    /// The length of the queue, which releasers read without the mutex.
     waiting: AtomicUsize,
     queue: Mutex<VecDeque<Waiter>>,
 }
 
-/// What a waiter finds when it looks again.
+/// What a waiter must do when it polls again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Try the lock, and stay in the queue if it is taken.
     Try,
-    /// The lock is held already, on the waiter's behalf.
+    /// Nothing: the waiter holds the lock already.
     Granted,
 }
 
-/// Every queue of an engine, spread over buckets by the lock's name.
+/// All lock queues of an engine, distributed over buckets by the lock's name.
 #[derive(Debug)]
 pub(crate) struct Queues {
     buckets: Box<[Bucket]>,
@@ -95,7 +95,7 @@ impl Queues {
 
     fn bucket(&self, name: &LockName) -> &Bucket {
         let hash = match name {
-            // On the path of every commit, so cheaper than the general hash.
+            // Every commit computes this, so it is cheaper than the general hash.
             LockName::Row(storage, rid) => {
                 (rid.0 ^ u64::from(storage.0) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
             }
@@ -104,7 +104,7 @@ impl Queues {
         &self.buckets[hash as usize % BUCKETS]
     }
 
-    /// Puts `owner` at the end of the lock's queue. The caller then tries the lock
+    /// Puts `owner` at the end of the lock's queue. The caller must then try the lock
     /// once more (W3).
     pub(crate) fn enqueue(&self, name: &LockName, owner: TransactionId, waker: &Waker) {
         let bucket = self.bucket(name);
@@ -122,8 +122,8 @@ impl Queues {
         fence(Ordering::SeqCst);
     }
 
-    /// Tells the queue that `owner` looks again, to be woken through `waker` next.
-    /// The caller then tries the lock, unless it has it.
+    /// Records that `owner` polls again, and is to be woken through `waker` next. The
+    /// caller must then try the lock, unless it holds it.
     pub(crate) fn look_again(&self, name: &LockName, owner: TransactionId, waker: &Waker) -> Turn {
         let bucket = self.bucket(name);
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
@@ -146,10 +146,10 @@ impl Queues {
         Turn::Try
     }
 
-    /// Takes `owner` out of the lock's queue, and says whether it had been granted
-    /// the lock there. `acquired` says that it has the lock, so that nobody else
-    /// needs a wake-up now; otherwise the next in the queue gets one, if only to find
-    /// the lock taken.
+    /// Removes `owner` from the lock's queue, and returns whether it had been granted the
+    /// lock there. `acquired` says that `owner` holds the lock, so that no other waiter
+    /// needs a wake-up now; otherwise the next waiter gets one, if only to find the lock
+    /// taken.
     pub(crate) fn leave(&self, name: &LockName, owner: TransactionId, acquired: bool) -> bool {
         let bucket = self.bucket(name);
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
@@ -178,8 +178,8 @@ impl Queues {
         left.granted
     }
 
-    /// Called after a lock was freed: wakes the head of its queue, or hands the
-    /// lock over to it. `take` takes the lock on behalf of the transaction named.
+    /// Called after a lock was freed: wakes the head of its queue, or hands the lock over
+    /// to it. `take` takes the lock on behalf of the given transaction.
     #[inline]
     pub(crate) fn released(&self, name: &LockName, take: impl FnMut(TransactionId) -> bool) {
         fence(Ordering::SeqCst);
@@ -214,7 +214,7 @@ impl Queues {
         waker.wake();
     }
 
-    /// Called when several waiters of a lock may go on at once: wakes them all.
+    /// Called when several waiters of a lock may continue at once: wakes them all.
     pub(crate) fn released_to_all(&self, name: &LockName) {
         fence(Ordering::SeqCst);
         let bucket = self.bucket(name);
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!((woken(&a), woken(&b)), (1, 1));
     }
 
-    /// A is woken, looks again, finds the lock free, and does not want it any more.
+    /// A is woken, polls again, finds the lock free, and does not want it any more.
     #[test]
     fn one_who_looked_again_and_gives_up_passes_its_wake_up_on() {
         let queues = Queues::new();
@@ -323,7 +323,7 @@ mod tests {
             word.store(0, Ordering::SeqCst);
             queues.released(&NAME, |owner| take(&word, owner));
             assert_eq!(woken(&a), 1 + round as usize);
-            // Somebody else was faster.
+            // Another transaction was faster.
             assert!(take(&word, B));
             assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
         }
@@ -361,7 +361,8 @@ mod shuttled {
             .is_ok()
     }
 
-    /// As a transaction does; `forgetful` leaves the attempt after enqueueing out.
+    /// Acquires the lock as a transaction does; `forgetful` omits the attempt after
+    /// enqueueing.
     async fn acquire(lock: &Lock, owner: TransactionId, forgetful: bool) {
         let mut waiting = false;
         poll_fn(|context| {
@@ -391,15 +392,15 @@ mod shuttled {
         .await;
     }
 
-    /// Waits as long as the lock is taken, and does not want it then: as one does who
-    /// waits to insert a key, and finds it there.
+    /// Waits until the lock is free, and does not take it: as a transaction that waits to
+    /// insert a key, and finds it there.
     async fn wait_only(lock: &Lock, owner: TransactionId) {
         let mut waiting = false;
         poll_fn(|context| {
             let mut told = false;
             loop {
                 if lock.word.load(Ordering::Acquire) == owner.0 {
-                    // Handed over.
+                    // The lock was handed over.
                     assert!(lock.queues.leave(&NAME, owner, true));
                     lock.word.store(0, Ordering::Release);
                     lock.queues.released(&NAME, |owner| take(&lock.word, owner));
@@ -456,7 +457,7 @@ mod shuttled {
         shuttle::check_random(|| contend(false), 2000);
     }
 
-    /// As above, one that waits only and two that take the lock.
+    /// As above, with one transaction that waits only and two that take the lock.
     #[test]
     fn one_who_wants_the_lock_no_more_keeps_nobody_waiting() {
         shuttle::check_random(

@@ -1,13 +1,13 @@
-//! A table's lock: shared by any number of writers, or held alone.
+//! Table locks: shared by any number of writers, or held exclusively.
 //!
-//! Writers come and go with every transaction, changes of the schema hardly ever.
-//! So the writers are spread over shards, each with a mutex that is rarely
-//! contended, and the one who wants the table alone pays: it puts up its number,
-//! which stops new writers, and then looks into every shard for old ones.
+//! Writers take and free the lock in every transaction; schema changes are rare. So the
+//! writers are spread over shards, each with a mutex that is rarely contended, and the
+//! transaction that wants the table exclusively pays: it publishes its id, which stops
+//! new writers, and then searches every shard for old ones.
 //!
-//! A writer checks the number under its shard's mutex, and the other looks under
-//! the same mutex after putting its number up; so one of the two sees the other.
-//! Each holder is known by name, because the wait-for graph asks.
+//! A writer checks the id under its shard's mutex, and the exclusive requester searches
+//! under the same mutex after publishing its id; so one of the two sees the other. Each
+//! holder is known by its id, because the wait-for graph needs it.
 
 use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::Mutex;
@@ -16,10 +16,10 @@ use coeval_types::TransactionId;
 
 const SHARDS: usize = 8;
 
-/// One table's lock.
+/// The lock of one table.
 #[derive(Debug)]
 pub(crate) struct TableLocks {
-    /// Who has or wants the table alone; 0 for nobody.
+    /// The transaction that holds or has requested the table exclusively; 0 for none.
     exclusive: AtomicU64,
     writers: Box<[CachePadded<Mutex<Vec<TransactionId>>>]>,
 }
@@ -36,8 +36,7 @@ impl TableLocks {
         &self.writers[owner.0 as usize % SHARDS]
     }
 
-    /// Takes the lock as one writer among others. Not to be called by one who has
-    /// it already.
+    /// Takes the lock shared, as a writer. The caller must not hold it already.
     pub(crate) fn take_write(&self, owner: TransactionId) -> bool {
         let mut writers = self.shard(owner).lock().expect("no panic in a shard");
         let exclusive = self.exclusive.load(Ordering::SeqCst);
@@ -48,8 +47,8 @@ impl TableLocks {
         true
     }
 
-    /// Gives a writer's lock back. True when somebody waits to have the table
-    /// alone: the caller then tells the queues.
+    /// Frees a writer's lock. True when a transaction waits for the exclusive lock: the
+    /// caller must then notify the queues.
     pub(crate) fn free_write(&self, owner: TransactionId) -> bool {
         let mut writers = self.shard(owner).lock().expect("no panic in a shard");
         let at = writers
@@ -61,7 +60,7 @@ impl TableLocks {
         self.exclusive.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes the table alone, or keeps new writers out until that succeeds. The
+    /// Takes the table exclusively, or keeps new writers out until that succeeds. The
     /// owner may be a writer itself.
     pub(crate) fn take_exclusive(&self, owner: TransactionId) -> bool {
         let wanted =
@@ -78,15 +77,15 @@ impl TableLocks {
         })
     }
 
-    /// Gives up the table, or the wish to have it alone. The caller then tells the
-    /// queues.
+    /// Frees the exclusive lock, or withdraws the request for it. The caller must then
+    /// notify the queues.
     pub(crate) fn free_exclusive(&self, owner: TransactionId) {
         let _ = self
             .exclusive
             .compare_exchange(owner.0, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whom a transaction waits for that wants the lock.
+    /// Appends the transactions that a requester of the lock waits for.
     pub(crate) fn holders(&self, wants_alone: bool, holders: &mut Vec<TransactionId>) {
         let exclusive = self.exclusive.load(Ordering::SeqCst);
         if exclusive != 0 {

@@ -1,6 +1,6 @@
 //! Range validation (RV): a scan leaves a predicate for each logical range, a writer
-//! registers its keys in their ranges, and a commit looks at registrations in those ranges
-//! since its snapshot.
+//! registers its keys in their ranges, and a commit checks the registrations in those
+//! ranges since its snapshot.
 
 use coeval_txn::Error;
 use coeval_types::{Timestamp, TransactionId};
@@ -74,9 +74,9 @@ pub(super) fn is_certain(
     .is_err_and(|error| is_met(&error))
 }
 
-/// Checks each predicate in the ranges of its space, and says what the caller is told.
-/// `meets` says of a registration whether it is a conflict; it hears whether the predicate
-/// covers the range.
+/// Checks each predicate in the ranges of its space, and turns a failure into the
+/// client's error. `meets` returns whether a registration is a conflict; its argument
+/// says whether the predicate covers the range.
 #[inline]
 pub(super) fn check(
     notes: &Notes,

@@ -1,9 +1,10 @@
-//! Comparators: rival validators, plugged into an engine for measurements.
+//! Comparators: the interface for rival validators, which are plugged into an engine for
+//! measurements.
 //!
-//! A rival is asked what [`super::Validation`] is asked, at the same moments, and what it
-//! does not say otherwise is done by ranges. What it keeps of one transaction it puts into
-//! that transaction's [`Notes`], next to predicates and registrations; what it keeps for all
-//! of them it is itself.
+//! The engine calls a rival where it would call [`super::Validation`], at the same
+//! moments; the default methods validate by ranges. A rival keeps the state of one
+//! transaction in that transaction's [`Notes`], next to predicates and registrations, and
+//! the state of the engine in itself.
 //!
 //! ```text
 //!   Settings::validator = Validator::Rival(Plan { name, make })
@@ -12,7 +13,7 @@
 //!     end of a transaction     RivalNotes::clear
 //! ```
 //!
-//! The invariants are those of [the module above](super).
+//! The invariants are those of [the parent module](super).
 
 use std::any::Any;
 use std::fmt;
@@ -29,12 +30,12 @@ pub use crate::ranges::interval::Interval;
 pub use crate::ranges::map::{RangeMap, Space};
 pub use crate::ranges::ring::{Failure, Ring};
 
-/// A rival, to be made for an engine.
+/// A named constructor of rivals.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// Its name in the literature.
+    /// The rival's name in the literature.
     pub name: &'static str,
-    /// Makes one for an engine whose ranges have rings of so many slots.
+    /// Creates a rival for an engine whose ranges have rings of this many slots.
     pub make: fn(usize) -> Box<dyn Rival>,
 }
 
@@ -58,20 +59,20 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// Another way to validate scans.
+/// An alternative way to validate scans.
 pub trait Rival: fmt::Debug + Send + Sync {
-    /// Whether rows that a scan shows are point reads too.
+    /// Whether rows that a scan returns enter the read set like point reads.
     fn reads_rows_again(&self) -> bool {
         false
     }
 
-    /// Whether keys are registered only where there was no row with them before.
+    /// Whether writers register only keys that had no row before.
     fn registers_arrivals_only(&self) -> bool {
         false
     }
 
-    /// The scanner has looked at every key at or above `lower` and below `upper`, or has
-    /// found that there is none.
+    /// Called when the scanner has read every key at or above `lower` and below `upper`,
+    /// or has found that there is none.
     fn note_scan(
         &self,
         notes: &mut Notes,
@@ -83,27 +84,29 @@ pub trait Rival: fmt::Debug + Send + Sync {
         by_ranges::note_scan(notes, ranges, scanner, lower, upper);
     }
 
-    /// `owner` writes these keys, which increase. It draws next, waiting for nobody.
+    /// Registers that `owner` writes these keys, which increase. The owner is assigned
+    /// its timestamp next, without waiting for any other transaction.
     fn register(&self, notes: &mut Notes, owner: TransactionId, ranges: &RangeMap, keys: &[&[u8]]) {
         by_ranges::register(notes, owner, ranges, keys);
     }
 
-    /// The owner of these registrations has drawn this timestamp.
+    /// Called when the owner of these registrations was assigned this timestamp.
     fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
         by_ranges::drawn(notes, timestamp);
     }
 
-    /// The owner of these registrations has drawn this timestamp in vain.
+    /// Called when the owner of these registrations failed after it was assigned this
+    /// timestamp.
     fn withdraw(&self, notes: &Notes, timestamp: Timestamp) {
         by_ranges::withdraw(notes, timestamp);
     }
 
-    /// Whether nothing noted has changed between the snapshot and the committer's own
-    /// timestamp. `with_ranges` finds the ranges of a space. Adds to `others` who was
-    /// looked at.
+    /// Checks that nothing noted has changed between the snapshot and the committer's own
+    /// timestamp. `with_ranges` finds the ranges of a space. Adds each transaction that
+    /// was checked to `others`.
     ///
     /// # Errors
-    /// When something has, or may have.
+    /// When a noted key has changed, or may have.
     fn validate(
         &self,
         notes: &Notes,
@@ -114,8 +117,8 @@ pub trait Rival: fmt::Debug + Send + Sync {
         by_ranges::validate(notes, committer, with_ranges, others)
     }
 
-    /// After a refusal because a range has changed: whether a key that was written lies in
-    /// what was scanned, beyond doubt.
+    /// Called after a refusal because a range has changed: whether a written key was
+    /// certainly scanned.
     fn is_certain(
         &self,
         notes: &Notes,
@@ -126,38 +129,39 @@ pub trait Rival: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a rival keeps of one transaction, and of the next ones that have the same notes.
+/// A rival's state for one transaction, reused by later transactions with the same notes.
 pub trait RivalNotes: Any + fmt::Debug + Send {
-    /// Whether any scan has left something here.
+    /// Whether any scan has left a note.
     fn has_scans(&self) -> bool;
 
-    /// How many slots its writes have taken.
+    /// Number of slots that the transaction's writes have taken.
     fn registered(&self) -> usize;
 
-    /// For the next transaction; buffers of more than `kept` bytes go.
+    /// Clears the notes for the next transaction, and frees buffers of more than `kept`
+    /// bytes.
     fn clear(&mut self, kept: usize);
 }
 
 impl Notes {
-    /// What the rival of the engine keeps here; made when it is first asked for.
+    /// The rival's state, which the first call creates.
     ///
     /// # Panics
-    /// When it is of another type than before.
+    /// When the state is of another type than `T`.
     pub fn of_rival<T: RivalNotes + Default>(&mut self) -> &mut T {
         let notes = self.of_rival.get_or_insert_with(|| Box::<T>::default());
         let notes: &mut dyn Any = &mut **notes;
         notes.downcast_mut().expect("an engine has one rival")
     }
 
-    /// The same, if it was ever asked for.
+    /// As [`Self::of_rival`], if the state was created.
     #[must_use]
     pub fn left_by_rival<T: RivalNotes>(&self) -> Option<&T> {
         let notes: &dyn Any = &**self.of_rival.as_ref()?;
         notes.downcast_ref()
     }
 
-    /// Leaves a predicate for each range that a scan has touched, as ranges do; `start` says
-    /// from where on in a range's ring its commit looks.
+    /// Leaves a predicate for each range that a scan has touched, as range validation
+    /// does; `start` returns the first position to check in a range's ring.
     pub fn leave_predicates(
         &mut self,
         ranges: &RangeMap,
@@ -168,11 +172,11 @@ impl Notes {
         ranges.predicates(lower, upper, &mut self.predicates, start);
     }
 
-    /// Whether nobody has written anything in the ranges of these predicates; `look` is
-    /// called with who has.
+    /// Checks that no other transaction has written any key in the ranges of these
+    /// predicates; calls `look` with each that has.
     ///
     /// # Errors
-    /// When somebody has, or may have.
+    /// When another transaction has written there, or may have.
     pub fn validate_whole_ranges(
         &self,
         committer: Committer,

@@ -1,15 +1,15 @@
-//! What validating comes to, in numbers: the validators are compared by these as much as
-//! by time.
+//! Counters of validation work and its outcomes, by which measurements compare the
+//! validators besides by time.
 //!
 //! ```text
-//!   writers   registrations                 slots taken, whether anybody scans or not
-//!   scanners  commits, transactions         how many others each had to look at
-//!             records                       how many versions were read a second time
+//!   writers   registrations                 slots taken, whether or not anyone scans
+//!   scanners  commits, transactions         other transactions that each had to check
+//!             records                       versions that were read a second time
 //!             certain, granular             why ranges were refused
 //! ```
 //!
-//! Refusals for other reasons are in [`Statistics::aborted`]: rings that went round
-//! (`RingOverflow`), records read that have changed (`ReadChanged`), locks.
+//! Refusals for other reasons are in [`Statistics::aborted`]: rings that wrapped around
+//! (`RingOverflow`), records in the read set that have changed (`ReadChanged`), locks.
 //!
 //! [`Statistics::aborted`]: crate::Statistics::aborted
 
@@ -19,31 +19,31 @@ use coeval_memory::counters::{Counter, Sharded};
 
 use super::Others;
 
-/// What validating has come to since the engine was opened.
+/// Validation counters since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validations {
-    /// Slots that writers have taken to be found by scans.
+    /// Slots that writers have taken so that scans find their writes.
     pub registrations: u64,
-    /// Commits that had scanned something, or found a key absent, and whose scans were
-    /// validated.
+    /// Commits whose scans, or reads of absent keys, were validated.
     pub scans: u64,
-    /// Transactions that these looked at: those that drew a timestamp between snapshot
-    /// and commit and registered where the scan was. One counts again in each range, and
-    /// where it registered several times with others between.
+    /// Transactions that these commits checked: those with a timestamp between snapshot
+    /// and commit that registered where the scan was. A transaction counts once more for
+    /// each further range, and for each further registration that does not directly
+    /// follow its last.
     pub transactions: u64,
-    /// Records that were read again, whether a point read or a scan had shown them.
+    /// Records that were read again, whether a point read or a scan had returned them.
     pub records: u64,
-    /// Commits refused for a range in which a key that lies in the scan was written.
+    /// Commits refused because a scanned key was certainly written.
     pub certain: u64,
-    /// Commits refused for a range although no such key is known: only the range, or
-    /// several keys together.
+    /// Commits refused although no such key is known: the validator knew only the range,
+    /// or several keys together.
     pub granular: u64,
 }
 
 impl Sub for Validations {
     type Output = Self;
 
-    /// What it has come to since `before`.
+    /// The increase since `before`.
     fn sub(self, before: Self) -> Self {
         Self {
             registrations: self.registrations - before.registrations,
@@ -56,7 +56,7 @@ impl Sub for Validations {
     }
 }
 
-/// The same while it is counted.
+/// The counters of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     registrations: Counter,
@@ -97,7 +97,7 @@ impl Counters {
     }
 }
 
-/// Adds up what all threads have counted.
+/// The sum over all threads.
 pub(crate) fn sum<T>(threads: &Sharded<T>, of: impl Fn(&T) -> &Counters) -> Validations {
     Validations {
         registrations: threads.sum(|thread| &of(thread).registrations),

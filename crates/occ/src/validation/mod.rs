@@ -1,32 +1,32 @@
-//! Validation: how a transaction finds out at its commit that nothing it scanned has
-//! changed.
+//! Validation: checks at commit that nothing a transaction scanned has changed since its
+//! snapshot.
 //!
 //! Point reads are checked one by one. Scans are checked by predicates over logical ranges,
 //! against the writers that registered there (RV):
 //!
 //! ```text
-//!   a scan has looked at [lower, upper)   note_scan    a predicate for each range
-//!   a commit has locked all it writes     register     its keys, in their ranges
-//!   it has drawn its timestamp            drawn
-//!     SERIALIZABLE                        validate     has anything noted changed
-//!                                                      between snapshot and own?
-//!     if something has                    withdraw     nobody is to find it any more
+//!   a scan has read [lower, upper)       note_scan    a predicate for each range
+//!   a commit has locked all its writes   register     its keys, in their ranges
+//!   it was assigned its timestamp        drawn
+//!     SERIALIZABLE                       validate     has anything noted changed
+//!                                                     between snapshot and own?
+//!     if something has                   withdraw     later validators ignore its writes
 //! ```
 //!
-//! With the feature `comparators` an engine may be made with a rival that answers the same
-//! questions in another way, on the same records, locks, snapshots and log: `comparators`.
-//! Builds without it have ranges and no choice.
+//! With the feature `comparators` an engine may be created with a rival validator, which
+//! answers the same questions in another way, on the same records, locks, snapshots and
+//! log: `comparators`. Builds without it have range validation only.
 //!
 //! # Invariants
 //!
-//! - Nothing waits between `register` and `drawn` but for room, and `validate` waits
-//!   only for those who stand between these two.
-//! - All transactions of an engine are under one validator from start to end, writers
-//!   at lower levels too: it is chosen when the engine starts.
-//! - An answer may err by a conflict where there is none, never by missing one.
+//! - A transaction between `register` and `drawn` waits for nothing but slots, and
+//!   `validate` waits only for transactions between these two.
+//! - All transactions of an engine use one validator from start to end, including writers
+//!   at lower isolation levels: it is chosen when the engine starts.
+//! - A validator may report a false conflict, but never misses a real one.
 //!
-//! The way is chosen once for a scan, an index written or a commit, and never for a
-//! record. What it costs is counted in [`counts`].
+//! The validator is dispatched once for a scan, a written index or a commit, and never
+//! for a record. Its work is counted in [`counts`].
 //!
 //! Sources: ROCC §3.2.2 and §3.3.
 
@@ -49,21 +49,21 @@ pub(crate) use counts::{Counters, sum};
 pub use notes::Notes;
 pub(crate) use notes::clear;
 
-/// How scans of serializable transactions are validated.
+/// The validator for scans of serializable transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Validator {
-    /// By predicates over logical ranges, against the writers that registered there
+    /// Predicates over logical ranges, checked against the writers that registered there
     /// (RV).
     #[default]
     Ranges,
-    /// As a rival does it.
+    /// A rival validator.
     #[cfg(feature = "comparators")]
     Rival(comparators::Plan),
 }
 
 impl Validator {
-    /// Its name in the literature.
+    /// The validator's name in the literature.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Validator {
     }
 }
 
-/// The validator of an engine, with what it keeps for all transactions.
+/// The validator of an engine, with its state for all transactions.
 #[derive(Debug)]
 pub(crate) enum Validation {
     Ranges,
@@ -82,7 +82,7 @@ pub(crate) enum Validation {
     Rival(Box<dyn comparators::Rival>),
 }
 
-/// The transactions that one has looked at.
+/// Counts the transactions that a commit has checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Others {
     latest: Option<TransactionId>,
@@ -90,7 +90,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// A registration of this one was looked at; the next one may be its too.
+    /// Counts a registration's owner, unless the previous registration was of the same
+    /// one.
     #[inline]
     pub fn meet(&mut self, other: TransactionId) {
         if self.latest != Some(other) {
@@ -99,19 +100,19 @@ impl Others {
         }
     }
 
-    /// So many others were looked at before.
+    /// Adds transactions that were checked earlier.
     #[cfg(feature = "comparators")]
     pub fn add(&mut self, before: &Self) {
         self.count += before.count;
     }
 }
 
-/// Who scans.
+/// A scanning transaction, as a validator needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scanner<'a> {
-    /// What it sees.
+    /// The scanner's snapshot.
     pub snapshot: Timestamp,
-    /// All that are registered, the scanner's among them.
+    /// All registered snapshots, including the scanner's.
     #[cfg_attr(
         not(feature = "comparators"),
         expect(dead_code, reason = "a predicate starts at the scanner's own snapshot")
@@ -119,14 +120,14 @@ pub struct Scanner<'a> {
     pub snapshots: &'a Snapshots,
 }
 
-/// Says something of the ranges of a space.
+/// A visitor of the ranges of a space.
 pub type VisitRanges<'visit> = dyn FnMut(&RangeMap) -> Result<(), Error> + 'visit;
 
-/// Calls with the ranges of a space, and hands on what is said of them.
+/// Calls a visitor with the ranges of a space, and returns its result.
 pub type WithRanges<'state> = dyn Fn(Space, &mut VisitRanges<'_>) -> Result<(), Error> + 'state;
 
 impl Validation {
-    /// An engine's, whose ranges have rings of so many slots.
+    /// The validator of an engine whose ranges have rings of this many slots.
     #[cfg_attr(
         not(feature = "comparators"),
         expect(unused_variables, reason = "ranges bring their own rings")
@@ -139,7 +140,7 @@ impl Validation {
         }
     }
 
-    /// Whether rows that a scan shows are point reads too.
+    /// Whether rows that a scan returns enter the read set like point reads.
     #[inline]
     pub(crate) fn reads_rows_again(&self) -> bool {
         match self {
@@ -149,13 +150,13 @@ impl Validation {
         }
     }
 
-    /// How many bytes of a read set the next transaction inherits at least: where scans
-    /// fill it, large ones are usual.
+    /// Bytes of a read set's buffer that are always kept for the next transaction: where
+    /// scans fill the read set, large ones are usual.
     pub(crate) fn reads_kept(&self) -> usize {
         if self.reads_rows_again() { 1 << 20 } else { 0 }
     }
 
-    /// Whether keys are registered only where there was no row with them before.
+    /// Whether writers register only keys that had no row before.
     #[inline]
     pub(crate) fn registers_arrivals_only(&self) -> bool {
         match self {
@@ -165,8 +166,8 @@ impl Validation {
         }
     }
 
-    /// The scanner has looked at every key at or above `lower` and below `upper`, or has
-    /// found that there is none.
+    /// Notes that the scanner has read every key at or above `lower` and below `upper`,
+    /// or has found that there is none.
     #[inline]
     pub(crate) fn note_scan(
         &self,
@@ -183,8 +184,8 @@ impl Validation {
         }
     }
 
-    /// `owner` writes these keys, which increase. It must then draw, waiting for
-    /// nobody.
+    /// Registers that `owner` writes these keys, which increase. The owner must then be
+    /// assigned its timestamp without waiting for any other transaction.
     #[inline]
     pub(crate) fn register(
         &self,
@@ -200,7 +201,7 @@ impl Validation {
         }
     }
 
-    /// The owner of these registrations has drawn this timestamp.
+    /// Publishes the timestamp assigned to the owner of these registrations.
     #[inline]
     pub(crate) fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
         match self {
@@ -210,7 +211,8 @@ impl Validation {
         }
     }
 
-    /// The owner of these registrations has drawn this timestamp in vain.
+    /// Withdraws the registrations of a transaction that failed after it was assigned
+    /// this timestamp.
     pub(crate) fn withdraw(&self, notes: &Notes, timestamp: Timestamp) {
         match self {
             Self::Ranges => by_ranges::withdraw(notes, timestamp),
@@ -219,9 +221,9 @@ impl Validation {
         }
     }
 
-    /// Whether nothing noted has changed between the snapshot and the committer's own
-    /// timestamp. `with_ranges` finds the ranges of a space. Adds to `others` who was
-    /// looked at.
+    /// Checks that nothing noted has changed between the snapshot and the committer's own
+    /// timestamp. `with_ranges` finds the ranges of a space. Adds each transaction that
+    /// was checked to `others`.
     #[inline]
     pub(crate) fn validate(
         &self,
@@ -237,9 +239,8 @@ impl Validation {
         }
     }
 
-    /// After a refusal because a range has changed: whether a key that was written
-    /// lies in what was scanned, beyond doubt. If not, a finer validator might have
-    /// let the committer pass.
+    /// After a refusal because a range has changed: whether a written key was certainly
+    /// scanned. If not, a finer validator might have let the commit pass.
     pub(crate) fn is_certain(
         &self,
         notes: &Notes,
@@ -254,12 +255,13 @@ impl Validation {
     }
 }
 
-/// Whether somebody was met. A ring may have gone round since it was looked at first.
+/// Whether the error is a conflict with a registration, and not an overflow: the ring may
+/// have wrapped around since the validator first read it.
 pub fn is_met(error: &Error) -> bool {
     matches!(error, Error::Conflict(conflict) if conflict.cause == Cause::RangeChanged)
 }
 
-/// What the caller is told of a scan that does not hold.
+/// The client's error for a scan that failed validation.
 #[cold]
 pub fn refusal(space: Space, interval: &Interval, failure: Failure) -> Error {
     let (cause, other) = match failure {

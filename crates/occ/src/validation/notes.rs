@@ -1,22 +1,23 @@
-//! What one transaction has noted of its scans, and registered of its writes.
+//! A transaction's notes for validation: predicates of its scans, and registrations of
+//! its writes.
 
 use crate::ranges::map::Registration;
 use crate::ranges::predicate::Predicate;
 #[cfg(feature = "comparators")]
 use crate::validation::comparators::RivalNotes;
 
-/// What one transaction has noted of its scans, and registered of its writes.
+/// The predicates of a transaction's scans, and the registrations of its writes.
 #[derive(Debug, Default)]
 pub struct Notes {
     pub(super) predicates: Vec<Predicate>,
     pub(super) registrations: Vec<Registration>,
-    /// What a rival keeps instead, or besides.
+    /// State of a rival validator, instead of the fields above or besides them.
     #[cfg(feature = "comparators")]
     pub(super) of_rival: Option<Box<dyn RivalNotes>>,
 }
 
 impl Notes {
-    /// Whether any scan has left a note, or a key that was not there.
+    /// Whether a scan, or a read of an absent key, has left a note.
     pub(crate) fn has_scans(&self) -> bool {
         #[cfg(feature = "comparators")]
         if self
@@ -29,7 +30,7 @@ impl Notes {
         !self.predicates.is_empty()
     }
 
-    /// How many slots its writes have taken.
+    /// Number of slots that the transaction's writes have taken.
     pub(crate) fn registered(&self) -> usize {
         #[cfg(feature = "comparators")]
         if let Some(notes) = &self.of_rival {
@@ -38,7 +39,8 @@ impl Notes {
         self.registrations.len()
     }
 
-    /// For the next transaction; buffers of more than `kept` bytes go.
+    /// Clears the notes for the next transaction, and frees buffers of more than `kept`
+    /// bytes.
     pub(crate) fn clear(&mut self, kept: usize) {
         clear(&mut self.predicates, kept);
         clear(&mut self.registrations, kept);
@@ -49,7 +51,7 @@ impl Notes {
     }
 }
 
-/// Empties a list, and gives its memory back if that is more than `kept` bytes.
+/// Empties a list, and frees its memory if that is more than `kept` bytes.
 pub fn clear<T>(list: &mut Vec<T>, kept: usize) {
     list.clear();
     if list.capacity() * size_of::<T>() > kept {
