@@ -1,25 +1,27 @@
-//! Which records were changed by what is replayed and not yet committed.
+//! The follower's undo journal: the records that replayed commits have changed, until
+//! these commits pass the commit point.
 //!
 //! ```text
 //!              committed                                 taken back
 //!                 ◀──   104 r5 │ 104 r9 │ 168 r5 │ 232 r7   ──▶
 //! ```
 //!
-//! In the order of commits: from the front they are settled, from the back taken back.
+//! Commits are in log order: they are settled from the front, and taken back from the
+//! back.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use coeval_types::{Lsn, Rid, StorageId, Timestamp};
 
-/// A record.
+/// Identifies a record.
 pub(super) type Place = (StorageId, Rid);
 
-/// The records that commits have changed, in the order of the commits.
+/// The records that commits have changed, in commit order.
 #[derive(Debug, Default)]
 pub(super) struct Journal(VecDeque<(Timestamp, Place)>);
 
 impl Journal {
-    /// Adds what commits behind all others have changed, in any order.
+    /// Adds the records that later commits have changed, in any order.
     pub(super) fn extend(&mut self, mut touched: Vec<(Timestamp, Place)>) {
         touched.sort_unstable();
         if let (Some((last, _)), Some((first, _))) = (self.0.back(), touched.first()) {
@@ -28,8 +30,8 @@ impl Journal {
         self.0.extend(touched);
     }
 
-    /// Takes the records of all commits before `end`, each once and in their order, and says
-    /// which commit is the last.
+    /// Removes all commits before `end`. Returns the timestamp of the last one, and their
+    /// records, each once and in order.
     pub(super) fn settle(&mut self, end: Lsn) -> Option<(Timestamp, Vec<Place>)> {
         let count = self.0.partition_point(|(cts, _)| cts.lsn() < end);
         let (last, _) = *self.0.get(count.checked_sub(1)?)?;
@@ -39,7 +41,7 @@ impl Journal {
         Some((last, places))
     }
 
-    /// Takes the records of all commits at `from` and behind, each once and in their order.
+    /// Removes all commits from `from` on. Returns their records, each once and in order.
     pub(super) fn take_back(&mut self, from: Lsn) -> Vec<Place> {
         let kept = self.0.partition_point(|(cts, _)| cts.lsn() < from);
         let mut places: Vec<_> = self.0.drain(kept..).map(|(_, place)| place).collect();
@@ -48,12 +50,12 @@ impl Journal {
         places
     }
 
-    /// Whether everything is settled.
+    /// Whether all journaled commits have passed the commit point.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The records of a storage that are not settled.
+    /// The journaled records of one storage.
     pub(super) fn of(&self, storage: StorageId) -> BTreeSet<Place> {
         let places = self.0.iter().map(|(_, place)| *place);
         places.filter(|(its, _)| *its == storage).collect()

@@ -1,4 +1,5 @@
-//! Whether an engine that leads still does, said by whoever knows.
+//! Leadership confirmation: the interface by which an engine learns whether its node
+//! still leads.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -8,18 +9,18 @@ use coeval_txn::{Confirmation, Error};
 #[cfg(doc)]
 use coeval_txn::Engine;
 
-/// Finds out whether the node of an engine still leads: consensus, as the engine sees it.
+/// Consensus, as the engine sees it: confirms that the engine's node still leads.
 ///
-/// Rule: when [`Leadership::poll`] is ready for a question, nobody else can have led, and
-/// so have committed anything, at some moment after that question was put. `None` says the
-/// same of the moment of asking.
+/// Rule: when [`Leadership::poll`] is ready for a question, no other node can have led,
+/// and so have committed anything, at some moment after the question was asked. If
+/// [`Leadership::ask`] returns `None`, the same holds for the moment of that call.
 pub trait Leadership: fmt::Debug + Send + Sync {
-    /// [`Engine::ask_confirmation`].
+    /// See [`Engine::ask_confirmation`].
     fn ask(&self) -> Option<Confirmation>;
 
-    /// [`Engine::is_unchallenged`].
+    /// See [`Engine::is_unchallenged`].
     fn is_unchallenged(&self) -> bool;
 
-    /// [`Engine::poll_confirmed`].
+    /// See [`Engine::poll_confirmed`].
     fn poll(&self, asked: Confirmation, context: &mut Context<'_>) -> Poll<Result<(), Error>>;
 }

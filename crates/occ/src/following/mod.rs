@@ -1,4 +1,5 @@
-//! A node of a cluster: tables that follow, an engine that leads, and back.
+//! Follower tables: replay of the leader's log on a follower, the step to leader, and
+//! back.
 //!
 //! ```text
 //!   ReplicaLog::open ──entries──▶ FollowedTables::replay    filled, by several threads
@@ -7,42 +8,48 @@
 //!                                    │                      or taken back; read by views
 //!   ReplicaLog::lead ───▶ Log ───────┤
 //!                                    ▼
-//!                                  Engine ──retire──▶ ReplicaLog, to be closed
+//!                                  Engine ──retire──▶ ReplicaLog, then closed
 //! ```
 //!
 //! # Replay ahead of the commit point
 //!
-//! Log is replayed as soon as it has been received, before it is flushed here and before
-//! anybody knows that it is committed. So whoever is elected has little left to do. Three
-//! ends move through a follower's log, each behind the one before:
+//! A follower replays log as soon as it has received it, before it has flushed it and
+//! before it knows that the log is committed. So a newly elected leader has little left
+//! to replay. Three offsets move through a follower's log, each at most as far as the
+//! next:
 //!
 //! ```text
 //!   ───────────────┬──────────────────┬──────────────────┬────────────── log
 //!                visible            settled           received
-//!     what it replaced is gone    records and indexes
-//!     views show it               agree; may be taken back
+//!     replaced versions removed    records and indexes
+//!     views show these commits     agree; may be taken back
 //! ```
 //!
-//! - *Replay* goes in batches. In a batch every record belongs to one worker, which installs
-//!   its changes in the order of the log, as versions beside those they replace. Workers do
-//!   not wait for each other; in between, tables show the end of no commit.
-//! - A batch is whole commits, so when all workers are done, the newest versions are those
-//!   of one place in the log. Now it is *settled*: indexes get the entries of what is new,
-//!   and the [`journal`] notes which commits have changed which records. A patch that leaves
-//!   a row's keys as they were has its entries already (invariant 3). Whatever moves a key
-//!   within the batch, an image, a deletion or another patch, is looked at.
-//! - When the commit point passes settled commits they become *visible*, in the order of
-//!   the log: [`FollowedTables::visible`] moves to the last of them. What they have
-//!   replaced is removed, with the entries that only it had, unless a view shows it.
-//! - When the log is *cut*, because a new leader has replaced its tail, the journal says
-//!   what is to be taken back: every version from there on, then its entries, then the
-//!   entries of what is the newest again are made sure of.
+//! - *Replay* runs in batches. In a batch every record belongs to one worker, which
+//!   installs the record's changes in log order, as versions beside those they replace.
+//!   Workers do not wait for each other; within a batch, the tables show the end of no
+//!   commit.
+//! - A batch consists of whole commits, so when all workers are done, the newest versions
+//!   are those of one log offset. Now the batch is *settled*: indexes get the entries of
+//!   new versions, and the [`journal`] notes which commits have changed which records. A
+//!   patch that leaves a row's keys unchanged has its entries already (invariant 3).
+//!   Records whose key may have moved within the batch, by an image, a deletion or
+//!   another patch, are checked.
+//! - When the commit point passes settled commits they become *visible*, in log order:
+//!   [`FollowedTables::visible`] moves to the last of them. The follower removes the
+//!   versions that they have replaced, and the index entries that only those had, unless
+//!   a view shows them.
+//! - When the log is *cut*, because a new leader has replaced its tail, the journal tells
+//!   which records are to be taken back: the follower removes every version from the cut
+//!   on, then its entries, then restores missing entries of the versions that are the
+//!   newest again.
 //!
 //! # Worked example
 //!
-//! Two records of a table with a primary index. Node 2 has received, of term 2, at 200 the
-//! deletion of key `k` in record 5, and at 300 its insertion in record 9, which node 1 could
-//! do because record 5 was free for it by then. Everything up to 100 is committed.
+//! Two records of a table with a primary index. Node 2 has received, from term 2, the
+//! deletion of key `k` in record 5 at 200, and its insertion in record 9 at 300, which
+//! node 1 could do because record 5 had freed the key by then. Everything up to 100 is
+//! committed.
 //!
 //! ```text
 //!                     record 5           record 9      entry of k    visible
@@ -51,62 +58,66 @@
 //!   settled           200 deleted, 100   300 k         9             100
 //! ```
 //!
-//! Whichever worker was the first, in the end `k` leads to record 9: of the newest versions
+//! Whichever worker was first, in the end `k` leads to record 9: of the newest versions
 //! only that one is a row with `k`. Node 3 is elected in term 3; it has the log up to 200
-//! and not 300, and puts its mark `(3, 300)` there. Node 2 cuts its log at 300:
+//! but not 300, and appends its mark `(3, 300)` there. Node 2 cuts its log at 300:
 //!
 //! ```text
 //!   taken back        200 deleted, 100   –  (free)     –             100
 //! ```
 //!
-//! and at 200, had node 3 not had that either: `100 k` is the newest of record 5 again, and
-//! the entry of `k` is made sure of, and leads to 5. That version is there for certain,
-//! because nothing goes before what has replaced it is visible.
+//! and at 200, had node 3 not had that either: `100 k` is the newest version of record 5
+//! again, and the follower restores the entry of `k`, which leads to 5. That version is
+//! certainly there, because no version is removed before its successor is visible.
 //!
-//! The commit that comes at 300 now has the timestamp (3, 300), which is not (2, 300). Who
-//! took the place in the log for the timestamp would believe that it is there already.
+//! The next commit at 300 has the timestamp (3, 300), which differs from (2, 300). A
+//! follower that compared only log offsets would believe that it had that commit already.
 //!
-//! # Taking the lead, and giving it up
+//! # Becoming leader, and stepping down
 //!
-//! A node has replayed its log up to 4296, and is elected in term 3. Its log goes on behind
-//! that with `c d` of term 2, which some other nodes have as well, and which are replayed
-//! and not visible. It writes its mark: `c d S₃`. Once `S₃` is committed `c` and `d` are;
-//! [`Engine::lead`](crate::Engine::lead) takes the tables with their indexes.
+//! A node has replayed its log up to 4296, and is elected in term 3. Its log continues
+//! after that with `c d` of term 2, which some other nodes have as well, and which are
+//! replayed and not visible. The node appends its mark: `c d S₃`. Once `S₃` is committed,
+//! `c` and `d` are; [`Engine::lead`](crate::Engine::lead) takes the tables with their
+//! indexes.
 //!
-//! Later, cut off from the others, it has `S₃ e f` and tables that show `f`, of which nobody
-//! has been told, and node 2 leads term 4 with `S₃ e S₄`. An engine keeps no journal, and
-//! has let go what `f` has replaced. So it is given up whole:
-//! [`Engine::retire`](crate::Engine::retire) leaves a log, and the tables are filled anew
-//! from checkpoint and log.
+//! Later, cut off from the other nodes, it has `S₃ e f` and tables that show `f`, which
+//! no client has been informed of, and node 2 leads term 4 with `S₃ e S₄`. An engine
+//! keeps no journal, and has removed the versions that `f` replaced. So the node drops
+//! the whole engine: [`Engine::retire`](crate::Engine::retire) leaves a log, and the node
+//! fills the tables anew from checkpoint and log.
 //!
 //! # Invariants
 //!
-//! 1. *A version is removed only when what has replaced it is visible*, and no view is older.
-//!    So everything that is not visible can be taken back.
-//! 2. *Visible is committed*, settled, and never taken back: that is refused.
-//! 3. *Between batches an index leads to the newest version of every record*, and to those
-//!    before it that are not visible's past, except that a key of a primary index leads to
-//!    the one record whose newest version has it, if one does. Nothing leads to a record
-//!    that has no version with the key.
-//! 4. *A record's changes come in the order of the log*, from one thread at a time.
-//! 5. *Nobody reads while something is taken back*: views go in steps, and a cut waits for
-//!    the step. What it removes no view shows.
-//! 6. *An engine leads once, in one term.* What it shows ahead of the commit point goes
-//!    with it.
-//! 7. *Nothing leaves before it is committed.* New snapshots show what is installed, as
-//!    on one node; what a transaction saw or did is told when
-//!    [`poll_durable`](coeval_txn::Engine::poll_durable) says so, and in a cluster that
-//!    follows the committed end, not what this disk has.
-//! 8. *A retired engine begins nothing*, not even to read: another node may have gone on.
-//! 9. *What was only read leaves when it is certain that this node led after it was read*
-//!    ([`Leadership`]): all that is committed here may be old, where another node leads.
-//! 10. *A checkpoint covers what is committed.* A leader's waits until its snapshot is, and
-//!     until it is on this disk; it ends with the engine.
+//! 1. *A version is removed only when its successor is visible*, and no view is older. So
+//!    everything that is not visible can be taken back.
+//! 2. *A visible commit is committed*, settled, and never taken back: an attempt is
+//!    refused.
+//! 3. *Between batches an index leads to the newest version of every record*, and to the
+//!    versions before it that are newer than the visible one, except that a key of a
+//!    primary index leads to the one record whose newest version has it, if one does. No
+//!    entry leads to a record that has no version with the key.
+//! 4. *A record's changes are applied in log order*, by one thread at a time.
+//! 5. *No view reads while something is taken back*: views read in steps, and a cut waits
+//!    for the step. It removes no version that a view shows.
+//! 6. *An engine leads once, in one term.* Versions that it shows ahead of the commit
+//!    point are dropped with it.
+//! 7. *No result leaves before it is committed.* New snapshots show installed versions,
+//!    as on one node; the client gets a transaction's results when
+//!    [`poll_durable`](coeval_txn::Engine::poll_durable) is ready, and in a cluster that
+//!    waits for the commit index, not for this disk.
+//! 8. *A retired engine begins no transaction*, not even to read: another node may lead.
+//! 9. *A read-only result leaves when it is certain that this node led after the read*
+//!    ([`Leadership`]): all that is committed here may be stale, if another node leads.
+//! 10. *A checkpoint covers committed log only.* A leader's checkpoint waits until its
+//!     snapshot is committed, and until it is on this disk; it is abandoned with the
+//!     engine.
 //!
-//! Which indexes there are the log does not say. [`FollowedTables::define`] is told, from
-//! what is visible; so nothing of that is ever taken back. An index that was not defined is
-//! built when the engine hears of it, as at a start. A storage comes with its first row, and
-//! when that is taken back it is left without one.
+//! The log does not name the indexes. The caller passes them to
+//! [`FollowedTables::define`], from visible catalog rows; so no definition is ever taken
+//! back. An index that was not defined is built when the engine attaches its storage, as
+//! at a start. A storage is created with its first row, and when that row is taken back
+//! the storage stays, empty.
 //!
 //! Sources: QuorumX §5.4 for replay without waiting and for taking back; it leaves open what
 //! becomes of indexes and of places in the log that are used again. The journal and the
@@ -135,10 +146,10 @@ pub use leadership::Leadership;
 use tables::Followed;
 pub use tables::FollowedView;
 
-/// Records that are read in one step.
+/// Records that a view reads in one step.
 const STEP_RECORDS: usize = 256;
 
-/// The tables of a node that follows. See the module.
+/// The tables of a follower. See the [module](self).
 #[derive(Clone)]
 pub struct FollowedTables(Arc<Inner>);
 
@@ -151,13 +162,13 @@ impl std::fmt::Debug for FollowedTables {
     }
 }
 
-/// What fills them.
+/// The state behind the handle.
 struct Inner {
-    /// As long as they are opened.
+    /// The tables while the log is being opened.
     filled: Recovery,
-    /// From then on.
+    /// The tables from then on.
     followed: OnceLock<Arc<Followed>>,
-    /// What was defined last.
+    /// The latest definitions of storages.
     defined: Mutex<Vec<StorageDefinition>>,
 }
 
@@ -168,7 +179,7 @@ impl Default for FollowedTables {
 }
 
 impl FollowedTables {
-    /// Empty ones.
+    /// Empty tables.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Inner {
@@ -178,16 +189,17 @@ impl FollowedTables {
         }))
     }
 
-    /// What fills them: for [`ReplicaLog::open`](coeval_log::ReplicaLog::open), then for its
-    /// [`Replayer`](coeval_log::Replayer).
+    /// The replay target: for [`ReplicaLog::open`](coeval_log::ReplicaLog::open), then
+    /// for its [`Replayer`](coeval_log::Replayer).
     #[must_use]
     pub fn replay(&self) -> Arc<dyn Replay> {
         Arc::clone(&self.0) as Arc<dyn Replay>
     }
 
-    /// The log has been opened: all that was replayed is committed, and from now on what is
-    /// replayed may not be. Without this call only committed log may be replayed, and
-    /// nothing is taken back or read. Indexes are kept by so many threads.
+    /// Starts following once the log has been opened: everything replayed so far is
+    /// committed, and later replay may not be. Without this call only committed log may
+    /// be replayed, and nothing is taken back or read. Indexes are maintained by
+    /// `threads` threads.
     pub fn follow(&self, opened: &RecoverySummary, threads: usize) {
         let snapshot = opened
             .checkpoint
@@ -201,23 +213,23 @@ impl FollowedTables {
         self.0.followed.get()
     }
 
-    /// All that was replayed so far are whole commits, and nobody replays meanwhile:
-    /// indexes follow.
+    /// Settles everything replayed so far, which must be whole commits: updates the
+    /// indexes. No replay may run meanwhile.
     pub fn settle(&self) {
         if let Some(followed) = self.followed() {
             followed.settle();
         }
     }
 
-    /// Everything before `end` is committed; what of it is settled is visible from now on.
-    /// Nobody replays meanwhile. Says which storages have changed.
+    /// Makes settled commits before `end` visible, since they are committed. No replay
+    /// may run meanwhile. Returns the storages that have changed.
     pub fn commit(&self, end: Lsn) -> Vec<StorageId> {
         let followed = self.followed();
         followed.map_or(Vec::new(), |followed| followed.commit(end))
     }
 
-    /// Takes back everything that stands at `from` in the log and behind, before the log
-    /// is cut there. Everything replayed has been settled, and nobody replays meanwhile.
+    /// Takes back everything from `from` on, before the log is cut there. Everything
+    /// replayed must have been settled, and no replay may run meanwhile.
     ///
     /// # Errors
     /// When any of that is visible.
@@ -228,9 +240,9 @@ impl FollowedTables {
         }
     }
 
-    /// The storages that there are at the visible commit, all of them. Their indexes are
-    /// kept from now on; those of other storages are not, and a storage that was named
-    /// before and is not any more is forgotten. Nobody replays meanwhile.
+    /// Defines all storages that exist at the visible commit. Replay maintains their
+    /// indexes from now on, and no indexes of other storages; a storage that was defined
+    /// before and is missing now is forgotten. No replay may run meanwhile.
     pub fn define(&self, definitions: Vec<StorageDefinition>) {
         let mut defined = self.0.defined.lock().expect("no panic while it was held");
         let is_there = |id| definitions.iter().any(|definition| definition.id == id);
@@ -242,10 +254,11 @@ impl FollowedTables {
         }
     }
 
-    /// [`FollowedTables::define`], by what the visible rows say. Nobody replays meanwhile.
+    /// As [`FollowedTables::define`], with definitions read from the visible rows. No
+    /// replay may run meanwhile.
     ///
     /// # Errors
-    /// When they make no sense: nothing has changed then.
+    /// When the rows are inconsistent; nothing has changed then.
     pub fn define_by(&self, definitions: &dyn Definitions) -> Result<(), String> {
         let Some(view) = self.view() else {
             return Ok(());
@@ -268,14 +281,14 @@ impl FollowedTables {
         followed.map_or(Timestamp::ZERO, |followed| followed.visible())
     }
 
-    /// What is visible, to be read while replay goes on; `None` before
+    /// A view of the visible commits, which reads while replay continues; `None` before
     /// [`FollowedTables::follow`].
     #[must_use]
     pub fn view(&self) -> Option<FollowedView> {
         self.followed().map(Followed::view)
     }
 
-    /// For an engine: everything that was replayed is committed.
+    /// Converts the tables for an engine. Everything replayed must be committed.
     pub(crate) fn finish(&self) -> Result<(Arc<Domain>, BTreeMap<StorageId, Recovered>), LogError> {
         match self.followed() {
             Some(followed) => Ok((Arc::clone(&followed.domain), followed.finish()?)),

@@ -1,4 +1,4 @@
-//! A storage that follows: its records, and the indexes that are kept with them.
+//! A follower's storage: its records, and the indexes that replay maintains.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::Settings;
 use crate::building;
 use crate::storage::{Index, Indexes, Recovered, Upkeep};
 
-/// A storage that follows.
+/// A storage of a follower.
 #[derive(Debug)]
 pub(crate) struct FollowedStorage {
     id: StorageId,
@@ -41,8 +41,9 @@ impl FollowedStorage {
         self.indexes.load()
     }
 
-    /// Keeps these indexes from now on and no others. Those that are new are built, of
-    /// committed rows; what of them is replayed beyond, the caller [adds](Self::add).
+    /// Maintains these indexes from now on and no others. New indexes are built from
+    /// committed rows; the caller [adds](Self::add) the entries of rows replayed after
+    /// those.
     pub(super) fn define(&self, definition: &StorageDefinition, threads: usize, domain: &Domain) {
         let there = self.indexes();
         let same = |index: &Index, definition: &IndexDefinition| {
@@ -60,12 +61,12 @@ impl FollowedStorage {
         self.indexes.store(Arc::new(indexes.collect()));
     }
 
-    /// Makes sure of the entries of a record. The tables are at the end of a commit, and
-    /// nobody writes.
+    /// Restores missing index entries of a record. The tables must be at the end of a
+    /// commit, and no thread may write.
     ///
-    /// In a primary index a key leads to one record. Of all that have versions with it, the
-    /// one whose newest version is a row with it is the right one, and there is at most one
-    /// such at the end of a commit.
+    /// In a primary index a key leads to one record. Of all records that have versions
+    /// with the key, the right one is the record whose newest version is a row with it;
+    /// at the end of a commit there is at most one.
     pub(super) fn add(&self, rid: Rid, guard: &Guard<'_>) {
         let Some(record) = self.records.followed(rid) else {
             return;
@@ -83,8 +84,8 @@ impl FollowedStorage {
         }
     }
 
-    /// Takes out what came from `from` and behind, and the entries that only it had.
-    /// Nobody writes or reads.
+    /// Removes a record's versions from `from` on, and the entries that only they had. No
+    /// thread may write or read.
     pub(super) fn take_back(&self, rid: Rid, from: Lsn, guard: &Guard<'_>) {
         let Some(record) = self.records.followed(rid) else {
             return;
@@ -113,7 +114,7 @@ impl FollowedStorage {
         }
     }
 
-    /// Removes what has expired of a record.
+    /// Removes the expired versions of a record.
     pub(super) fn collect(&self, rid: Rid, expiry: &Expiry<'_>, guard: &Guard<'_>) {
         if let Some(record) = self.records.followed(rid) {
             let indexes = self.indexes();
@@ -131,7 +132,7 @@ impl FollowedStorage {
         version.row()
     }
 
-    /// Whether both are there, and no index tells them apart.
+    /// Whether both rows exist, and have the same key in every index.
     pub(super) fn has_same_keys(&self, one: Option<RowRef<'_>>, other: Option<RowRef<'_>>) -> bool {
         let (Some(one), Some(other)) = (one, other) else {
             return false;
@@ -140,13 +141,13 @@ impl FollowedStorage {
         indexes.iter().all(|index| index.same_key(one, other))
     }
 
-    /// The record with this RID, and what keeps its indexes.
+    /// The record with this RID, and the indexes.
     #[inline]
     pub(super) fn record(&self, rid: Rid) -> Option<(FollowedRecord<'_>, Indexes)> {
         Some((self.records.followed(rid)?, self.indexes()))
     }
 
-    /// The storage as an engine takes it. Everything is settled and collected.
+    /// Converts the storage for an engine. Everything must be settled and collected.
     pub(super) fn finish(self) -> Recovered {
         self.records.end_following();
         Recovered {

@@ -1,5 +1,5 @@
-//! The tables while they follow: replay, settling, taking back, reading. The rules are in
-//! the module above.
+//! The tables of a follower: replay, settling, taking back, views. The parent module
+//! states the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use super::journal::{Journal, Place};
 use super::storage::{FollowedStorage, collector};
 use crate::storage::{Recovered, Upkeep};
 
-/// How many entries are looked at together.
+/// Number of entries that are prefetched together.
 const GROUP: usize = 32;
 
-/// Fewer records than this are not worth a thread of their own.
+/// Fewest records for which a thread is started.
 const PART_RECORDS: usize = 1 << 12;
 
-/// No transaction: a reader of committed versions.
+/// The reader id of a view, which reads committed versions only.
 const NOBODY: TransactionId = TransactionId(0);
 
 type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
@@ -30,30 +30,32 @@ type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
 struct Touched {
     cts: Timestamp,
     place: Place,
-    /// Indexes lead there already: the row has the keys of the one that it replaces.
+    /// Whether indexes lead to the record already: the row has the keys of the one it
+    /// replaces.
     is_led_to: bool,
 }
 
-/// Tables that are filled as the log grows.
+/// Tables that are replayed as the log grows.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) domain: Arc<Domain>,
     snapshots: Snapshots,
     storages: RwLock<Storages>,
-    /// The last commit of what is replayed, settled and committed.
+    /// The last commit that is replayed, settled and committed.
     visible: AtomicU64,
-    /// What the replay that is going on has changed.
+    /// Records that the current batch of replay has changed.
     touched: Mutex<Vec<Touched>>,
     journal: Mutex<Journal>,
     /// Records that may have old versions which a view has kept.
     postponed: Mutex<BTreeSet<Place>>,
-    /// Held by readers, a step at a time, and by whoever takes back.
+    /// Held shared by views, for a step at a time, and exclusively while something is
+    /// taken back.
     gate: RwLock<()>,
     threads: usize,
 }
 
 impl Followed {
-    /// Goes on from tables in which everything up to `visible` is, and is committed.
+    /// Follows from tables that hold everything up to `visible`, all of it committed.
     pub(super) fn new(
         tables: BTreeMap<StorageId, Table>,
         visible: Timestamp,
@@ -105,7 +107,7 @@ impl Followed {
         Arc::clone(storages.entry(id).or_insert_with(new))
     }
 
-    /// All storages, among which are those of these entries.
+    /// All storages, after creating those of these entries that are missing.
     fn storages_with(&self, entries: &[(Timestamp, Entry<'_>)]) -> RwLockReadGuard<'_, Storages> {
         loop {
             let storages = self.storages.read().expect("no panic while it was held");
@@ -118,7 +120,8 @@ impl Followed {
         }
     }
 
-    /// Installs what commits have done: a record's changes in their order, from one thread.
+    /// Installs the changes of commits. The caller applies a record's changes in order,
+    /// from one thread.
     pub(super) fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
         let guard = self.domain.pin();
         let expiry = self.expiry();
@@ -149,7 +152,8 @@ impl Followed {
         Ok(())
     }
 
-    /// Everything that was handed in has been installed, whole commits: indexes follow.
+    /// Settles the batch: all its entries have been installed, and are whole commits.
+    /// Updates the indexes.
     pub(super) fn settle(&self) {
         let mut touched = self.touched.lock().expect("no panic while it was held");
         let touched = std::mem::take(&mut *touched);
@@ -171,7 +175,7 @@ impl Followed {
         self.journal().extend(changes);
     }
 
-    /// Calls `visit` for records that are in the order of their storages.
+    /// Calls `visit` for these records, which are sorted by storage.
     fn each<'a>(
         &self,
         places: impl IntoIterator<Item = &'a Place>,
@@ -181,7 +185,7 @@ impl Followed {
         for (id, rid) in places {
             let storage = match last.take() {
                 Some(storage) if storage.id() == *id => Some(storage),
-                // It may have been dropped since.
+                // The storage may have been dropped since.
                 _ => self.storage(*id),
             };
             if let Some(storage) = &storage {
@@ -191,8 +195,8 @@ impl Followed {
         }
     }
 
-    /// Everything before `end` is committed: what of it is settled is visible from now on,
-    /// and what it has replaced goes. Says which storages have changed.
+    /// Makes settled commits before `end` visible, since they are committed, and removes
+    /// the versions that they have replaced. Returns the storages that have changed.
     pub(super) fn commit(&self, end: Lsn) -> Vec<StorageId> {
         let settled = self.journal().settle(end);
         let Some((last, places)) = settled else {
@@ -205,8 +209,9 @@ impl Followed {
         changed
     }
 
-    /// Removes what the settled changes of these records have replaced. As long as there is
-    /// a view, what it may show stays, and is looked at again when there is none.
+    /// Removes the versions that settled changes of these records have replaced. While
+    /// there is a view, versions that it may show stay, and are checked again when there
+    /// is none.
     fn collect(&self, mut places: Vec<Place>) {
         let mut postponed = self.postponed.lock().expect("no panic while it was held");
         let expiry = self.expiry();
@@ -224,7 +229,7 @@ impl Followed {
         self.domain.collect();
     }
 
-    /// Takes back what stands at `from` in the log and behind.
+    /// Takes back all commits from `from` on.
     pub(super) fn take_back(&self, from: Lsn) -> Result<(), Error> {
         let visible = self.visible();
         if from <= visible.lsn() {
@@ -239,17 +244,17 @@ impl Followed {
         let guard = self.domain.pin();
         self.each(&places, |storage, rid| storage.take_back(rid, from, &guard));
         if !planted!(ForgetIndex) {
-            // Only now: a key may have gone from one record to another.
+            // Only now: a key may have moved from one record to another.
             self.each(&places, |storage, rid| storage.add(rid, &guard));
         }
         drop(guard);
-        // What was committed under what is gone now, a deletion perhaps, is the newest.
+        // The newest version may now be an older committed one, possibly a deletion.
         self.collect(places);
         Ok(())
     }
 
-    /// Keeps the indexes of these storages; one that was defined before and is not any more
-    /// has been dropped. Nobody replays meanwhile.
+    /// Maintains the indexes of these storages, and forgets the dropped ones. No replay
+    /// may run meanwhile.
     pub(super) fn define(&self, definitions: &[StorageDefinition], dropped: &[StorageId]) {
         for definition in definitions {
             let storage = self.storage_or_new(definition.id);
@@ -262,7 +267,7 @@ impl Followed {
         storages.retain(|id, _| !dropped.contains(id));
     }
 
-    /// What is visible now, to be read while replay goes on.
+    /// A view of the visible commits, which reads while replay continues.
     pub(super) fn view(self: &Arc<Self>) -> FollowedView {
         let snapshot = self.snapshots.register(|| self.visible());
         let storages = self.storages.read().expect("no panic while it was held");
@@ -273,7 +278,7 @@ impl Followed {
         }
     }
 
-    /// Everything is committed: the tables as an engine takes them.
+    /// Converts the tables for an engine. Everything must be committed.
     pub(super) fn finish(&self) -> Result<BTreeMap<StorageId, Recovered>, Error> {
         self.settle();
         self.commit(Lsn(u64::MAX));
@@ -283,7 +288,7 @@ impl Followed {
         let storages = std::mem::take(&mut *storages);
         let finished = storages.into_iter().map(|(id, storage)| {
             let storage = Arc::into_inner(storage).ok_or_else(|| {
-                Error::Setting("somebody still reads tables that are to be led".to_owned())
+                Error::Setting("a view still reads tables that are to be led".to_owned())
             })?;
             Ok((id, storage.finish()))
         });
@@ -291,8 +296,8 @@ impl Followed {
     }
 }
 
-/// Installs a change. Says whether indexes lead to the record already, because its row has
-/// the keys of the one that it replaces.
+/// Installs a change. Returns whether indexes lead to the record already, because its row
+/// has the keys of the one it replaces.
 fn install(
     storage: &FollowedStorage,
     cts: Timestamp,
@@ -320,8 +325,9 @@ fn install(
     installed.map_err(|error| error.to_string())
 }
 
-/// The tables at one commit, while replay goes on behind it. What it shows is kept until it
-/// is dropped; and before the tables are led it has to be.
+/// A view of the tables at one commit, which stays while replay continues. Replay keeps
+/// the versions that the view shows until the caller drops it, which it must do before an
+/// engine takes the tables.
 #[derive(Debug)]
 pub struct FollowedView {
     snapshot: Snapshot,
@@ -330,19 +336,19 @@ pub struct FollowedView {
 }
 
 impl FollowedView {
-    /// The last commit that it shows.
+    /// The last commit that the view shows.
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
         self.snapshot.timestamp()
     }
 
-    /// Which storages there are; some may be empty.
+    /// The storages in the view; some may be empty.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> {
         self.storages.keys().copied()
     }
 
-    /// Shows the rows among so many records from `from` on, and says where to go on. A
-    /// step, to be kept short: what is to be taken back waits for it.
+    /// Visits the rows of the next `records` records from `from` on, and returns the RID
+    /// to continue from. Steps should be short: taking back waits for them.
     pub fn rows(
         &self,
         storage: StorageId,

@@ -1,10 +1,11 @@
-//! Tables that follow against a model that does the final log one commit after the other.
+//! Model test of follower tables against a model that applies the final log one commit
+//! after the other.
 //!
-//! A run makes up a log as a leader would: rows that come and go, that change cells and
-//! keys, keys that go from one record to another and that records exchange, RIDs that are
-//! used again, storages that are new. It replays it ahead of the commit point, by several
-//! workers whose order is drawn, cuts it, and goes on in another term at the places that
-//! were cut away.
+//! A run generates a log as a leader would: rows that are inserted and deleted, that
+//! change cells and keys, keys that move from one record to another and that records
+//! exchange, RIDs that are reused, new storages. It replays the log ahead of the commit
+//! point, by several workers in random order, cuts it, and continues in another term at
+//! the offsets that were cut away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -39,7 +40,7 @@ impl KeyExtractor for Cell {
     }
 }
 
-/// The first storage has a primary index, the second has none, the third nothing.
+/// The first storage has a primary index, the second has none, the third has no index.
 fn definitions() -> Vec<StorageDefinition> {
     let index = |storage: u32, kind, cell: u32| IndexDefinition {
         id: IndexId(storage * 10 + cell),
@@ -81,7 +82,7 @@ fn numbers(row: RowRef<'_>) -> Numbers {
     std::array::from_fn(|cell| row.cell(cell).expect("no nulls here")[0])
 }
 
-/// What one entry says, and what the record was and is.
+/// One entry's effect, with the record's row before and after.
 #[derive(Clone, Debug)]
 struct Change {
     place: Place,
@@ -145,7 +146,7 @@ impl State {
     }
 }
 
-/// Numbers drawn one after the other.
+/// A random number generator.
 struct Draw(u64);
 
 impl Draw {
@@ -165,7 +166,7 @@ struct Run {
     draw: Draw,
     tables: FollowedTables,
     term: Term,
-    /// What stands in the log, and where it ends.
+    /// The commits in the log, and the log's end.
     log: Vec<(Timestamp, Vec<Change>)>,
     end: Lsn,
     replayed: Lsn,
@@ -254,7 +255,7 @@ impl Run {
         let key = self.free_number(storage, after, 0)?;
         let unique = self.free_number(storage, after, 1)?;
         let row = [key, unique, self.draw.below(4) as u8];
-        // A RID whose row has gone, now or before, or a new one.
+        // A RID whose row was deleted, now or before, or a new one.
         let used = before.used.union(&after.used);
         let used = used.filter(|(its, _)| *its == storage).count() as u64;
         let rid = Rid(self.draw.below(used as usize + 1) as u64);
@@ -294,7 +295,7 @@ impl Run {
     /// Two or three records, each of which gets the primary key of the next one, and in one
     /// case of two its unique number as well.
     fn exchange(&mut self, storage: StorageId, before: &State, after: &State) -> Vec<Change> {
-        // Who has been changed by the same commit may have given its key away.
+        // A record that the same commit has changed may have given its key away.
         let untouched = |(place, row): &(&Place, &(Timestamp, Numbers))| {
             place.0 == storage && after.rows.get(place) == Some(row)
         };
@@ -319,7 +320,7 @@ impl Run {
         changes.collect()
     }
 
-    /// A row in the place of one that there is.
+    /// Updates an existing row.
     fn update(
         &mut self,
         place: Place,
@@ -342,7 +343,7 @@ impl Run {
         }
     }
 
-    /// Where a commit in `from..=to` ends.
+    /// The end of a commit in `from..=to`.
     fn place(&mut self, from: Lsn, to: Lsn) -> Lsn {
         let ends = self.log.iter().map(|(cts, _)| cts.lsn()).chain([self.end]);
         let ends: Vec<_> = ends.filter(|at| (from..=to).contains(at)).collect();
@@ -351,7 +352,7 @@ impl Run {
             .unwrap_or(from)
     }
 
-    /// Replays some more, by workers that take turns in any order.
+    /// Replays more of the log, by workers that take turns in any order.
     fn replay(&mut self, to: Lsn) -> Result<(), String> {
         let workers = 1 + self.draw.below(4);
         let mut queues = vec![Vec::new(); workers];
@@ -386,7 +387,7 @@ impl Run {
         self.log.retain(|(cts, _)| cts.lsn() < at);
         self.end = at;
         self.term.0 += 1;
-        // The mark of the new term may be as long as what stood there, or not.
+        // The mark of the new term may be as long as the record it replaces, or not.
         if self.draw.one_in(2) {
             self.end.0 += 8 * self.draw.below(5) as u64;
         }
@@ -456,7 +457,8 @@ impl Run {
         self.check_indexes(&self.state_at(self.replayed))
     }
 
-    /// Every row that is replayed is led to, and nothing leads to what no record has.
+    /// Checks that every replayed row has its entries, and that no entry leads to a
+    /// missing version.
     fn check_indexes(&self, newest: &State) -> Result<(), String> {
         let guard = self.followed().domain.pin();
         for definition in definitions() {
@@ -488,7 +490,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything is committed, and the tables are led.
+    /// Commits everything, and lets an engine take the tables.
     fn finish(mut self) -> Result<(), String> {
         self.views.clear();
         self.tables.define(definitions());
@@ -567,7 +569,7 @@ proptest! {
     }
 }
 
-/// How many seeds it takes until a bug that was put back is found.
+/// Number of seeds until an injected bug is found.
 fn found(bug: Bug) -> u64 {
     let planted = plant(bug);
     assert!(planted.is_some(), "this build has no bugs to plant");
@@ -634,7 +636,7 @@ fn workers_on_threads_of_their_own_come_to_the_same() {
     run.tables.settle();
     run.replayed = run.end;
     run.check().unwrap();
-    // Half of it is taken back, and comes again.
+    // Half of the log is taken back, and replayed again.
     run.committed = run.log[200].0.lsn();
     run.tables.commit(run.committed);
     run.tables.take_back(run.committed).unwrap();

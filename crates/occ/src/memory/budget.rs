@@ -1,5 +1,5 @@
-//! The budget and what is used of it, with nothing of the engine that uses it. The
-//! [module above](super) says what counts.
+//! The memory budget and its accounts, which know nothing of the engine that uses them.
+//! The [parent module](super) says what counts.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use coeval_memory::heap;
 
-/// The settings of the budget.
+/// Settings of the memory budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How many bytes the database may take; `u64::MAX` for no limit.
+    /// Bytes that the process may take; `u64::MAX` for no limit.
     pub limit: u64,
-    /// How many of them growth leaves to deletes and to what runs already.
+    /// Bytes of the limit that growth must leave to deletes and to running transactions.
     pub reserve: u64,
-    /// How many bytes old versions may take before the oldest snapshot ends.
+    /// Bytes that old versions may take before the oldest snapshot is ended.
     pub old_versions: u64,
 }
 
@@ -25,15 +25,15 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// No limit.
+    /// A budget without limit.
     pub const UNLIMITED: Self = Self {
         limit: u64::MAX,
         reserve: 0,
         old_versions: u64::MAX,
     };
 
-    /// So many bytes, of which a sixteenth is the reserve, and old versions may take so
-    /// many per cent.
+    /// A budget of `limit` bytes, with a reserve of a sixteenth, and this percentage for
+    /// old versions.
     #[must_use]
     pub const fn of(limit: u64, old_versions_percent: u64) -> Self {
         Self {
@@ -44,12 +44,12 @@ impl Budget {
     }
 }
 
-/// What takes memory, in bytes.
+/// Memory in use, by purpose, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryAccounts {
-    /// How much there may be; `u64::MAX` for no limit.
+    /// The limit; `u64::MAX` for none.
     pub limit: u64,
-    /// Everything together.
+    /// The sum of all accounts.
     pub used: u64,
     /// Rows: newest versions and uncommitted ones.
     pub rows: u64,
@@ -59,47 +59,48 @@ pub struct MemoryAccounts {
     pub records: u64,
     /// Index entries.
     pub indexes: u64,
-    /// The log's window.
+    /// The log's window of records on their way to the disk.
     pub log: u64,
-    /// Whatever else was allocated. 0 where the allocator does not count.
+    /// All other allocations. 0 where the allocator does not count.
     pub rest: u64,
-    /// What is there of the allocator's arenas, and not given out. 0 where it does not
-    /// count, or nobody has said what is there.
+    /// Resident bytes of the allocator's arenas that are not allocated. 0 where the
+    /// allocator does not count, or before the first measurement.
     pub allocator: u64,
-    /// Code and stacks, as [`crate::Engine::set_occupied`] was told.
+    /// Code and stacks, as set by [`crate::Engine::set_occupied`].
     pub program: u64,
-    /// How often growth was refused.
+    /// Number of refused requests for growth.
     pub refused: u64,
-    /// How many snapshots were ended for the memory they held.
+    /// Number of snapshots that were ended for the memory they held.
     pub ended_snapshots: u64,
 }
 
-/// Says what the process occupies at this moment, in bytes; `None` where nobody knows.
+/// Returns the resident memory of the process, in bytes; `None` where the platform does
+/// not tell.
 pub(crate) type AskResident = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// How memory stands.
+/// The state of the memory budget.
 pub(crate) struct Memory {
     pub(super) budget: Budget,
-    /// The accounts' sum when they were last added up.
+    /// The sum of the accounts when they were last added up.
     pub(super) estimate: AtomicU64,
-    /// What was there of the allocator's arenas, and not given out, when somebody last
-    /// looked.
+    /// Resident bytes of the allocator's arenas that were not allocated, at the last
+    /// measurement of the pages.
     pub(super) holes: AtomicU64,
-    /// Code and stacks, likewise.
+    /// Code and stacks, at the last measurement.
     pub(super) program: AtomicU64,
-    /// What the holes came to when somebody last asked, less what had been freed by then.
-    /// One word, so that two who ask at once leave what one of them has seen.
+    /// Holes when the kernel was last asked, less the bytes freed by then. One word, so
+    /// that of two threads that ask at once one overwrites the other's answer as a whole.
     holes_without_freed: AtomicI64,
     resident: OnceLock<AskResident>,
     pub(super) refused: AtomicU64,
     pub(super) ended_snapshots: AtomicU64,
 }
 
-/// Which part of the limit holes count up to.
+/// Divisor of the limit: holes count up to this part of it.
 pub(super) const HOLES_COUNTED: u64 = 4;
 
-/// Which part of the limit the kernel is asked before it: what the sums in between do not
-/// see is less.
+/// Divisor of the limit: the kernel is asked when usage comes within this part of it. The
+/// error of the sums is smaller.
 pub(super) const MARGIN: u64 = 64;
 
 impl fmt::Debug for Memory {
@@ -128,7 +129,7 @@ impl Memory {
         }
     }
 
-    /// What was given out, or what is known of it.
+    /// Allocated bytes, or an estimate of them.
     pub(super) fn given(&self) -> u64 {
         heap::bytes().unwrap_or_else(|| self.estimate.load(Ordering::Relaxed))
     }
@@ -140,31 +141,31 @@ impl Memory {
         self.holes_now();
     }
 
-    /// From now on whoever comes near the limit asks `resident`.
+    /// Sets the function that growing writes near the limit call for the resident memory.
     pub(crate) fn ask_resident(&self, resident: AskResident) {
         let _ = self.resident.set(resident);
         self.holes_now();
     }
 
-    /// What was given out, and the program.
+    /// Allocated bytes, and the program's code and stacks.
     pub(super) fn taken(&self) -> u64 {
         self.given() + self.program.load(Ordering::Relaxed)
     }
 
-    /// So much of holes counts at most.
+    /// The part of the holes that counts against the limit.
     pub(super) fn counted(&self, holes: u64) -> u64 {
         holes.min(self.budget.limit / HOLES_COUNTED)
     }
 
-    /// What is there and not given out, as the kernel says at this moment. Where nobody
-    /// can ask it, what somebody has seen.
+    /// Resident bytes that are not allocated, by the kernel's answer at this moment;
+    /// where the kernel cannot be asked, by the last measurement.
     pub(super) fn holes_now(&self) -> u64 {
         let seen = || self.holes.load(Ordering::Relaxed);
         let Some(resident) = self.resident.get() else {
             return seen();
         };
-        // Both before the question: what changes meanwhile makes the holes too large
-        // rather than too small.
+        // Both are read before the kernel is asked: changes in between make the holes too
+        // large rather than too small.
         let (taken, freed) = (self.taken(), heap::freed());
         let Some(resident) = resident() else {
             return seen();
@@ -176,7 +177,7 @@ impl Memory {
         holes
     }
 
-    /// What is there and not given out, at most. Asks nobody.
+    /// Upper bound on resident bytes that are not allocated. Does not ask the kernel.
     fn holes_at_most(&self) -> u64 {
         if self.resident.get().is_none() {
             return self.holes.load(Ordering::Relaxed);
@@ -186,8 +187,8 @@ impl Memory {
         holes.try_into().unwrap_or(0)
     }
 
-    /// Whether only the reserve is left when so many bytes are taken. Holes are in the
-    /// reserve first.
+    /// Whether only the reserve is left after an allocation of `bytes`. Holes are charged
+    /// to the reserve first.
     pub(super) fn is_tight(&self, bytes: u64) -> bool {
         let Budget { limit, reserve, .. } = self.budget;
         if limit == u64::MAX {
@@ -206,8 +207,8 @@ impl Memory {
         taken + self.counted(self.holes_now()) > limit
     }
 
-    /// Whether the reserve is used up as well. Holes do not count here: what an update
-    /// writes is of the size of what it replaces, and fits into them.
+    /// Whether the reserve is used up as well. Holes do not count here: an update writes
+    /// about as many bytes as it replaces, and fits into them.
     pub(super) fn is_exhausted(&self) -> bool {
         let limit = self.budget.limit;
         limit != u64::MAX && self.taken() > limit

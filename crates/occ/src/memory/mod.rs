@@ -1,90 +1,95 @@
-//! The budget: what takes memory, how much there may be, and who gives way.
+//! The memory budget: accounts of memory, admission of growth, and the transactions that
+//! fail at the limit.
 //!
 //! ```text
 //!   0 ───────────────────────────────── limit − reserve ──────── limit
-//!     everything goes on               │ growth: 53200          │ updates: 53200
+//!     all requests are admitted        │ growth: 53200          │ updates: 53200
 //!                                      │ deletes, reads, updates that make no row
-//!                                      │ longer and move no key: go on
+//!                                      │ longer and move no key: admitted
 //! ```
 //!
 //! # What counts
 //!
-//! What an operator pays for: everything that the process occupies.
+//! The bytes that an operator pays for: everything that the process occupies.
 //!
 //! | account | counted |
 //! | --- | --- |
 //! | rows | the newest committed version of each row, and uncommitted ones |
 //! | old versions | versions that only older snapshots see, and their list nodes |
-//! | records | headers, a cache line for each row and each row that was |
+//! | records | headers, a cache line for each row and each deleted row |
 //! | indexes | the nodes of their trees, keys that are too long for a node, and logical ranges with their rings |
 //! | log | the window of the log that is on its way to the disk |
-//! | rest | sessions, statements, the catalog, and whatever else was allocated: what was, as it is counted, without the above |
-//! | allocator | what is there of the allocator's arenas, without what it gave out |
-//! | program | code, its constants and stacks: what is there outside the arenas |
+//! | rest | sessions, statements, the catalog, and all other allocations: the allocator's count less the above |
+//! | allocator | resident bytes of the allocator's arenas that are not allocated |
+//! | program | code, its constants and stacks: resident bytes outside the arenas |
 //!
-//! What is there, page by page, the kernel says ([`crate::Engine::set_occupied`]).
+//! The kernel tells which pages are resident ([`crate::Engine::set_occupied`]).
 //!
-//! # Between two looks
+//! # Between two measurements
 //!
-//! The list of pages is looked at some times a second, and on a machine that is short of
-//! cores more rarely. Growth must not pass the limit meanwhile, so it is not let in by
-//! time but by accounts. What was allocated is known at any moment. What is there beside
-//! it, the holes, cannot have grown by more than what was freed since the kernel was last
-//! asked ([`heap::freed`]): a page that was not there before has been allocated from
-//! since, and that is what was taken more, and what was taken and freed again.
+//! The server measures the pages some times a second, and more rarely on a machine short
+//! of cores. Growth must not pass the limit meanwhile, so it is admitted by accounts, not
+//! by time. The allocated bytes are known at any moment. The other resident bytes, the
+//! holes, cannot have grown by more than what was freed since the kernel was last asked
+//! ([`heap::freed`]): a page that was not resident before has been allocated from since,
+//! and its bytes are either still allocated or were freed again.
 //!
 //! ```text
-//!   asked          taken 100 + program 8 + holes 4                 = 112 there
+//!   asked          taken 100 + program 8 + holes 4                 = 112 resident
 //!   later, freed 30 meanwhile
-//!     at most      taken 110 + program 8 + holes 4 + 30            = 152 there
-//!     limit 192    let in, and nobody asks
+//!     at most      taken 110 + program 8 + holes 4 + 30            = 152 resident
+//!     limit 192    admitted without asking
 //!   later, freed 65 meanwhile
-//!     at most      taken 120 + program 8 + holes 4 + 65            = 197 there
-//!     limit 192    asked: 130 there; let in, and holes are 2 from here on
+//!     at most      taken 120 + program 8 + holes 4 + 65            = 197 resident
+//!     limit 192    asked: 130 resident; admitted, and holes are 2 from here on
 //! ```
 //!
-//! Whoever wants to grow asks, on its own thread and for the price of one system call
-//! ([`crate::Engine::ask_resident`]), when what is there at most comes within a margin of
-//! the limit ([`budget::MARGIN`]); and is let in or refused by the answer. So far from the limit
-//! nobody asks, near it every growing write does, and no clock is involved. Below three
-//! quarters of the limit even the sum is not made: the holes that count cannot reach it.
+//! A transaction that wants to grow asks the kernel, on its own thread and for the price
+//! of one system call ([`crate::Engine::ask_resident`]), when the upper bound comes
+//! within a margin of the limit ([`budget::MARGIN`]); the answer decides whether it is
+//! admitted. So far from the limit no transaction asks, near it every growing write does,
+//! and no clock is involved. Below three quarters of the limit even the sum is not
+//! computed: the holes that count cannot reach it.
 //!
-//! What the sum does not see is smaller than the margin: a batch of each thread's counts;
-//! a buffer that was allocated before the kernel was asked and filled after; the rest of
-//! a page, or of a huge page, of which a first part was used. And the kernel's answer is
-//! itself a sum of counters of each core, right to some pages a core.
+//! The error of the sum is smaller than the margin: a batch of each thread's counts; a
+//! buffer that was allocated before the kernel was asked and filled after; the rest of a
+//! page, or of a huge page, of which a first part was used. And the kernel's answer is
+//! itself a sum of per-core counters, exact to some pages a core.
 //!
-//! Where the program's allocator does not count ([`coeval_memory::heap`]), used is the
-//! sum of the first five, which the sweeper brings up to date, and every so many writes.
+//! Where the program's allocator does not count ([`coeval_memory::heap`]), the used bytes
+//! are the sum of the first five accounts, which the garbage collector updates, and a
+//! writer every [`WRITES_BETWEEN_SUMS`] growing writes.
 //!
 //! # Holes
 //!
-//! What the allocator has and has not given out counts up to a quarter of the limit
-//! ([`budget::HOLES_COUNTED`]). A table that only grows leaves fewer holes than that, so growth
-//! ends when all that is there has come to the limit. After a delete the allocator has
-//! what it had, in holes that the next rows fit into: counted whole, they would keep out
-//! the very rows they are for. So rows come in again at once. What does not fit, because
-//! it is of another size, can take the process past its limit then, by what the holes
-//! beyond a quarter come to; that is the price of not moving what is there.
+//! Bytes that the allocator holds and has not allocated count up to a quarter of the
+//! limit ([`budget::HOLES_COUNTED`]). A table that only grows leaves fewer holes than
+//! that, so growth ends when the resident bytes reach the limit. After a delete the
+//! allocator holds the same bytes, in holes that the next rows fit into: if they counted
+//! in full, they would keep out the very rows that fit. So rows are admitted again at
+//! once. Allocations of other sizes, which do not fit, can then take the process past its
+//! limit, by the size of the holes beyond a quarter; that is the price of not moving
+//! data.
 //!
-//! # Who gives way
+//! # Which transactions fail
 //!
-//! Old versions go as soon as no snapshot can see them, also those between two
-//! snapshots; so a row that is updated all the time while one long transaction reads
-//! has three versions, not one for each update. What a snapshot does hold on to is
-//! counted. Past its share of the limit the oldest snapshot *ends*: its transaction is
-//! told so (72000) at its next read, and what only it could see goes. That is the only
-//! way in which a read is ever cut short by writes. A snapshot that is younger than the
-//! last whole sweep is never the one: what it holds was not looked at yet.
+//! Old versions are collected as soon as no snapshot can see them, also those between two
+//! snapshots; so a row that is updated all the time while one long transaction reads has
+//! three versions, not one for each update. Versions that a snapshot holds are counted.
+//! When they exceed their share of the limit, the garbage collector *ends* the oldest
+//! snapshot: its transaction fails with 72000 at its next read, and the versions that
+//! only it could see are collected. Writes cut a read short in no other way. The
+//! collector never ends a snapshot that is younger than the last whole round, because
+//! that round has not measured what it holds.
 //!
-//! An update that makes no row longer needs memory all the same until its transaction
-//! has ended: the version it replaces stays, and with savepoints a copy for each. When
-//! the reserve is used up it is refused as well. So no transaction takes the process past
+//! An update that makes no row longer still needs memory until its transaction has ended:
+//! the version it replaces stays, and with savepoints a copy for each. When the reserve
+//! is used up, the update is refused as well. So no transaction takes the process past
 //! its limit by updating everything again and again.
 //!
-//! Deletes need memory before they give any back: list nodes, their transaction's
-//! notes, log entries. That is what the reserve is for. A delete of very many rows at
-//! once may take more than the reserve; it is not refused for it.
+//! Deletes need memory before they free any: list nodes, their transaction's notes, log
+//! entries. The reserve is for them. A delete of very many rows at once may take more
+//! than the reserve; it is not refused for that.
 
 pub(crate) mod budget;
 
@@ -97,11 +102,11 @@ use coeval_types::Timestamp;
 use crate::shared::Shared;
 pub use budget::{Budget, MemoryAccounts};
 
-/// After so many growing writes of a transaction object the accounts are added up
-/// anew, where the allocator does not count.
+/// Growing writes of a transaction object after which the accounts are added up anew,
+/// where the allocator does not count.
 const WRITES_BETWEEN_SUMS: u32 = 64;
 
-/// What is left of the limit, the reserve included: for what goes on at it.
+/// Bytes left of the limit, including the reserve.
 pub(crate) fn spare(shared: &Shared) -> u64 {
     let memory = &shared.memory;
     match memory.budget.limit {
@@ -110,8 +115,8 @@ pub(crate) fn spare(shared: &Shared) -> u64 {
     }
 }
 
-/// Whether garbage should be looked for without rest: the budget is nearly used up, or
-/// old versions take half of their share.
+/// Whether the garbage collector should run without pauses: the budget is nearly used up,
+/// or old versions take half of their share.
 pub(crate) fn is_short(shared: &Shared) -> bool {
     let memory = &shared.memory;
     if memory.budget.limit == u64::MAX && memory.budget.old_versions == u64::MAX {
@@ -121,8 +126,8 @@ pub(crate) fn is_short(shared: &Shared) -> bool {
     memory.is_tight(0) || old_versions > memory.budget.old_versions / 2
 }
 
-/// Refuses growth by so many bytes when the budget is used up. `writes` counts the
-/// caller's writes.
+/// Refuses growth by `bytes` when the budget is used up. `writes` counts the caller's
+/// growing writes.
 #[inline]
 pub(crate) fn check_growth(shared: &Shared, bytes: usize, writes: &mut u32) -> Result<(), Error> {
     let memory = &shared.memory;
@@ -140,8 +145,8 @@ pub(crate) fn check_growth(shared: &Shared, bytes: usize, writes: &mut u32) -> R
     Err(Error::OutOfMemory)
 }
 
-/// Refuses an update when the reserve is used up, too: what it replaces stays until
-/// its transaction has ended, or the savepoint before it.
+/// Refuses an update when the reserve is used up as well: the version it replaces stays
+/// until its transaction, or the savepoint before it, has ended.
 #[inline]
 pub(crate) fn check_reserve(shared: &Shared) -> Result<(), Error> {
     let memory = &shared.memory;
@@ -152,7 +157,7 @@ pub(crate) fn check_reserve(shared: &Shared) -> Result<(), Error> {
     Err(Error::OutOfMemory)
 }
 
-/// Adds the accounts up.
+/// Adds up the accounts.
 pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
     let memory = &shared.memory;
     let mut accounts = MemoryAccounts {
@@ -183,9 +188,9 @@ pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
     accounts
 }
 
-/// Ends the oldest snapshot if old versions take more than their share. `since` is when
-/// the sweep began that has just looked at everything: older snapshots still hold what
-/// is left.
+/// Ends the oldest snapshot if old versions take more than their share. `since` is the
+/// begin of the garbage collection round that has just finished: older snapshots hold the
+/// versions that it left.
 pub(crate) fn end_oldest(shared: &Shared, since: Timestamp) {
     let memory = &shared.memory;
     if accounts(shared).old_versions <= memory.budget.old_versions {
