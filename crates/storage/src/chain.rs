@@ -1,5 +1,6 @@
-//! Version chains that only grow: lists of versions, and a version that is displaced into
-//! one, for measurements of other record layouts beside [`crate::record`].
+//! Append-only version chains: linked lists of versions, and a version in place with a
+//! list of its predecessors, for measurements of record layouts other than
+//! [`crate::record`].
 //!
 //! ```text
 //!   Chain      first ──▶ newest ──▶ … ──▶ oldest        grows at the front
@@ -7,15 +8,17 @@
 //!   Displaced  newest in place, the others in a Chain
 //! ```
 //!
-//! Nothing is unlinked before the whole list is dropped, so a reader who borrows the list
-//! needs no protection, and every call here is safe. That is all that is unsafe about a
-//! record layout; which version a reader takes, and who may write, the layout says itself.
+//! No node is unlinked before the whole list is dropped, so a reader that borrows the
+//! list needs no protection, and every call here is safe. This module holds all the
+//! unsafe code of a record layout; the layout itself decides which version a reader
+//! takes, and who may write.
 //!
 //! # Invariants
 //!
-//! - A node and its value are freed with their list, or never: two that add to a list at
-//!   once may lose a node, which is then leaked. A layout has one writer at a time.
-//! - Every value has one owner at most.
+//! - A node and its value are freed with their list, or never: two writers that add to a
+//!   list at once may lose a node, which is then leaked. A layout must have one writer at
+//!   a time.
+//! - Every value has at most one owner.
 
 use std::ptr;
 
@@ -26,7 +29,7 @@ use coeval_types::Timestamp;
 use crate::record::Version;
 use crate::value::{self, Value, size_at};
 
-/// A version in a list. Its timestamp is infinite until it is committed.
+/// A version in a list. Its timestamp is infinite until the writer commits it.
 #[derive(Debug)]
 pub struct Node {
     cts: AtomicU64,
@@ -35,7 +38,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of its own; it owns the value.
+    /// Allocates a node, which owns the value.
     fn make(cts: u64, value: *mut value::Header, next: *mut Self) -> *mut Self {
         Box::into_raw(Box::new(Self {
             cts: AtomicU64::new(cts),
@@ -44,24 +47,25 @@ impl Node {
         }))
     }
 
-    /// When it was committed.
+    /// The commit timestamp, infinite before the commit.
     #[inline]
     #[must_use]
     pub fn cts(&self) -> Timestamp {
         Timestamp::from_bits(self.cts.load(Ordering::Acquire))
     }
 
-    /// It is committed at this time.
+    /// Commits the version at `cts`.
     pub fn stamp(&self, cts: Timestamp) {
         self.cts.store(cts.to_bits(), Ordering::Release);
     }
 
-    /// The version, of which the reader has seen this timestamp after so many nodes.
+    /// The node's version, for a reader that has loaded `cts` from it after visiting
+    /// `jumps` nodes.
     #[inline]
     #[must_use]
     pub fn version(&self, cts: Timestamp, jumps: u32) -> Version<'_> {
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: a value is freed with its node, and that with the list, which is
+        // SAFETY: a value is freed with its node, and the node with the list, which is
         // borrowed for as long as the node.
         unsafe { Version::new(cts, value, jumps) }
     }
@@ -70,7 +74,7 @@ impl Node {
 /// The nodes from `first` on.
 ///
 /// # Safety
-/// They are linked in a list that is borrowed for `'list`.
+/// The nodes are linked in a list that is borrowed for `'list`.
 #[inline]
 unsafe fn nodes<'list>(first: &AtomicPtr<Node>) -> impl Iterator<Item = &'list Node> + use<'list> {
     // SAFETY: nodes are freed with the list only.
@@ -81,11 +85,11 @@ unsafe fn nodes<'list>(first: &AtomicPtr<Node>) -> impl Iterator<Item = &'list N
     })
 }
 
-/// What nodes and their values take.
+/// Memory that nodes and their values take, in bytes.
 fn bytes<'list>(nodes: impl Iterator<Item = &'list Node>) -> usize {
     nodes
         .map(|node| {
-            // SAFETY: a node's value lives as long as it.
+            // SAFETY: a node's value lives as long as the node.
             let value = unsafe { size_at(node.value.load(Ordering::Relaxed)) };
             size_class(size_of::<Node>()) + value
         })
@@ -95,11 +99,11 @@ fn bytes<'list>(nodes: impl Iterator<Item = &'list Node>) -> usize {
 /// Frees a list.
 ///
 /// # Safety
-/// Nobody reaches it any more.
+/// No other thread can reach the list any more.
 unsafe fn free(first: &AtomicPtr<Node>) {
     let mut node = first.swap(ptr::null_mut(), Ordering::Relaxed);
     while !node.is_null() {
-        // SAFETY: made by `Node::make`, and freed once, as the caller answers.
+        // SAFETY: made by `Node::make`, and freed once, since the caller owns the list.
         let freed = unsafe { Box::from_raw(node) };
         node = freed.next.load(Ordering::Relaxed);
         // SAFETY: a node owns its value.
@@ -114,14 +118,14 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The nodes, the one added last first.
+    /// The nodes, starting with the one added last.
     #[inline]
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         // SAFETY: the list is borrowed.
         unsafe { nodes(&self.first) }
     }
 
-    /// Adds a version.
+    /// Adds a version at the front.
     pub fn push(&self, cts: Timestamp, value: Value) {
         self.push_pointer(cts.to_bits(), value.into_pointer());
     }
@@ -165,7 +169,7 @@ impl Queue {
         }
     }
 
-    /// The nodes, the one added first first.
+    /// The nodes, starting with the one added first.
     #[inline]
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         // SAFETY: the list is borrowed.
@@ -175,12 +179,12 @@ impl Queue {
     /// The node added last.
     #[must_use]
     pub fn last(&self) -> &Node {
-        // SAFETY: never null; it is linked, so alive as long as the list, or was lost by
-        // one of two that added at once, and then is never freed.
+        // SAFETY: never null; the node is linked, so it lives as long as the list, or it
+        // was lost by one of two concurrent writers, and then is never freed.
         unsafe { &*self.last.load(Ordering::Acquire) }
     }
 
-    /// Adds a version.
+    /// Adds a version at the end.
     pub fn push(&self, cts: Timestamp, value: Value) {
         let node = Node::make(cts.to_bits(), value.into_pointer(), ptr::null_mut());
         self.last().next.store(node, Ordering::Release);
@@ -201,8 +205,8 @@ impl Drop for Queue {
     }
 }
 
-/// A version in place, whose timestamp is infinite while it is private or changes, and
-/// the versions that it has displaced.
+/// A version in place, whose timestamp is infinite while it is private or changes, and a
+/// list of the versions that it has displaced.
 #[derive(Debug)]
 pub struct Displaced {
     cts: AtomicU64,
@@ -211,7 +215,7 @@ pub struct Displaced {
 }
 
 impl Displaced {
-    /// One version, in place.
+    /// A record with one version, in place.
     #[must_use]
     pub fn of(cts: Timestamp, value: Value) -> Self {
         Self {
@@ -226,32 +230,33 @@ impl Displaced {
     #[must_use]
     pub fn in_place(&self, snapshot: Timestamp) -> Option<Version<'_>> {
         loop {
-            // As a region of a record of ours is read: the timestamp again after the
-            // value, which was made infinite before the value changed.
+            // As in a region of [`crate::record`]: the reader loads the timestamp again
+            // after the value, because the writer makes it infinite before it changes the
+            // value.
             let cts = self.cts.load(Ordering::Acquire);
             if cts > snapshot.to_bits() {
                 return None;
             }
             let value = self.value.load(Ordering::Acquire);
             if self.cts.load(Ordering::Relaxed) == cts {
-                // SAFETY: a value is freed with this, from here or from the list; it is
-                // borrowed for as long as the version.
+                // SAFETY: a value is freed with `self`, from the place or from the list;
+                // `self` is borrowed for as long as the version.
                 return Some(unsafe { Version::new(Timestamp::from_bits(cts), value, 0) });
             }
         }
     }
 
-    /// Those that were in place before, the newest first.
+    /// The versions that were in place before, the newest first.
     #[must_use]
     pub fn older(&self) -> &Chain {
         &self.older
     }
 
-    /// Puts a private version in place of the one there.
+    /// Puts a private version in place, and moves the current one to the list.
     pub fn displace(&self, value: Value) {
         let newest = self.value.load(Ordering::Relaxed);
-        // In the list before it is not in place any more. Release, here and below: who
-        // does not find it in place finds it in the list.
+        // The version is in the list before it leaves its place. Release, here and below:
+        // a reader that does not find it in place finds it in the list.
         let node = self
             .older
             .push_pointer(self.cts.load(Ordering::Relaxed), newest);
@@ -259,14 +264,14 @@ impl Displaced {
             .store(Timestamp::INFINITE.to_bits(), Ordering::Release);
         let before = self.value.swap(value.into_pointer(), Ordering::AcqRel);
         if before != newest {
-            // Another writer has displaced it too, and the other's node owns it: this
-            // node owns what stood there in between.
+            // Another writer has displaced `newest` too, and the other writer's node owns
+            // it: this node owns the version that was in place in between.
             // SAFETY: linked, or lost and never freed.
             unsafe { &*node }.value.store(before, Ordering::Release);
         }
     }
 
-    /// What is in place is committed at this time.
+    /// Commits the version in place at `cts`.
     pub fn stamp(&self, cts: Timestamp) {
         self.cts.store(cts.to_bits(), Ordering::Release);
     }
@@ -274,7 +279,7 @@ impl Displaced {
     /// Memory that nodes and values take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // SAFETY: this is borrowed, and has a value.
+        // SAFETY: `self` is borrowed, and has a value.
         let value = unsafe { size_at(self.value.load(Ordering::Relaxed)) };
         self.older.bytes() + value
     }
@@ -283,7 +288,7 @@ impl Displaced {
 impl Drop for Displaced {
     fn drop(&mut self) {
         let value = self.value.swap(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: borrowed uniquely; it owns the value in place.
+        // SAFETY: borrowed uniquely; `self` owns the value in place.
         drop(unsafe { Value::from_pointer(value) });
     }
 }

@@ -1,4 +1,5 @@
-//! What the comparators share: headers in one array, each behind a lock.
+//! Common code of the compared version storages: an array of record headers, each with a
+//! lock.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +8,13 @@ use coeval_types::{Timestamp, TransactionId};
 
 use super::VersionStorage;
 
-/// How one record keeps its versions. Who calls `put` or `stamp` holds its lock; what is
-/// put stays, until the header goes.
+/// A layout of one record's versions. The caller of `put` or `stamp` holds the record's
+/// lock; every version stays until the header is dropped.
 pub trait Header: Send + Sync {
-    /// What it is called.
+    /// The layout's name in measurements.
     const NAME: &'static str;
 
-    /// One version, of timestamp 1.
+    /// A header with one version, of timestamp 1.
     fn with(first: Value) -> Self;
 
     /// The newest version committed at or before `snapshot`.
@@ -22,18 +23,18 @@ pub trait Header: Send + Sync {
     /// Adds a private version.
     fn put(&self, value: Value);
 
-    /// Makes the private version the newest.
+    /// Commits the private version at `cts`, as the newest.
     fn stamp(&self, cts: Timestamp);
 
     /// Memory that list nodes and values take, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// Records with headers of one kind.
+/// An array of records with headers of one kind.
 pub struct Headers<H>(Box<[Locked<H>]>);
 
 struct Locked<H> {
-    /// The writer that has it, or 0.
+    /// Transaction that holds the lock, or 0.
     holder: AtomicU64,
     header: H,
 }

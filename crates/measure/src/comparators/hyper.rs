@@ -1,4 +1,5 @@
-//! The newest version in the header, the others in a list from the newest to the oldest.
+//! Record layout after HyPer: the newest version in the header, the older ones in a list
+//! from the newest to the oldest.
 
 use coeval_storage::chain::Displaced;
 use coeval_storage::{Value, Version};
@@ -6,7 +7,7 @@ use coeval_types::Timestamp;
 
 use super::header::Header;
 
-/// What is in it is the newest version, or the holder's private one.
+/// A header with the newest version in place, or the lock holder's private one.
 pub struct InPlace(Displaced);
 
 impl Header for InPlace {

@@ -1,4 +1,5 @@
-//! The record of the engine itself, in a table.
+//! The engine's own record layout (EMS), in a table, as one of the compared version
+//! storages.
 
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{
@@ -8,13 +9,13 @@ use coeval_types::{Rid, Timestamp, TransactionId};
 
 use super::VersionStorage;
 
-/// [`coeval_storage::record`], with nothing ever expired.
+/// A table of [`coeval_storage::record`] in which no version ever expires.
 pub struct Ems {
     table: Table,
     snapshots: Snapshots,
 }
 
-/// Nothing is installed as far as garbage is concerned, so nothing has expired.
+/// A horizon of zero: no version counts as installed, so none expires.
 const NOTHING_EXPIRES: Horizon = Horizon {
     installed: Timestamp::ZERO,
     committed: Timestamp::ZERO,
@@ -64,7 +65,7 @@ impl VersionStorage for Ems {
         snapshot: Timestamp,
         guard: &'read Guard<'_>,
     ) -> Option<Version<'read>> {
-        // A reader who holds nothing: numbers of transactions begin with 1.
+        // The reader holds no lock: transaction ids begin with 1.
         self.record(record).read(snapshot, TransactionId(0), guard)
     }
 

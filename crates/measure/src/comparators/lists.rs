@@ -1,4 +1,5 @@
-//! All versions in one list: from the newest to the oldest, and the other way round.
+//! Record layouts that keep all versions in one list: from the newest to the oldest
+//! (N2O), and from the oldest to the newest (O2N).
 
 use coeval_storage::chain::{Chain, Queue};
 use coeval_storage::{Value, Version};

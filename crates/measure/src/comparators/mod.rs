@@ -1,4 +1,4 @@
-//! Other ways to keep a record's versions, for measurements beside
+//! Alternative layouts of a record's versions, for measurements against
 //! [`coeval_storage::record`].
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!   EMS          header with the two newest ──▶ oldest ──▶ … ──▶ third newest
 //! ```
 //!
-//! What tells them apart is how many versions a reader goes through before it has its
-//! own, of a record with `m` committed versions, while nobody writes and while somebody
+//! The layouts differ in the number of versions that a reader visits before it reaches
+//! its own, in a record with `m` committed versions, without a writer and while a writer
 //! holds the record with a private version:
 //!
 //! | version | pure N2O | pure O2N | HyPer style | EMS |
@@ -21,12 +21,12 @@
 //!
 //! (for EMS with three versions or more: of two both are in the header.)
 //!
-//! All have the same values, locks and way to be read; headers lie in one array. Nothing
-//! is collected: every version stays until the storage is dropped, which is what the
-//! measurements are of, and why a reader needs no protection here.
+//! All layouts have the same values, locks and read interface; headers are in one array.
+//! There is no garbage collection: every version stays until the storage is dropped,
+//! because the measurements are about long chains; so a reader needs no protection here.
 //!
-//! Invariants, for each of them: only the holder of a record's lock writes in it; a
-//! version that was committed stays where a reader can reach it; timestamps of a record's
+//! Invariants, for each layout: only the holder of a record's lock writes in it; a
+//! committed version stays where a reader can reach it; the timestamps of a record's
 //! versions increase.
 //!
 //! Source: EMS §2.2.2, table 2.1, §2.5.
@@ -52,12 +52,14 @@ pub type PureO2n = Headers<lists::OldestFirst>;
 /// The newest version in place, the versions before it in a list.
 pub type HyperStyle = Headers<hyper::InPlace>;
 
-/// Records that keep all of their versions, numbered from 0.
+/// A version storage under measurement: records, numbered from 0, that keep all their
+/// versions.
 pub trait VersionStorage: Sync + Sized {
-    /// What it is called.
+    /// The layout's name in measurements.
     const NAME: &'static str;
 
-    /// So many records, each with one version, of timestamp 1, that `first` makes.
+    /// A storage of `records` records, each with one version of timestamp 1, made by
+    /// `first`.
     fn filled(records: usize, first: &dyn Fn(usize) -> Value) -> Self;
 
     /// The newest version committed at or before `snapshot`. Never blocks.
@@ -68,20 +70,20 @@ pub trait VersionStorage: Sync + Sized {
         guard: &'read Guard<'_>,
     ) -> Option<Version<'read>>;
 
-    /// Locks a record and gives it a private version. False when another writer has it.
+    /// Locks a record and gives it a private version. False when another writer holds it.
     ///
     /// # Panics
-    /// When `writer` has it already.
+    /// When `writer` holds it already.
     fn update(&self, record: usize, writer: TransactionId, value: Value, guard: &Guard<'_>)
     -> bool;
 
-    /// Makes the private version the newest, and gives the lock back.
+    /// Commits the private version at `cts`, as the newest, and frees the lock.
     ///
     /// # Panics
     /// When `writer` does not hold the record.
     fn commit(&self, record: usize, writer: TransactionId, cts: Timestamp);
 
-    /// Memory that headers, list nodes and values take, in bytes. Goes through all of
-    /// them; nobody writes meanwhile.
+    /// Memory that headers, list nodes and values take, in bytes. Visits all of them; the
+    /// caller must not write meanwhile.
     fn bytes(&self) -> usize;
 }

@@ -1,36 +1,36 @@
-//! By reading every row again that a scan has shown (local read-set validation, LRV):
-//! what Silo does.
+//! Local read-set validation (LRV), as in Silo: the validator reads every row again that
+//! a scan has returned.
 //!
 //! ```text
-//!   scan [d, p)   shows f, k, m     read set   f of 10, k of 15, m of 10
-//!                                   predicate  no key comes to [d, p)
+//!   scan [d, p)   returns f, k, m   read set   f of 10, k of 15, m of 10
+//!                                   predicate  no key appears in [d, p)
 //!   commit        f, k, m again     the same versions?
-//!                 keys that came    one of them in [d, p)?
+//!                 appeared keys     one of them in [d, p)?
 //! ```
 //!
-//! A row that a scan shows goes into the read set like a point read, so an update or a
-//! deletion of it is found in its record. What the read set cannot hold is a row that
-//! was not there. Silo remembers the versions of the index nodes that it came through,
-//! which change with every insertion. Here a transaction does not keep nodes from one
-//! call to the next, and a node also changes when garbage leaves it; so the part of the
-//! node versions is played by the rings of the logical ranges, in which a writer then
-//! registers only the keys that *come*: of new rows, and the new ones of rows whose key
-//! changes. Updates register nothing.
+//! A row that a scan returns goes into the read set like a point read, so the validator
+//! finds an update or a deletion in the row's record. The read set cannot hold a row that
+//! was not there (a phantom). Silo remembers the versions of the index nodes that the
+//! scan visited, which change with every insertion. Here a transaction does not keep
+//! nodes from one call to the next, and garbage collection changes nodes as well; so the
+//! rings of the logical ranges take the part of the node versions, and a writer registers
+//! in them only the keys that *appear*: keys of new rows, and the new keys of rows whose
+//! key changes. Updates register nothing.
 //!
 //! # Why that is enough
 //!
 //! Let a row be visible in the scan's bounds just before the commit, and not in the
-//! snapshot. Then someone between made its entry one of a visible row: it inserted the
-//! row, also over a deleted one, or changed its key to this one. Both come, and are
-//! registered before the timestamp is drawn. A row that was visible in the snapshot was
-//! shown, and is in the read set.
+//! snapshot. Then a writer in between made the row's entry visible: it inserted the row,
+//! possibly over a deleted one, or changed a row's key to this one. Such a key appears,
+//! and the writer registers it before its timestamp is assigned. A row that was visible
+//! in the snapshot was returned, and is in the read set.
 //!
-//! There is little code here: rows are noted by the scans, arrivals are sorted out where a
-//! commit collects its keys.
+//! This module is short because the scans note the rows, and commit selects the keys that
+//! appear when it collects the keys to register.
 
 use coeval_occ::comparators::Rival;
 
-/// By reading every row again.
+/// The read-set validator (LRV).
 #[derive(Debug)]
 pub(super) struct ReadSet;
 

@@ -1,25 +1,26 @@
-//! By logical ranges without keys (MVRCC): after Deuteronomy, as ROCC §3.6 compares it.
+//! Validation by logical ranges without keys (MVRCC): after Deuteronomy, as ROCC §3.6
+//! compares it.
 //!
-//! There transactions are ordered by when they start, a range has a list of those who
-//! write in it, and a scan goes through the whole list of each range that it touches,
-//! the ranges at its ends included. Here the order is that of the log, in which a
-//! transaction has its place at its end; timestamps of reads, which make later writers
-//! give way, have nothing to say in it. What is left, and what the comparison is about:
+//! In Deuteronomy transactions are ordered by their start, a range has a list of its
+//! writers, and a scan reads the whole list of each range that it touches, including the
+//! ranges at its ends. Here transactions are ordered by the log, in which a transaction's
+//! offset is reserved at commit; read timestamps, which make later writers abort, have no
+//! meaning in that order. Two properties remain, which the comparison measures:
 //!
 //! ```text
 //!   keys    a ········ g ········ n ········ z
 //!           [ range 1 )[ range 2 )[ range 3  )
 //!   scan           d ─────────── p              touches ranges 1, 2 and 3
-//!   list of 1   b 12 │ e 31 │ a 17 │ c 44       not in the order of timestamps: all of
-//!                                               it is looked at before the scan is over
-//!   commit      whoever wrote in 1, 2 or 3 between snapshot and own: a conflict,
-//!               c 44 as well
+//!   list of 1   b 12 │ e 31 │ a 17 │ c 44       not in the order of timestamps: the scan
+//!                                               reads all of it before it ends
+//!   commit      a writer in 1, 2 or 3 with a timestamp between the snapshot and the
+//!               commit is a conflict, c 44 as well
 //! ```
 //!
-//! - *The whole list.* A list keeps whoever some running transaction may still have to
-//!   meet. That is longer than what this one has to meet, by as much as the oldest
-//!   snapshot is older than its own.
-//! - *The whole range.* No key is compared, so writes beside the scan's ends are
+//! - *The whole list.* A list keeps every writer that some running transaction may still
+//!   have to check. That is longer than the part that this transaction has to check, by
+//!   as much as the oldest snapshot is older than its own.
+//! - *The whole range.* No key is compared, so writes outside the scan's ends are
 //!   conflicts.
 
 use coeval_occ::comparators::{
@@ -28,11 +29,11 @@ use coeval_occ::comparators::{
 use coeval_txn::Error;
 use coeval_types::Timestamp;
 
-/// By logical ranges without keys.
+/// The validator by logical ranges without keys (MVRCC).
 #[derive(Debug)]
 pub(super) struct WholeRanges;
 
-/// Others that were looked at when scans began.
+/// Writers that were checked when scans began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met(Others);
 

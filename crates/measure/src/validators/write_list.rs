@@ -1,25 +1,25 @@
-//! Against all writers since the snapshot, from one list (global write-set validation,
-//! GWV): what HyPer does.
+//! Global write-set validation (GWV), as in HyPer: the validator checks all writers since
+//! the snapshot, from one list.
 //!
 //! ```text
 //!   list      … │ t: k 12 │ u: a 17 │ t: x 12 │ v: m 21 │ …      keys of every index
 //!                                       ▲ start                   and table, as they
 //!   scan of [d, p) in t at snapshot 15                            are registered
-//!   commit at 30     x of t and m of v are looked at: neither is in [d, p) of t
+//!   commit at 30     x of t and m of v are checked: neither is in [d, p) of t
 //! ```
 //!
-//! The list is one [`Ring`] for the whole engine. A scan leaves what it looked at, with
-//! no range to look it up in; a commit goes through the list once, from the first
-//! position that was not settled when its transaction first scanned, and holds each
-//! registration against all that its scans have left. So it costs as much as there are
-//! writers, wherever they write.
+//! The list is one [`Ring`] for the whole engine. A scan notes the interval it has
+//! scanned; a commit goes through the list once, from the first position that was not
+//! settled when its transaction first scanned, and compares each registration with all
+//! intervals of its scans. So validation costs in proportion to the number of writers,
+//! wherever they write.
 //!
-//! Spaces are told apart by a tag of 31 bits in a registration. Two that have the same
-//! tag can make a conflict where there is none, no more.
+//! Registrations carry a tag of 31 bits that distinguishes spaces. Two spaces with the
+//! same tag can only cause a false conflict.
 //!
-//! A transaction may take as many slots as a 64th of the list; what it writes beyond is
-//! registered as intervals. Slots that have not drawn cannot be overwritten, so the
-//! slots of all threads that commit at once have to fit with room to spare.
+//! A transaction takes at most a 64th of the list's slots; further writes are registered
+//! as intervals. A slot cannot be overwritten before its writer's timestamp is assigned,
+//! so the slots of all threads that commit at once have to fit with plenty left over.
 
 use std::cell::Cell;
 
@@ -30,25 +30,25 @@ use coeval_occ::comparators::{
 use coeval_txn::Error;
 use coeval_types::{Timestamp, TransactionId};
 
-/// How many times as long as a range's ring the list is.
+/// Length of the list as a multiple of a range's ring.
 const TIMES_A_RING: usize = 16;
 
-/// The part of the list that one transaction takes at most, about.
+/// Divisor of the list's length: the part of it that one transaction takes at most.
 const PART: usize = 64;
 
-/// The writers of all spaces.
+/// The list of the writers in all spaces.
 #[derive(Debug)]
 pub(super) struct WriteList {
     ring: Ring,
     slots: usize,
 }
 
-/// What one transaction has looked at, and registered.
+/// Intervals that one transaction has scanned, and positions it has registered.
 #[derive(Debug, Default)]
 struct Noted {
-    /// Keys that nobody may write.
+    /// Scanned keys, which no other transaction may write.
     intervals: Vec<(Space, Interval)>,
-    /// The first position that was not settled, when the first of them was noted.
+    /// The first position that was not settled when the first interval was noted.
     start: u64,
     positions: Vec<u64>,
 }
@@ -68,7 +68,7 @@ impl RivalNotes for Noted {
     }
 }
 
-/// What registrations of this space carry.
+/// The tag of registrations in this space.
 fn tag(space: Space) -> u64 {
     let index = space.index.map_or(0, |index| u64::from(index.0) + 1);
     let word = (u64::from(space.storage.0) << 32 ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -249,7 +249,7 @@ mod tests {
         noted.registered()
     }
 
-    /// What validation comes to, and how many registrations it looked at.
+    /// Whether validation succeeds, and the number of registrations it checked.
     fn validate(list: &WriteList, noted: &Noted) -> (bool, usize) {
         let committer = Committer {
             id: TransactionId(1),
