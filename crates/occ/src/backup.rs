@@ -1,4 +1,5 @@
-//! Backups: what the log sends, on a thread of its own.
+//! Online backups: a dedicated thread lets the log read its files, and the caller
+//! receives them as a stream of pieces.
 
 use std::task::{Context, Poll};
 
@@ -9,10 +10,10 @@ use tokio::sync::mpsc;
 
 use crate::transaction::log_error;
 
-/// Pieces that may wait to be taken.
+/// Pieces that the thread sends ahead of the consumer, at most.
 const AHEAD: usize = 4;
 
-/// The pieces as they come from the thread.
+/// The stream of pieces that the backup thread sends.
 struct Pieces(mpsc::Receiver<Result<Vec<u8>, coeval_log::Error>>);
 
 impl BackupStream for Pieces {
@@ -22,7 +23,8 @@ impl BackupStream for Pieces {
     }
 }
 
-/// A file that cannot be read ends the backup, and nothing else.
+/// Maps an error of the log: a file that the thread cannot read ends the backup alone,
+/// not the engine.
 fn error(error: coeval_log::Error) -> Error {
     match error {
         coeval_log::Error::Io { .. } => Error::Io(format!("the backup failed: {error}")),
@@ -30,13 +32,14 @@ fn error(error: coeval_log::Error) -> Error {
     }
 }
 
-/// Begins a backup.
+/// Starts a backup thread and returns the stream of its pieces.
 pub(crate) fn begin(log: &Log) -> Result<Box<dyn BackupStream>, Error> {
     let source = log
         .backup()
         .ok_or_else(|| Error::Io("a database in memory has nothing to back up".to_owned()))?;
     let (sender, pieces) = mpsc::channel(AHEAD);
-    // Ends by itself when all is sent, or nobody takes it any more.
+    // The thread ends by itself when it has sent everything, or when the client drops the
+    // stream.
     drop(coeval_env::spawn_dedicated("backup", move || {
         source.send(sender)
     }));

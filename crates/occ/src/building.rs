@@ -1,22 +1,23 @@
-//! The entries of an index that is built for rows that are there, put in order.
+//! Bulk building of an index: sorts the entries of existing rows and builds the B+tree
+//! from its leaves upwards.
 //!
 //! ```text
-//!   RIDs    0 …… n/2 │ n/2 …… n       a thread each: keys one behind the other, and
-//!              ▼          ▼            where each is; then sorted
+//!   RIDs    0 …… n/2 │ n/2 …… n       one thread each appends keys to a buffer, notes
+//!              ▼          ▼            where each key starts, and sorts
 //!            part        part
 //!               ╲        ╱             merged
 //!             a tree from entries in order
 //! ```
 //!
-//! A tree that is filled from entries in order is built from its leaves upwards: no search,
-//! no split, and leaves that are nearly full. With keys in an order by chance that saves
-//! more than sorting costs; and rows that were inserted in the order of their keys need no
-//! sorting. For the time of building, the parts take about as much memory as the index.
+//! A tree built from sorted entries needs no search and no split, and its leaves are
+//! nearly full. For keys in random order that saves more than sorting costs; rows that
+//! were inserted in key order need no sorting. While the index is built, the parts take
+//! about as much memory as the index.
 //!
-//! Two build in this way, and no row changes under either: a start, when nobody is there
-//! yet ([`entries_of`]), with all the threads it may have; and `CREATE INDEX`, which holds
-//! the table's exclusive lock while others write to other tables and read this one, with
-//! one thread, its own (`transaction/schema.rs`).
+//! Two callers build in this way, and no row changes under either: startup, before any
+//! session exists ([`entries_of`]), with all the threads it may use; and `CREATE INDEX`,
+//! which holds the table's exclusive lock while other transactions write other tables and
+//! read this one, with its own thread alone (`transaction/schema.rs`).
 
 use std::ops::Range;
 
@@ -26,34 +27,34 @@ use coeval_types::Rid;
 
 use crate::storage::Index;
 
-/// Fewer records than this are not worth a thread of their own.
+/// Fewest records for which a part gets a thread of its own.
 const PART_RECORDS: u64 = 1 << 16;
 
-/// A key among those of a part.
+/// One entry of a part: its key's position in the buffer, and its RID.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Of a sorted part, what follows on the prefix that all its keys have: most comparisons
-    /// end here, without a look at the keys.
+    /// In a sorted part, the first bytes after the prefix common to all keys: most
+    /// comparisons are decided by it, without reading the keys.
     head: u64,
     start: usize,
     rid: Rid,
     length: u32,
-    /// Whether another row may not have this key, if the index promises that.
+    /// Whether another row with this key would violate the uniqueness of the index.
     comparable: bool,
 }
 
-/// The entries of some of the rows.
+/// The entries of one range of RIDs.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
-    /// About how many there will be.
+    /// Estimated number of entries.
     expected: usize,
     keys: Vec<u8>,
     places: Vec<Place>,
 }
 
 impl Part {
-    /// A part for about so many entries. Allocates when the first one comes, and has room
-    /// for as many of its length then.
+    /// An empty part for about `expected` entries. The first entry allocates room for
+    /// `expected` entries of that entry's length.
     pub(crate) fn of(expected: usize) -> Self {
         Self {
             expected,
@@ -61,7 +62,7 @@ impl Part {
         }
     }
 
-    /// Adds an entry, as [`Index::entry`] made it.
+    /// Adds an entry, as [`Index::entry`] encoded it.
     pub(crate) fn push(&mut self, key: &[u8], comparable: bool, rid: Rid) {
         if self.places.is_empty() {
             self.keys.reserve_exact(self.expected * key.len());
@@ -78,8 +79,8 @@ impl Part {
         });
     }
 
-    /// Bytes that adding an entry of so many bytes allocates: mostly none, and now and then
-    /// twice what there is.
+    /// Bytes that adding an entry of `key` bytes allocates: mostly zero, and now and then
+    /// twice the current capacity.
     pub(crate) fn growth(&self, key: usize) -> usize {
         let (keys, places) = (&self.keys, &self.places);
         if places.is_empty() {
@@ -95,7 +96,7 @@ impl Part {
         bytes
     }
 
-    /// Bytes of the entries, and about those of a tree of them.
+    /// Bytes of the entries, which is about the size of a tree of them as well.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.len() + self.places.len() * size_of::<Place>()
     }
@@ -104,7 +105,7 @@ impl Part {
         key_at(&self.keys, place)
     }
 
-    /// How many bytes all keys begin with in common.
+    /// Length in bytes of the prefix common to all keys.
     fn common_prefix(&self) -> usize {
         let Some(&first) = self.places.first() else {
             return 0;
@@ -136,15 +137,15 @@ impl Part {
         self.places.sort_unstable_by(ordered);
     }
 
-    /// Of a sorted part, the entries in order.
+    /// The entries of a sorted part, in order.
     fn entries(&self) -> impl Iterator<Item = (&[u8], Rid)> {
         self.places
             .iter()
             .map(|&place| (self.key(place), place.rid))
     }
 
-    /// Of a sorted part, two rows of one key where the index promises that there are none:
-    /// of all such rows the first that has its key from one before it, and that one.
+    /// Two rows of a sorted part that violate the uniqueness of the index. Of all
+    /// duplicates, the pair whose second row has the smallest RID.
     pub(crate) fn duplicate(&self, index: &Index) -> Option<(Rid, Rid)> {
         if !index.promises_uniqueness() {
             return None;
@@ -157,14 +158,14 @@ impl Part {
             .min_by_key(|&(_, second)| second)
     }
 
-    /// A tree of a sorted part.
+    /// Builds a tree from a sorted part.
     pub(crate) fn tree(&self, domain: &Domain) -> OrderedIndex {
         OrderedIndex::from_sorted(domain, self.entries())
     }
 }
 
-/// The first bytes of a key as a number, in the order of keys but for those that are alike
-/// so far.
+/// The first eight bytes of a key as a number, which compares as the keys do, except that
+/// keys with equal first bytes compare equal.
 fn head(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = key.len().min(bytes.len());
@@ -176,8 +177,8 @@ fn key_at(keys: &[u8], place: Place) -> &[u8] {
     &keys[place.start..][..place.length as usize]
 }
 
-/// A tree of the newest committed version of every row. Up to so many threads share the
-/// work if there is much, each a range of RIDs.
+/// Builds a tree of the newest committed version of every row. Up to `threads` threads
+/// share the work if there are many rows, each thread a range of RIDs.
 pub(crate) fn entries_of(
     index: &Index,
     records: &Table,
@@ -200,7 +201,7 @@ pub(crate) fn entries_of(
     OrderedIndex::from_sorted(domain, distinct(merged(&parts)))
 }
 
-/// Adds the rows' entries to a part.
+/// Adds the entries of the rows in `rids` to `part`.
 fn gather(index: &Index, records: &Table, rids: Range<u64>, part: &mut Part, guard: &Guard<'_>) {
     let mut entry = Vec::new();
     for rid in rids.map(Rid) {
@@ -213,8 +214,8 @@ fn gather(index: &Index, records: &Table, rids: Range<u64>, part: &mut Part, gua
     }
 }
 
-/// Whether the keys of each sorted part are above those of the parts before it: rows were
-/// inserted in the order of their keys.
+/// Whether the keys of each sorted part are above those of the parts before it, as when
+/// rows were inserted in key order.
 fn follow_each_other(parts: &[Part]) -> bool {
     let ends = |part: &Part| {
         let (first, last) = (part.places.first()?, part.places.last()?);
@@ -225,7 +226,7 @@ fn follow_each_other(parts: &[Part]) -> bool {
         .all(|[(_, last), (first, _)]| last < first)
 }
 
-/// The entries of sorted parts in order.
+/// Merges sorted parts into one ordered stream of entries.
 fn merged(parts: &[Part]) -> impl Iterator<Item = (&[u8], Rid)> {
     let mut next = vec![0; parts.len()];
     std::iter::from_fn(move || {
@@ -241,8 +242,8 @@ fn merged(parts: &[Part]) -> impl Iterator<Item = (&[u8], Rid)> {
     })
 }
 
-/// Of one key the first: two rows of one primary key are no state that was ever committed,
-/// but a file may say anything.
+/// Keeps the first entry of each key. No committed state has two rows with one primary
+/// key, but a damaged file may.
 fn distinct<'part>(
     entries: impl Iterator<Item = (&'part [u8], Rid)>,
 ) -> impl Iterator<Item = (&'part [u8], Rid)> {
@@ -292,8 +293,8 @@ mod tests {
 
     #[test]
     fn heads_decide_as_whole_keys_do() {
-        // Of different lengths, with prefixes of each other, zeros, and what comes behind
-        // eight bytes; with a prefix in common and without.
+        // Keys of different lengths, with prefixes of each other, zeros, and differences
+        // after the first eight bytes; with a common prefix and without.
         for prefix in [&b""[..], b"common prefix "] {
             let mut part = Part::of(100);
             let mut expected = Vec::new();
@@ -342,7 +343,7 @@ mod tests {
             if after.1 != before.1 {
                 allocated += after.1 * size_of::<Place>();
             }
-            // The first ones are rounded up to a few entries.
+            // The first allocations are rounded up to a few entries.
             assert!(
                 allocated <= said || part.places.len() < 10,
                 "entry {number}"

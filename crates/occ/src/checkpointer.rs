@@ -1,39 +1,41 @@
-//! Checkpoints: when they are taken, and the walk through the tables. What they are
-//! in files, and why nothing is lost, is argued in `coeval_log`'s `checkpoint`.
+//! The checkpointer: decides when a checkpoint is taken, and walks the tables at one
+//! snapshot to write it. The file format, and why recovery loses nothing, are argued in
+//! `coeval_log`'s `checkpoint`.
 //!
 //! ```text
 //!   thread "checkpoint"
 //!     every LOOK      is there log enough since the last one,    ── at a limited rate
 //!                     or has the last one failed?
-//!     on request      CHECKPOINT, a backup                       ── as fast as it goes
-//!     on a close      if all rows are few                        ── as fast as it goes
+//!     on request      CHECKPOINT, a backup                       ── without a limit
+//!     on a close      if all rows are few                        ── without a limit
 //! ```
 //!
 //! # The walk
 //!
-//! A snapshot is registered, as a transaction does it, and with it every version
-//! that it shows stays where it is until the walk is over. Then the tables are
-//! listed, after the snapshot: a table with a row that the snapshot shows was made
-//! known before that row was committed, so it is in the list; and a table that is
-//! dropped meanwhile stays alive in the list. Each table is walked in the order of
-//! RIDs, a few hundred records in one pinned step, up to the RID that was next when
-//! it was listed: later ones are of rows that the snapshot does not show.
+//! The checkpointer registers a snapshot, as a transaction does, so every version that
+//! the snapshot shows stays in memory until the walk is over. It then lists the tables,
+//! after the snapshot: a table with a row that the snapshot shows was attached before
+//! that row was committed, so it is in the list; and a table dropped during the walk is
+//! kept alive by the list. The checkpointer walks each table in RID order, a few hundred
+//! records in one pinned step, up to the RID that was next when the table was listed:
+//! later RIDs belong to rows that the snapshot does not show.
 //!
-//! The walk takes no locks and reads no index. Who writes meanwhile leaves the old
-//! versions behind, which costs memory for as long as it takes: as many versions as
-//! rows are changed in that time, at most one a row and one more.
+//! The walk takes no locks and reads no index. Writers that run during the walk leave old
+//! versions behind, which costs memory until it ends: as many versions as rows are
+//! changed in that time, at most two per row.
 //!
 //! # When it fails
 //!
-//! A disk without room, or one that refuses a write or a sync, leaves the checkpoint
-//! before it in force, if there is one, with all of its log, so nothing is lost; what was
-//! written is removed. It is logged, counted, shown in [`CheckpointStatus`], and tried
-//! again, however little log there is: after [`RETRY_FIRST`], then after twice as long, up
-//! to [`RETRY_LAST`]. The log grows meanwhile.
+//! When the disk is full, or refuses a write or a sync, the previous checkpoint stays in
+//! force, if there is one, with all of its log, so nothing is lost; the checkpointer
+//! removes the files it has written. It logs and counts the failure, shows it in
+//! [`CheckpointStatus`], and tries again, however short the log is: after
+//! [`RETRY_FIRST`], then after twice as long, up to [`RETRY_LAST`]. The log grows
+//! meanwhile.
 //!
-//! Its snapshot may be ended like any other's, when old versions take too much memory.
-//! What it has read by then cannot be trusted, so it fails; the next one goes without
-//! a limit on its rate.
+//! The garbage collector may end the checkpointer's snapshot like any other, when old
+//! versions take too much memory. The rows read by then cannot be trusted, so the
+//! checkpoint fails; the next attempt runs without a rate limit.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -49,17 +51,17 @@ use crate::checkpoints::CheckpointStatus;
 use crate::shared::Shared;
 use crate::storage::Storage;
 
-/// How often the length of the log is looked at.
+/// How often the checkpointer checks the length of the log.
 const LOOK: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_secs(5);
 const RETRY_LAST: Duration = Duration::from_secs(300);
 
-/// Why one fails whose snapshot was ended.
+/// Error text for a checkpoint whose snapshot was ended.
 const ENDED: &str = "the memory that old versions may take was used up while it was written";
 
 type Answer = oneshot::Sender<Result<(), coeval_txn::Error>>;
 
-/// How checkpoints are going in this engine.
+/// The current checkpoint status of this engine.
 pub(crate) fn status(shared: &Shared) -> CheckpointStatus {
     let mut status = shared.checkpoints.status().clone();
     status.last = shared.log.checkpoint();
@@ -67,15 +69,16 @@ pub(crate) fn status(shared: &Shared) -> CheckpointStatus {
     status
 }
 
-/// The thread, as the engine holds it.
+/// The engine's handle to the checkpoint thread.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
-    /// Until the engine is closed.
+    /// Request channel and thread; `None` once the engine is closed, or if it is in
+    /// memory.
     running: Mutex<Option<(mpsc::UnboundedSender<Answer>, JoinHandle<()>)>>,
 }
 
 impl Checkpointer {
-    /// Starts the thread.
+    /// Starts the checkpoint thread.
     pub(crate) fn start(shared: &Arc<Shared>) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
         let shared = Arc::downgrade(shared);
@@ -85,14 +88,14 @@ impl Checkpointer {
         }
     }
 
-    /// One that takes none: there is no directory.
+    /// A handle without a thread, for an engine in memory, which has no directory.
     pub(crate) fn none() -> Self {
         Self {
             running: Mutex::new(None),
         }
     }
 
-    /// Asks for a checkpoint of what is committed by now.
+    /// Requests a checkpoint of everything committed by now.
     pub(crate) fn request(&self) -> Checkpointing {
         let (sender, answer) = oneshot::channel();
         let sent = match &*self.running.lock().expect("no panic under this lock") {
@@ -108,7 +111,8 @@ impl Checkpointer {
         })
     }
 
-    /// Waits until the thread has ended; what it is doing is given up.
+    /// Stops the thread, which abandons a checkpoint under way, and waits until it has
+    /// ended.
     pub(crate) async fn end(&self, shared: &Shared) {
         let running = self
             .running
@@ -126,7 +130,7 @@ impl Checkpointer {
     }
 }
 
-/// Takes checkpoints until the engine is closed or gone.
+/// The thread's main loop: takes checkpoints until the engine is closed or dropped.
 async fn run(shared: Weak<Shared>, mut requests: mpsc::UnboundedReceiver<Answer>) {
     let mut retry = Retry::default();
     let mut ended = false;
@@ -142,7 +146,7 @@ async fn run(shared: Weak<Shared>, mut requests: mpsc::UnboundedReceiver<Answer>
             Err(coeval_env::Elapsed) if is_due(&engine) && retry.is_due() => {}
             Err(coeval_env::Elapsed) => continue,
         }
-        // All who have asked by now get the same one.
+        // All requests that have arrived by now are answered by the same checkpoint.
         while let Ok(answer) = requests.try_recv() {
             answers.push(answer);
         }
@@ -155,20 +159,20 @@ async fn run(shared: Weak<Shared>, mut requests: mpsc::UnboundedReceiver<Answer>
         }
         ended = result.as_ref().is_err_and(|failure| failure.ended);
         for answer in answers {
-            // Whoever asked may have gone.
+            // The requester may have gone.
             let _ = answer.send(result.clone().map_err(Failure::into_error));
         }
     }
 }
 
-/// Whether there is log enough, or one is wanted that failed.
+/// Whether the log is long enough for a checkpoint, or a failed one is due again.
 fn is_due(engine: &Shared) -> bool {
     let limit = engine.settings.checkpoint_log_bytes;
     let is_long = limit > 0 && engine.log.bytes_to_replay() >= limit;
     (is_long || engine.checkpoints.status().failure.is_some()) && engine.all_attached()
 }
 
-/// When one may be tried again that failed.
+/// The earliest time for the next attempt after a failure, and the pause before it.
 #[derive(Debug, Default)]
 struct Retry(Option<(Instant, Duration)>);
 
@@ -185,7 +189,7 @@ impl Retry {
     }
 }
 
-/// Why there is no checkpoint; shared by all who asked for it.
+/// Why a checkpoint failed; sent to every caller that requested it.
 #[derive(Clone, Debug)]
 struct Failure {
     reason: String,
@@ -215,7 +219,8 @@ impl Failure {
     }
 }
 
-/// Takes one, and notes how it went. `hurry` says whether to go without a limit.
+/// Takes a checkpoint and records its outcome. `hurry` returns whether to ignore the rate
+/// limit.
 async fn take(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<(), Failure> {
     let began = coeval_env::now();
     engine.checkpoints.status().running = Some(0);
@@ -256,7 +261,7 @@ async fn take(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<(), Failure> 
     }
 }
 
-/// Writes one; `None` when nothing has happened since the last.
+/// Writes a checkpoint; `None` when nothing was committed since the last one.
 async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Checkpoint>, Error> {
     if !engine.all_attached() {
         let reason = "not every table that came back is known yet";
@@ -275,7 +280,7 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
     } else {
         engine.settings.checkpoint_bytes_per_second
     };
-    // The log may be waiting for room on the disk, and so for the end of this.
+    // The log may be waiting for disk space, and so for this checkpoint to free some.
     let mut writer = tokio::select! {
         biased;
         writer = engine.log.write_checkpoint(start, rate) => writer?,
@@ -290,13 +295,13 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
             return Err(error);
         }
     }
-    // What the walk kept may go while the file is synced.
+    // The versions that the walk kept may be collected while the file is synced.
     drop(snapshot);
     drop(tables);
     engine.log.finish_checkpoint(writer).await.map(Some)
 }
 
-/// Its snapshot, and its place in the log.
+/// The checkpoint's snapshot, and the log offset that it covers.
 fn begin(engine: &Shared) -> Option<(CheckpointStart, Snapshot)> {
     let mut registered = None;
     let start = engine.log.start_checkpoint(|| {
@@ -308,7 +313,7 @@ fn begin(engine: &Shared) -> Option<(CheckpointStart, Snapshot)> {
     Some((start?, registered?))
 }
 
-/// Every table in which the snapshot may show something, with how far to walk it.
+/// Every table in which the snapshot may show a row, with the RID at which its walk ends.
 fn tables(engine: &Shared, snapshot: Timestamp) -> Vec<(Arc<Storage>, Rid)> {
     let storages = engine.storages.read().expect("no panic while it was held");
     storages
@@ -333,12 +338,13 @@ async fn walk(
                 writer.write().await?;
                 engine.checkpoints.status().running = Some(writer.records());
             } else {
-                // The executor of the thread has nothing else to do, and in
-                // simulation this lets others in.
+                // The executor of this thread has no other task; in the simulator the
+                // yield lets other tasks run.
                 coeval_env::yield_now().await;
             }
             engine.checkpoints.check()?;
-            // Asked after the reads: had versions gone for that, this would say so.
+            // Checked after the reads: if a version was collected under the walk, the
+            // snapshot is marked as ended by now.
             if snapshot.is_ended() {
                 return Err(Error::Setting(ENDED.to_owned()));
             }
@@ -350,8 +356,8 @@ async fn walk(
     Ok(())
 }
 
-/// Adds what the snapshot shows of the next records, until there is a block to
-/// write. Returns where to go on.
+/// Adds the rows of the next records that the snapshot shows, until a block is full.
+/// Returns the RID at which the walk continues.
 fn step(
     engine: &Shared,
     snapshot: &Snapshot,

@@ -1,4 +1,5 @@
-//! How checkpoints are going, as the thread that takes them leaves it for others to read.
+//! Checkpoint progress: the status that the checkpoint thread publishes for other
+//! threads.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -6,30 +7,30 @@ use std::time::Duration;
 use coeval_log::{Checkpoint, Error};
 use tokio::sync::watch;
 
-/// How checkpoints are going.
+/// The state of checkpointing in an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointStatus {
-    /// The one in force.
+    /// The checkpoint in force, from which a start would recover.
     pub last: Option<Checkpoint>,
-    /// How long the last one that was taken in this process took.
+    /// How long the last checkpoint of this process took.
     pub last_took: Option<Duration>,
-    /// Rows written so far by the one under way.
+    /// Rows written so far by the checkpoint under way.
     pub running: Option<u64>,
-    /// How many were taken by this process.
+    /// Number of checkpoints this process has taken.
     pub taken: u64,
-    /// How many failed in this process.
+    /// Number of checkpoints that failed in this process.
     pub failed: u64,
-    /// Why the last one failed, unless one has been taken since.
+    /// Why the last attempt failed, unless a later one succeeded.
     pub failure: Option<String>,
-    /// Bytes of log that a start would replay now.
+    /// Bytes of log that recovery would replay if the process started now.
     pub log_bytes: u64,
 }
 
-/// What the engine and the thread share.
+/// The status and the stop signal that the engine and the checkpoint thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     status: Mutex<CheckpointStatus>,
-    /// The one under way is to be given up, and so are those that were asked for meanwhile.
+    /// Set to abandon the checkpoint under way, and those requested meanwhile.
     stop: watch::Sender<bool>,
 }
 
@@ -42,10 +43,10 @@ impl Progress {
         self.stop.send_replace(true);
     }
 
-    /// Waits until then.
+    /// Waits until the engine has called for a stop.
     pub(crate) async fn stopped(&self) {
         let stopped = self.stop.subscribe().wait_for(|stop| *stop).await.is_ok();
-        assert!(stopped, "whoever says so is here");
+        assert!(stopped, "the sender is a field of self");
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -1,9 +1,9 @@
-//! Who committed what: the latest committers, so that a conflict can name the other
-//! although it has ended.
+//! Recent committers: maps a commit timestamp to its transaction and session, so that a
+//! conflict can name the winner although it has ended.
 //!
-//! A version says at which timestamp it was committed and not by whom, and a transaction's
-//! place is another's soon after. So each commit that writes leaves a note, and who meets
-//! one of its versions looks for it:
+//! A version carries the timestamp of its commit but not its writer, and the writer's
+//! slot is soon reused. So each writing transaction leaves a note at commit, and a
+//! transaction that conflicts with one of its versions looks the note up:
 //!
 //! ```text
 //!   commit at 3/73728 by transaction 65537 of session 12
@@ -15,9 +15,9 @@
 //!      └ another finds a version of 3/73728 where it must not be: by session 12
 //! ```
 //!
-//! Each thread notes on lines of its own, and reads note nothing. A note is for people:
-//! where two threads share a shard and meet, the second does without rather than wait,
-//! and what has been overwritten since is not known any more.
+//! Each thread writes notes to its own shard; read-only transactions leave none. Notes
+//! serve diagnostics only: where two threads contend for a shard, the second leaves no
+//! note rather than wait, and overwritten notes are forgotten.
 
 use std::collections::VecDeque;
 
@@ -26,25 +26,25 @@ use coeval_memory::sync::Mutex;
 use coeval_txn::Party;
 use coeval_types::{Timestamp, TransactionId};
 
-/// How many commits each shard remembers.
+/// Notes that each shard keeps.
 const NOTES: usize = 256;
 
 #[derive(Debug)]
 struct Shard(Mutex<VecDeque<(Timestamp, Party)>>);
 
 impl Default for Shard {
-    /// With room for all notes: a commit has no time to make some.
+    /// Allocates room for all notes at once, so that a commit never allocates here.
     fn default() -> Self {
         Self(Mutex::new(VecDeque::with_capacity(NOTES)))
     }
 }
 
-/// The latest committers.
+/// Notes of the latest commits, sharded by thread.
 #[derive(Debug, Default)]
 pub(crate) struct Committers(Sharded<Shard>);
 
 impl Committers {
-    /// `party` commits at this timestamp. Waits for nobody.
+    /// Notes that `party` commits at `timestamp`. Never waits.
     pub(crate) fn note(&self, timestamp: Timestamp, party: Party) {
         let Ok(mut notes) = self.0.mine().0.try_lock() else {
             return;
@@ -55,12 +55,12 @@ impl Committers {
         notes.push_back((timestamp, party));
     }
 
-    /// Who committed at this timestamp, if that is still known.
+    /// The transaction that committed at `timestamp`, if its note is still kept.
     pub(crate) fn at(&self, timestamp: Timestamp) -> Option<Party> {
         self.find(|(at, _)| *at == timestamp)
     }
 
-    /// A transaction with its session, if it was one of the latest that committed.
+    /// A recently committed transaction with its session.
     pub(crate) fn party(&self, transaction: TransactionId) -> Option<Party> {
         self.find(|(_, party)| party.transaction == transaction)
     }

@@ -1,7 +1,9 @@
-//! Conflicts, counted by where and why: what people look at when transactions fail.
+//! Conflict counters by table, index and reason, for the users who diagnose failing
+//! transactions.
 //!
-//! Only a transaction that gives way comes here, so a mutex does. There is an entry
-//! for each storage, index and reason; those of a storage go with it.
+//! Only a transaction that loses a conflict updates the counters, so a mutex suffices.
+//! There is one entry for each storage, index and reason; the entries of a storage are
+//! dropped with it.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +13,14 @@ use coeval_types::{IndexId, StorageId};
 
 type Key = (StorageId, Option<IndexId>, GaveWay);
 
-/// Every conflict since the engine was started.
+/// All conflicts since the engine was started.
 #[derive(Debug, Default)]
 pub(crate) struct Conflicts {
     counts: Mutex<BTreeMap<Key, ConflictCount>>,
 }
 
 impl Conflicts {
-    /// Counts one.
+    /// Counts one conflict that `loser` lost to `winner`.
     #[cold]
     pub(crate) fn note(&self, why: GaveWay, place: &Place, loser: Party, winner: Option<Party>) {
         let (storage, index) = (place.storage(), place.index());
@@ -43,13 +45,13 @@ impl Conflicts {
         entry.last_winner = winner;
     }
 
-    /// Forgets those of a storage that is gone.
+    /// Removes the counters of a dropped storage.
     pub(crate) fn forget(&self, storage: StorageId) {
         let mut counts = self.counts.lock().expect("no panic while it was held");
         counts.retain(|(of, _, _), _| *of != storage);
     }
 
-    /// All of them.
+    /// A copy of all counters.
     pub(crate) fn counts(&self) -> Vec<ConflictCount> {
         let counts = self.counts.lock().expect("no panic while it was held");
         counts.values().cloned().collect()

@@ -1,5 +1,5 @@
-//! The engine: how it starts and ends, in which way it leads, and how transactions begin.
-//! What they share is [`crate::shared`].
+//! The engine: opens and closes the database, takes and gives up leadership, and begins
+//! transactions. The state that transactions share is [`crate::shared`].
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -29,18 +29,18 @@ use crate::storage::Storage;
 use crate::sweeper;
 use crate::transaction::{OccTransaction, log_error};
 
-/// Transactions on one node. See the [crate](crate).
+/// The concurrency control engine of one node. See the [crate](crate).
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
-    /// For transactions.
+    /// References to `shared` that transactions clone, one for each shard of threads.
     shares: Sharded<Share>,
     pub(crate) checkpointer: Checkpointer,
 }
 
 impl Engine {
-    /// A database in memory, gone with the process. With
-    /// [`Settings::sweep_interval`], to be called in a runtime.
+    /// An engine whose database is in memory and is lost with the process. With
+    /// [`Settings::sweep_interval`], the caller must be in a runtime.
     pub fn ephemeral(settings: Settings) -> Result<Self, LogError> {
         settings.check()?;
         let log = Log::ephemeral(settings.log.clone())?;
@@ -48,10 +48,10 @@ impl Engine {
         Ok(Self::start(shared, Checkpointer::none()))
     }
 
-    /// Opens the database in `directory`, making it if there is none: loads the
-    /// newest checkpoint, replays the log behind it, then goes on writing it. To be called in a runtime. Storages that came
-    /// back are listed by [`coeval_txn::Engine::storages`], and usable once they are
-    /// attached.
+    /// Opens the database in `directory`, creating it if there is none: loads the newest
+    /// checkpoint, replays the log after it, then appends to that log. The caller must be
+    /// in a runtime. [`coeval_txn::Engine::storages`] lists the recovered storages, which
+    /// are usable once they are attached.
     pub async fn open(
         directory: &Path,
         settings: Settings,
@@ -59,8 +59,8 @@ impl Engine {
         Self::open_watched(directory, settings, |_| {}).await
     }
 
-    /// [`Engine::open`], and `progress` hears how far recovery has come, on the threads
-    /// that recover.
+    /// As [`Engine::open`], and the recovering threads report their progress to
+    /// `progress`.
     pub async fn open_watched(
         directory: &Path,
         settings: Settings,
@@ -77,8 +77,9 @@ impl Engine {
     }
 
     /// Reads the database in `directory` as [`Engine::open`] does, and changes nothing
-    /// there: what comes back is an engine in memory that goes on where the log ends.
-    /// What a start would refuse, this refuses. `progress` hears how far it has come.
+    /// there: the result is an engine in memory whose first timestamp follows the end of
+    /// the log. It refuses what [`Engine::open`] would refuse. The recovering threads
+    /// report to `progress`.
     pub async fn inspect(
         directory: &Path,
         settings: Settings,
@@ -92,12 +93,13 @@ impl Engine {
         Ok((Self::start(shared, Checkpointer::none()), summary))
     }
 
-    /// Leads a cluster with the log that [`ReplicaLog::lead`] has opened, on tables that
-    /// hold everything before that log's mark. Nobody may replay into them any more.
-    /// Nothing happens in the background before [`Engine::tend`], but for checkpoints.
+    /// Starts the leader's engine with the log that [`ReplicaLog::lead`] has opened, on
+    /// tables that hold everything before that log's mark. The caller must not replay
+    /// into them any more. No background task but the checkpointer runs before
+    /// [`Engine::tend`].
     ///
-    /// Transactions that write are refused until
-    /// [the mark is committed](Log::set_committed).
+    /// The engine refuses transactions that write until [the mark is
+    /// committed](Log::set_committed).
     pub fn lead(tables: FollowedTables, log: Log, settings: Settings) -> Result<Self, LogError> {
         settings.check()?;
         let (domain, recovered) = tables.finish()?;
@@ -106,16 +108,17 @@ impl Engine {
         Ok(Self::new(shared, checkpointer))
     }
 
-    /// Who says from now on whether it leads. Once, and before anybody reads here for
-    /// somebody else: until then it answers as if it were alone.
+    /// Sets the source of this engine's leadership status. To be called once, and before
+    /// any session reads here for another node: until then the engine answers as if it
+    /// were a single node.
     pub fn led_under(&self, leadership: Arc<dyn Leadership>) {
         let set = self.shared.leadership.set(leadership);
         assert!(set.is_ok(), "an engine leads in one term");
     }
 
-    /// Ends to lead: nothing begins or commits here any more, and whoever waits for a
-    /// commit hears that its outcome is not known. The log has everything that had its
-    /// place in it.
+    /// Steps down: from now on the engine begins and commits no transaction, and
+    /// transactions that wait for their commit get an error that its outcome is unknown.
+    /// The log keeps every record whose space was reserved.
     ///
     /// # Errors
     /// When this engine does not lead, or its log has failed.
@@ -125,19 +128,19 @@ impl Engine {
         self.shared.log.retire().await
     }
 
-    /// Makes everything durable and closes the log in order. Transactions that
-    /// still run cannot commit any more. A checkpoint under way is given up; one is
-    /// taken before, if [all rows are few](Settings::checkpoint_on_close_bytes).
+    /// Makes everything durable and closes the log in order. Transactions that still run
+    /// cannot commit any more. The engine abandons a checkpoint under way; before that it
+    /// takes one if [all rows are few](Settings::checkpoint_on_close_bytes).
     pub async fn close(&self) -> Result<(), LogError> {
         if self.shared.log.bytes_to_replay() > 0 && self.is_small() {
-            // A failure is logged, and the log has everything.
+            // A failed checkpoint is logged, and recovery can replay the log instead.
             let _ = coeval_txn::Engine::checkpoint(self).await;
         }
         self.checkpointer.end(&self.shared).await;
         self.shared.log.close().await
     }
 
-    /// Whether the rows are few enough to be written at a close.
+    /// Whether the rows are few enough for a checkpoint on close.
     fn is_small(&self) -> bool {
         let limit = self.shared.settings.checkpoint_on_close_bytes;
         let storages = self.shared.storages.read();
@@ -148,13 +151,13 @@ impl Engine {
         limit > 0 && values.sum::<u64>() <= limit && self.shared.all_attached()
     }
 
-    /// How checkpoints are going: which is in force, how old it is, what failed.
+    /// The checkpoint status: the checkpoint in force, its age, the last failure.
     #[must_use]
     pub fn checkpoint_status(&self) -> CheckpointStatus {
         checkpointer::status(&self.shared)
     }
 
-    /// One that does nothing in the background yet.
+    /// An engine without background tasks.
     pub(crate) fn new(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
         Self {
             shares: Sharded::from_fn(|| Arc::new(CachePadded(Arc::clone(&shared)))),
@@ -169,8 +172,8 @@ impl Engine {
         engine
     }
 
-    /// Starts what happens in the background, for an engine that [leads](Engine::lead). To
-    /// be called in a runtime, once.
+    /// Starts the background tasks of an engine that [leads](Engine::lead). To be called
+    /// once, in a runtime.
     pub fn tend(&self) {
         if let Some(interval) = self.shared.settings.sweep_interval {
             let shared = || Arc::downgrade(&self.shared);
@@ -179,46 +182,50 @@ impl Engine {
         }
     }
 
-    /// The log, to be told when it stops, and to see how far it has come.
+    /// The log, whose end callers can await and whose progress they can read.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
 
-    /// What takes memory. Adds counters up: some hundred nanoseconds for each storage.
+    /// Memory in use, by purpose. Adds up counters: some hundred nanoseconds for each
+    /// storage.
     #[must_use]
     pub fn memory(&self) -> MemoryAccounts {
         memory::accounts(&self.shared)
     }
 
-    /// Says what the process occupies at this moment, in bytes: of the allocator's
-    /// arenas, whatever is in them, and beside them. Both count against the budget until
-    /// somebody says something else.
+    /// Sets the memory that the process occupies at this moment, in bytes: `arenas` for
+    /// the allocator's arenas, free space included, and `program` for all other memory.
+    /// Both count against the budget until the next call.
     pub fn set_occupied(&self, arenas: u64, program: u64) {
         self.shared.memory.set_occupied(arenas, program);
     }
 
-    /// `resident` says what the process occupies at this moment, in bytes. Whoever wants
-    /// memory near the limit asks it, so it should cost no more than a system call.
+    /// Sets the function that returns the process's resident memory, in bytes. Each
+    /// transaction that allocates near the limit calls it, so it should cost no more than
+    /// a system call.
     pub fn ask_resident(&self, resident: impl Fn() -> Option<u64> + Send + Sync + 'static) {
         self.shared.memory.ask_resident(Box::new(resident));
     }
 
-    /// What it has done since it was opened, and what it holds. Looks at every
-    /// storage, and blocks nobody.
+    /// Counters since the engine was opened, and gauges of its contents. Reads every
+    /// storage, and blocks no transaction.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         statistics::read(&self.shared)
     }
 
-    /// One whole round of the sweeper: every record once, then what is retired; and one
-    /// of logical ranges. For engines without a sweeper of their own.
+    /// Runs one whole round of garbage collection: every record once, then dropped
+    /// storages; and one round of range maintenance. For engines without background
+    /// tasks.
     pub fn sweep(&self) {
         sweeper::sweep_all(&self.shared);
         tending::tend_all(&self.shared);
     }
 
-    /// Whether all indexes and records agree, for tests; while nobody writes.
+    /// Checks that all indexes and records agree, for tests; no transaction may write
+    /// meanwhile.
     #[doc(hidden)]
     pub fn check_indexes(&self) -> Result<(), String> {
         let guard = self.shared.domain.pin();
@@ -227,7 +234,7 @@ impl Engine {
             .try_for_each(|storage| storage.check_indexes(&guard))
     }
 
-    /// Puts a fault back for a test that must notice it: SERIALIZABLE no longer
+    /// Injects a known bug for a test that must detect it: SERIALIZABLE no longer
     /// validates predicates.
     #[doc(hidden)]
     pub fn skip_predicates(&self) {
@@ -236,7 +243,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Without [`Engine::close`]: as if the process had been killed.
+    /// Dropping the engine without [`Engine::close`] leaves the disk as if the process
+    /// had been killed.
     fn drop(&mut self) {
         self.shared.checkpoints.stop();
     }
@@ -303,8 +311,8 @@ impl coeval_txn::Engine for Engine {
         if shared.storage(definition.id).is_ok() {
             return Err(Error::Unknown("unused storage number"));
         }
-        // Kept until it is among the storages: a checkpoint finds it there, or finds
-        // that it has not been attached yet.
+        // The lock is held until the storage is attached: a checkpoint finds the storage
+        // there, or finds that it has not been attached yet.
         let mut recovered = shared.recovered.lock().expect("no panic while it was held");
         let found = recovered.remove(&definition.id).unwrap_or_default();
         let storage = Storage::new(
@@ -333,7 +341,7 @@ impl coeval_txn::Engine for Engine {
 
     fn storages(&self) -> Vec<StorageId> {
         let shared = &*self.shared;
-        // In the order in which attaching takes them.
+        // Locked in the order in which attaching locks them.
         let recovered = shared.recovered.lock().expect("no panic while it was held");
         let storages = shared.storages.read().expect("no panic while it was held");
         let mut all: Vec<_> = storages.keys().chain(recovered.keys()).copied().collect();

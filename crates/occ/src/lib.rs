@@ -1,5 +1,6 @@
-//! Transactions on one node: optimistic where it pays, locks where users expect
-//! them to wait.
+//! The optimistic concurrency control engine of one node: MVCC transactions that validate
+//! their reads at commit, and wait in lock queues where SQL users expect a writer to
+//! wait.
 //!
 //! # One transaction's way
 //!
@@ -10,44 +11,45 @@
 //!             absent key
 //!   write     lock the record, put a private version beside the committed one
 //!   commit    register the written keys in their logical ranges
-//!             draw the commit timestamp = place in the log
+//!             be assigned the commit timestamp = log offset
 //!             SERIALIZABLE: has anything read changed between snapshot and now?
 //!             copy to the log, install, free the locks
 //! ```
 //!
 //! # Why it is serializable
 //!
-//! A transaction T with snapshot *s* and commit timestamp *c* read the state of
-//! *s*. Validation shows that nothing it read changed in (*s*, *c*), so it read the
-//! state just before *c*, as if it had run alone there. Its writes are the newest
-//! versions at *c* because it holds their locks. So committed transactions behave
-//! as in a run one after another in the order of their timestamps. What could slip
-//! through is a writer W with *s* < *c*(W) < *c* that T does not notice. W locked
-//! its records and registered its keys before it drew; T looks after it drew. W's
-//! draw came before T's, so T's look finds W's lock, its registration, or its
-//! installed version (the fences are argued in [`ranges::ring`] and [`running`]).
+//! A transaction T with snapshot *s* and commit timestamp *c* read the state of *s*.
+//! Validation shows that nothing T read changed in (*s*, *c*), so T read the state just
+//! before *c*, as if it had run alone at that point. T's writes are the newest versions
+//! at *c* because T holds their locks. So committed transactions behave as in a serial
+//! run in the order of their timestamps. The case to exclude is a writer W with *s* <
+//! *c*(W) < *c* that T does not notice. W locked its records and registered its keys
+//! before it was assigned its timestamp; T validates after it was assigned its own. W's
+//! timestamp was assigned before T's, so T's validation finds W's lock, W's registration,
+//! or the version W installed (the fences are argued in [`ranges::ring`] and
+//! [`running`]).
 //!
-//! Writers of every level lock and register alike, or a serializable transaction
-//! beside them would not be protected.
+//! Writers of every isolation level lock and register alike, or a concurrent serializable
+//! transaction would not be protected from them.
 //!
-//! # The rooms
+//! # The modules
 //!
-//! - [`shared`]: what all transactions of an engine share.
-//! - [`transaction`]: the calls of the contract.
-//! - [`validation`]: how a scan is found to hold.
+//! - [`shared`]: the state that all transactions of an engine share.
+//! - [`transaction`]: the calls of the transaction contract.
+//! - [`validation`]: the validators that check scans at commit.
 //! - [`ranges`]: logical ranges, registrations, predicates.
-//! - [`locks`]: queues, keys, tables, the wait-for graph.
-//! - [`running`]: who has drawn a timestamp.
-//! - [`conflicts`]: who had to give way, and why, for people.
-//! - [`statistics`]: what is counted.
+//! - [`locks`]: lock queues, key locks, table locks, the wait-for graph.
+//! - [`running`]: the table of active transactions and their commit phases.
+//! - [`conflicts`]: conflict counters by table, index and reason.
+//! - [`statistics`]: counters and gauges.
 //! - [`storage`]: a table's records and indexes together.
-//! - [`sweeper`]: garbage, and what was dropped.
-//! - [`memory`]: the budget, and who gives way at its end.
-//! - [`checkpointer`]: checkpoints, when and of what.
-//! - [`backup`]: a copy of it all, sent while it changes.
-//! - [`recovery`]: rows back from a checkpoint and the log.
-//! - [`following`]: the same as the log grows, until the node leads.
-//! - [`building`]: indexes of rows that are there.
+//! - [`sweeper`]: the background garbage collector.
+//! - [`memory`]: the memory budget, and which transactions fail when it is used up.
+//! - [`checkpointer`]: when checkpoints are taken, and the walk through the tables.
+//! - [`backup`]: online backups, streamed while transactions run.
+//! - [`recovery`]: rows restored from a checkpoint and the log.
+//! - [`following`]: a follower's tables, replayed as the log grows, until the node leads.
+//! - [`building`]: bulk building of indexes from existing rows.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.

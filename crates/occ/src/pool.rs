@@ -1,25 +1,25 @@
-//! States of ended transactions, kept for the next ones.
+//! The pool of transaction states: reuses the buffers of ended transactions for new ones.
 //!
-//! A state that comes back to the core that used it last is found in that core's
-//! cache, and nobody else waits for the list it lies in. So each thread has a shelf
-//! of its own; another's is looked at only when there is no place for one more
-//! transaction.
+//! A state that returns to the core that used it last is found in that core's cache, and
+//! no other thread contends for the list it is in. So each thread has a shelf of its own;
+//! a thread searches other shelves only when all slots for transactions are taken.
 //!
 //! ```text
-//!   worker 0 ──take, give back──▶ shelf 0 │ state │ state │ …
-//!   worker 1 ──take, give back──▶ shelf 1 │ state │ …
+//!   worker 0 ──take, keep──▶ shelf 0 │ state │ state │ …
+//!   worker 1 ──take, keep──▶ shelf 1 │ state │ …
 //! ```
 //!
-//! A state on a shelf remembers the storages it has worked with, since the next
-//! transaction of the same thread probably wants the same, and their indexes. A storage
-//! or an index that is dropped is taken from all shelves, and from a state in use when
-//! that comes back: the *generation* tells that something was dropped meanwhile.
+//! A state on a shelf remembers the storages it has worked with and their indexes, since
+//! the next transaction of the same thread probably uses the same ones. When a storage or
+//! an index is dropped, the pool removes it from the states on all shelves; a state in
+//! use drops it on return, because the *generation* shows that a drop happened meanwhile.
 //!
 //! # Invariant
 //!
-//! No state on a shelf holds a storage or an index that was dropped before [`Pool::forget_storages`]
-//! began. Both that and giving back hold the shelf's lock while they look at a state
-//! there, and the generation is raised before the first shelf is locked.
+//! No state on a shelf holds a storage or an index that was dropped before
+//! [`Pool::forget_storages`] began. Both that call and [`Pool::keep`] hold the shelf's
+//! lock while they change a state there, and the generation is raised before the first
+//! shelf is locked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,16 +29,16 @@ use coeval_memory::padded::CachePadded;
 
 use crate::transaction::state::State;
 
-/// Kept on each shelf, at most.
+/// States that each shelf keeps, at most.
 const KEPT: usize = 64;
 
 type Shelf = Mutex<Vec<Box<State>>>;
 
-/// All shelves.
+/// The shelves of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     shelves: Sharded<Shelf>,
-    /// How many times storages or indexes have been dropped.
+    /// Number of times a storage or an index has been dropped.
     generation: CachePadded<AtomicU64>,
 }
 
@@ -51,17 +51,17 @@ fn lock(shelf: &Shelf) -> MutexGuard<'_, Vec<Box<State>>> {
 }
 
 impl Pool {
-    /// A state that the calling thread has given back.
+    /// Takes a state that the calling thread has returned.
     pub(crate) fn take(&self) -> Option<Box<State>> {
         lock(self.shelves.mine()).pop()
     }
 
-    /// A state that anybody has given back.
+    /// Takes a state that any thread has returned.
     pub(crate) fn take_any(&self) -> Option<Box<State>> {
         self.shelves.all().find_map(|shelf| lock(shelf).pop())
     }
 
-    /// Keeps a state. When there are enough already, it comes back.
+    /// Keeps a state for reuse. Returns it when the shelf is full.
     #[must_use = "a state that is not kept has a place to give back"]
     pub(crate) fn keep(&self, mut state: Box<State>) -> Option<Box<State>> {
         let mut shelf = lock(self.shelves.mine());
@@ -73,7 +73,7 @@ impl Pool {
         None
     }
 
-    /// A storage was dropped: nothing here keeps it.
+    /// Removes dropped storages and indexes from all kept states; called after each drop.
     pub(crate) fn forget_storages(&self) {
         let generation = self.generation.0.fetch_add(1, Ordering::SeqCst) + 1;
         for shelf in self.shelves.all() {

@@ -1,14 +1,14 @@
-//! Records back from a checkpoint and the log.
+//! Recovery: rebuilds the tables from the newest checkpoint and the log after it.
 //!
-//! The blocks of a checkpoint come first, on several threads, each record once. Then
-//! the log hands every committed entry over, a record's always to the same thread
-//! and in commit order; tables take them as they come. Indexes follow when the
-//! storages are attached: the log does not know them, and by then every record has
-//! just its newest version.
+//! Several threads load the blocks of the checkpoint first, each record once. Then the
+//! log hands over every committed entry, all entries of a record to the same thread and
+//! in commit order, and the tables apply them. Indexes are built when the storages are
+//! attached: the log does not know them, and by then every record has only its newest
+//! version.
 //!
-//! Entries come in groups. First all their records are asked for, then all their
-//! rows, then they are replayed: what a processor waits for is memory, and so it
-//! waits for many at once.
+//! The log delivers entries in groups. For each group, recovery prefetches all records,
+//! then all rows, and then replays: the processor spends most of the time waiting for
+//! memory, so it waits for many cache misses at once.
 
 use std::collections::BTreeMap;
 use std::sync::RwLock;
@@ -19,13 +19,13 @@ use coeval_types::{StorageId, Timestamp};
 
 use crate::storage::Recovered;
 
-/// How many entries are looked at together.
+/// Number of entries that are prefetched together.
 const GROUP: usize = 32;
 
-/// Who wants to know how far it has come.
+/// Callback that recovery reports its progress to.
 type Watcher = Box<dyn Fn(RecoveryProgress) + Send + Sync>;
 
-/// The tables that are being filled.
+/// The tables under recovery.
 #[derive(Default)]
 pub(crate) struct Recovery {
     tables: RwLock<BTreeMap<StorageId, RecoveringTable>>,
@@ -34,13 +34,13 @@ pub(crate) struct Recovery {
 
 /// Why a group was not replayed.
 enum Refused {
-    /// A table has to be made first; nothing has been replayed.
+    /// The table must be created first; no entry of the group has been replayed.
     Missing(StorageId),
     Error(ReplayError),
 }
 
 impl Recovery {
-    /// One that says how far it has come.
+    /// A recovery that reports its progress to `watcher`.
     pub(crate) fn watched(watcher: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
         Self {
             tables: RwLock::default(),
@@ -48,7 +48,7 @@ impl Recovery {
         }
     }
 
-    /// The tables, with everything in place. To be called when replay has ended.
+    /// Finishes and returns the tables. To be called when replay has ended.
     pub(crate) fn finish(&self) -> BTreeMap<StorageId, Table> {
         let mut tables = self.tables.write().expect("no panic while it was held");
         std::mem::take(&mut *tables)
@@ -57,7 +57,7 @@ impl Recovery {
             .collect()
     }
 
-    /// The same, as an engine takes them.
+    /// As [`Self::finish`], in the form in which an engine takes the tables.
     pub(crate) fn recovered(&self) -> BTreeMap<StorageId, Recovered> {
         let tables = self.finish().into_iter();
         let recovered = |records| Recovered {
@@ -89,13 +89,13 @@ impl Recovery {
     }
 }
 
-/// The records of a group, all of them asked for.
+/// Looks up and prefetches the records of a group.
 fn records<'tables>(
     tables: &'tables BTreeMap<StorageId, RecoveringTable>,
     entries: &[(Timestamp, Entry<'_>)],
 ) -> Result<[Option<RecoveringRecord<'tables>>; GROUP], Refused> {
     let mut records = [None; GROUP];
-    // Neighbouring entries are often of the same table.
+    // Neighbouring entries often belong to the same table.
     let mut last: Option<(StorageId, &RecoveringTable)> = None;
     for (place, (timestamp, entry)) in records.iter_mut().zip(entries) {
         let (storage, rid) = entry.record();

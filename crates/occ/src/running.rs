@@ -1,19 +1,20 @@
-//! Who is running, and whether they have drawn a commit timestamp.
+//! The table of active transactions: maps a transaction id to its commit phase, so that a
+//! validator can tell whether a lock holder will commit before or after it.
 //!
-//! A validator finds a record it has read locked by another transaction. Whether
-//! that is a conflict depends on what the other does: if it has not begun to draw
-//! its timestamp, it will draw a later one. The answer is looked up here, by the
-//! transaction's number, which names its place:
+//! A validator may find a record it has read locked by another transaction. Whether that
+//! is a conflict depends on the holder's commit phase: a holder that has not begun to
+//! reserve log space will be assigned a later timestamp. The validator looks the phase up
+//! here by the holder's transaction id, which names its slot:
 //!
 //! ```text
 //!   61                    16 15          0
 //!  +------------------------+-------------+
-//!  |  how often used        |  place      |      a transaction id
+//!  |  times used            |  slot       |      a transaction id
 //!  +------------------------+-------------+
 //! ```
 //!
-//! A place is kept by a transaction object and used again for the next
-//! transaction it runs; so at most 65,536 run at once.
+//! A transaction object keeps its slot and reuses it for the next transaction it runs; so
+//! at most 65,536 transactions run at once.
 
 use std::sync::OnceLock;
 
@@ -34,26 +35,27 @@ const DRAWING: u64 = u64::MAX;
 struct Entry {
     owner: AtomicU64,
     state: AtomicU64,
-    /// The owner's session, for people.
+    /// The owner's session, for diagnostics.
     session: AtomicU64,
 }
 
 type Chunk = Box<[CachePadded<Entry>]>;
 
-/// How far a transaction has come with its commit.
+/// The commit phase of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drawn {
-    /// Not begun: it will draw a later timestamp than who asks after drawing.
+    /// The commit has not begun: the transaction will be assigned a later timestamp than
+    /// a validator that asks after its own was assigned.
     No,
-    /// About to: ask again.
+    /// The transaction is being assigned its timestamp; the validator must ask again.
     Drawing,
-    /// It has this timestamp.
+    /// The transaction was assigned this timestamp.
     At(Timestamp),
-    /// It has ended, and its place is used by another.
+    /// The transaction has ended, and another one uses its slot.
     Ended,
 }
 
-/// Every place there is.
+/// The slots of all active transactions.
 #[derive(Debug)]
 pub(crate) struct Running {
     chunks: Box<[OnceLock<Chunk>]>,
@@ -66,7 +68,7 @@ struct Places {
     used: u32,
 }
 
-/// A place in [`Running`]; to be given back.
+/// A slot in [`Running`]; its owner must give it back.
 #[derive(Debug)]
 pub(crate) struct Place {
     at: u32,
@@ -88,7 +90,7 @@ impl Running {
         &chunk[at % CHUNK]
     }
 
-    /// A place for a transaction object, or `None` when there are too many.
+    /// Claims a slot for a transaction object; `None` when all slots are in use.
     pub(crate) fn claim(&self) -> Option<Place> {
         let mut places = self.places.lock().expect("no panic in the list");
         let at = match places.free.pop() {
@@ -100,7 +102,7 @@ impl Running {
             None => return None,
         };
         drop(places);
-        // Whoever had it before may have left any number of uses behind.
+        // Earlier owners of the slot have used it any number of times.
         let owner = self.entry(at).owner.load(Ordering::Relaxed);
         Some(Place {
             at,
@@ -108,40 +110,43 @@ impl Running {
         })
     }
 
-    /// Gives a place back.
+    /// Frees a slot for another transaction object.
     pub(crate) fn give_back(&self, place: &Place) {
         let mut places = self.places.lock().expect("no panic in the list");
         places.free.push(place.at);
     }
 
-    /// A number for the place's next transaction, which is of this session. Never 0.
+    /// Assigns an id to the slot's next transaction, which belongs to `session`. Never 0.
     pub(crate) fn begin(&self, place: &mut Place, session: i32) -> TransactionId {
         place.uses += 1;
         let id = TransactionId(place.uses << PLACE_BITS | u64::from(place.at));
         assert!(id < TransactionId::MAX, "transaction numbers used up");
         let entry = self.entry(place.at);
-        // In this order, so that who finds the new owner finds its state. Released
-        // too: one who asks for the owner before may be told of this state, and
-        // then must find what that one installed.
+        // The state is stored first, so that a validator that finds the new owner finds
+        // its state. It is released as well: a validator that looked for the previous
+        // owner may read this state, and must then see the versions that the previous
+        // owner installed.
         entry.state.store(NOT_DRAWING, Ordering::Release);
         entry.session.store(session as u64, Ordering::Relaxed);
         entry.owner.store(id.0, Ordering::Release);
         id
     }
 
-    /// Published before the timestamp is drawn; the caller fences between.
+    /// Announces that the transaction is about to be assigned its timestamp; the caller
+    /// fences after this call and before the assignment.
     pub(crate) fn drawing(&self, place: &Place) {
         self.entry(place.at).state.store(DRAWING, Ordering::Relaxed);
     }
 
-    /// Published right after.
+    /// Publishes the timestamp right after its assignment.
     pub(crate) fn drawn(&self, place: &Place, timestamp: Timestamp) {
         self.entry(place.at)
             .state
             .store(timestamp.to_bits(), Ordering::Release);
     }
 
-    /// A transaction and its session, while nobody else has its place.
+    /// A transaction and its session; without session once another transaction has the
+    /// slot.
     pub(crate) fn party(&self, id: TransactionId) -> Party {
         let entry = self.entry((id.0 & (PLACES as u64 - 1)) as u32);
         let is_owner = || entry.owner.load(Ordering::Acquire) == id.0;
@@ -152,7 +157,8 @@ impl Running {
         }
     }
 
-    /// How far `id` has come. Asked by one who has drawn and fenced.
+    /// The commit phase of `id`. The caller must have been assigned its own timestamp,
+    /// and have fenced after that.
     pub(crate) fn ask(&self, id: TransactionId) -> Drawn {
         let entry = self.entry((id.0 & (PLACES as u64 - 1)) as u32);
         if entry.owner.load(Ordering::Acquire) != id.0 {

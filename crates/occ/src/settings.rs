@@ -1,51 +1,50 @@
-//! The engine's settings, as data.
+//! Settings of the engine.
 
 use std::time::Duration;
 
 use crate::ranges::map::Limits;
 use crate::{Budget, Validator};
 
-/// How the engine works. Every field may change from one start to the next.
+/// The engine's settings. Every field may change from one start to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The log's own settings.
+    /// Settings of the log.
     pub log: coeval_log::Settings,
-    /// How scans of serializable transactions are validated.
+    /// The validator that checks scans of serializable transactions.
     pub validator: Validator,
-    /// Slots of a logical range's ring of registrations, at least 4: how many
-    /// recent writes a serializable scan can be checked against. More than there
-    /// are threads that commit at once. A slot is a cache
-    /// line; a ring takes memory as it is written. Where an index has more than 16
-    /// ranges, their rings have fewer slots, and get more when they need them.
+    /// Slots of a logical range's ring of registrations, at least 4: the number of recent
+    /// writes that a serializable scan can be checked against. It should exceed the
+    /// number of threads that commit at once. A slot is a cache line; a ring takes memory
+    /// as it is written. Where an index has more than 16 ranges, their rings start with
+    /// fewer slots, and grow when they need more.
     pub range_slots: usize,
-    /// An index is cut into logical ranges once validators of its scans have looked at so
-    /// many registrations of late whose keys were not scanned; 0 for at once.
+    /// An index is divided into logical ranges once validators have recently checked this
+    /// many registrations in vain, because their keys were not scanned; 0 for at once.
     pub registrations_in_vain: u64,
-    /// About how many keys a logical range has then, at least 1; more where there would be
-    /// too many ranges.
+    /// Target number of keys in a logical range after that, at least 1; a range gets more
+    /// keys where the index would exceed `ranges_per_index`.
     pub records_per_range: u64,
-    /// How many logical ranges an index has at most, at least 1.
+    /// Most logical ranges that an index has, at least 1.
     pub ranges_per_index: usize,
-    /// After so many patches of a record the log gets its whole row again, at
-    /// least 1.
+    /// Patches of a record after which the log gets its whole row again, at least 1.
     pub image_every: u64,
-    /// How long the sweeper rests between rounds; `None` for no sweeper, and then
-    /// the engine needs no runtime.
+    /// Pause of the garbage collector between rounds; `None` for no garbage collector,
+    /// and then the engine needs no runtime.
     pub sweep_interval: Option<Duration>,
-    /// How many records the sweeper looks at in one step, at least 1.
+    /// Records that the garbage collector scans in one step, at least 1.
     pub sweep_records: usize,
-    /// How much memory there may be.
+    /// The memory budget.
     pub budget: Budget,
-    /// A checkpoint is taken whenever a start would replay so many bytes of log; 0
-    /// for only when asked.
+    /// Bytes of log to replay at a start from which the engine takes a checkpoint; 0 for
+    /// only on request.
     pub checkpoint_log_bytes: u64,
-    /// How fast a checkpoint is written at most when nobody has asked for it; 0 for
-    /// no limit.
+    /// Highest rate at which an unrequested checkpoint is written, in bytes per second; 0
+    /// for no limit.
     pub checkpoint_bytes_per_second: u64,
-    /// How many records a checkpoint looks at in one step, at least 1.
+    /// Records that a checkpoint scans in one step, at least 1.
     pub checkpoint_records: usize,
-    /// A checkpoint is taken on a close when all rows together have at most so many
-    /// bytes; 0 for never.
+    /// The engine takes a checkpoint on close when all rows together have at most this
+    /// many bytes; 0 for never.
     pub checkpoint_on_close_bytes: u64,
 }
 

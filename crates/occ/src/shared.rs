@@ -1,9 +1,9 @@
-//! What all transactions of an engine share: the log, registered snapshots, locks, the
-//! tables, and what is counted.
+//! Shared engine state: the log, registered snapshots, locks, tables and counters that
+//! all transactions of an engine use.
 //!
-//! Everything that works on an engine is handed a reference to this, in the foreground
-//! and in the background. It knows the types of its fields and none of the modules that
-//! work with them, which stand above it; [`crate::engine`] stands above them all.
+//! Every module that works on an engine, in the foreground or in the background, gets a
+//! reference to this state. It depends on the types of its fields and on none of the
+//! modules that use it, which are layered above; [`crate::engine`] is above them all.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,24 +33,26 @@ use crate::transaction::state::State;
 use crate::transaction::waiting::Entered;
 use crate::validation::Validation;
 
-/// A storage or an index that was dropped.
+/// A storage or an index that was dropped and may still be read.
 #[derive(Debug)]
 pub(crate) struct Retired {
     pub(crate) storage: StorageId,
     pub(crate) index: Option<IndexId>,
-    /// Once known: no snapshot before this may be registered any more.
+    /// Snapshots from this timestamp on cannot reach the dropped object; `None` until the
+    /// garbage collector has set it.
     pub(crate) since: Option<Timestamp>,
 }
 
 impl Retired {
-    /// Whether it says that no snapshot from `snapshot` on can reach the storage.
+    /// Whether this entry shows that no snapshot from `snapshot` on can reach the
+    /// storage.
     pub(crate) fn is_storage_before(&self, storage: StorageId, snapshot: Timestamp) -> bool {
         let since = self.since.is_some_and(|since| since <= snapshot);
         self.storage == storage && self.index.is_none() && since
     }
 }
 
-/// What transactions share.
+/// The state that transactions share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) log: Log,
@@ -64,21 +66,21 @@ pub(crate) struct Shared {
     pub(crate) validation: Validation,
     pub(crate) conflicts: Conflicts,
     pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
-    /// Records that came back from the log and that nobody has attached yet.
+    /// Recovered tables that the catalog has not attached yet.
     pub(crate) recovered: Mutex<BTreeMap<StorageId, Recovered>>,
-    /// What is to be forgotten once no snapshot can reach it.
+    /// Dropped storages and indexes, to be freed once no snapshot can reach them.
     pub(crate) retired: Mutex<Vec<Retired>>,
     pub(crate) memory: Memory,
     pub(crate) counters: Counters,
-    /// States of ended transactions, to be used again.
+    /// States of ended transactions, for reuse.
     pub(crate) pool: Pool,
-    /// How checkpoints are going.
+    /// Checkpoint progress.
     pub(crate) checkpoints: Progress,
-    /// It led, and does not any more.
+    /// Whether this engine has led and has stepped down.
     pub(crate) deposed: AtomicBool,
-    /// Who knows whether it leads, in a cluster.
+    /// The source of the leadership status, in a cluster.
     pub(crate) leadership: OnceLock<Arc<dyn Leadership>>,
-    /// A fault that tests put back: predicates are not validated.
+    /// A bug that tests inject: predicates are not validated.
     pub(crate) skips_predicates: AtomicBool,
 }
 
@@ -125,8 +127,8 @@ impl Shared {
         })
     }
 
-    /// How far versions are settled. Nothing that is installed is taken back: on one
-    /// node not while the process lives, in a cluster not while this engine does.
+    /// The horizon for garbage collection. An installed version is never taken back: on
+    /// one node not while the process lives, in a cluster not while this engine leads.
     pub(crate) fn horizon(&self) -> Horizon {
         let installed = self.log.installed();
         Horizon {
@@ -145,7 +147,7 @@ impl Shared {
         storages.values().cloned().collect()
     }
 
-    /// Whether every storage that came back has been attached or dropped.
+    /// Whether every recovered storage has been attached or dropped.
     pub(crate) fn all_attached(&self) -> bool {
         let recovered = self.recovered.lock().expect("no panic while it was held");
         recovered.is_empty()
@@ -159,7 +161,7 @@ impl Shared {
             .any(|entry| entry.is_storage_before(storage, snapshot))
     }
 
-    /// Whether transactions may begin.
+    /// Fails once this engine has stepped down; transactions may begin until then.
     pub(crate) fn check_not_deposed(&self) -> Result<(), Error> {
         if self.deposed.load(Ordering::Acquire) {
             let reason = "this node does not lead the cluster any more; ask the one that does";
@@ -188,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// A transaction with its session, while it runs and for a while after it committed.
+    /// A transaction with its session, while it runs and for a while after its commit.
     pub(crate) fn party(&self, transaction: TransactionId) -> Party {
         let running = self.running.party(transaction);
         if running.session.is_some() {
@@ -198,6 +200,7 @@ impl Shared {
     }
 }
 
-/// A reference to what all share. A transaction takes one when it begins and gives it back when
-/// it has ended; they are counted in shards, so that threads seldom count in the same place.
+/// A counted reference to the shared state. A transaction takes one when it begins and
+/// returns it when it has ended; the counts are sharded, so that threads seldom write the
+/// same cache line.
 pub(crate) type Share = Arc<CachePadded<Arc<Shared>>>;

@@ -1,4 +1,5 @@
-//! A storage as transactions see it: records, indexes, locks and ranges together.
+//! A storage, the engine's view of a table: its records, indexes, locks and logical
+//! ranges.
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
@@ -19,14 +20,14 @@ use crate::building;
 use crate::locks::tables::TableLocks;
 use crate::ranges::map::{Limits, RangeMap, Space};
 
-/// Records, and indexes that have just the entries of their newest versions.
+/// A recovered table: records, and indexes with entries of the newest versions only.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) records: Table,
     pub(crate) indexes: Vec<Arc<Index>>,
 }
 
-/// One index of a storage.
+/// An index of a storage: a B+tree of entries, and the logical ranges of its keys.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) id: IndexId,
@@ -34,14 +35,15 @@ pub(crate) struct Index {
     extractor: Arc<dyn KeyExtractor>,
     pub(crate) entries: OrderedIndex,
     pub(crate) ranges: RangeMap,
-    /// Whether every write of a row registers here, its key changed or not. Then a
-    /// scan is protected by its predicate alone.
+    /// Whether every write of a row registers in this index, even if the row's key is
+    /// unchanged. Then a scan is protected by its predicate alone.
     pub(crate) orders_rows: bool,
-    /// Older snapshots show versions that have no entry here.
+    /// First snapshot that may use the index: older ones see versions that have no entry
+    /// here.
     pub(crate) usable_from: Timestamp,
-    /// Whether it was dropped, if only by a transaction that has not ended: it is
-    /// maintained for snapshots that know it and for a rollback, and promises
-    /// nothing. Changed only by one who has the table alone.
+    /// Whether the index was dropped, even by a transaction that has not ended: writers
+    /// maintain it for snapshots that know it and for a rollback, but no longer check
+    /// uniqueness. Changed only by the holder of the table's exclusive lock.
     dropped: AtomicBool,
 }
 
@@ -70,7 +72,7 @@ impl Index {
         }
     }
 
-    /// One that is kept where nobody runs transactions: no ranges are used.
+    /// A follower's index. No transactions run on it, so its logical ranges are unused.
     pub(crate) fn followed(
         storage: StorageId,
         definition: &IndexDefinition,
@@ -80,8 +82,8 @@ impl Index {
         Self::new(storage, definition, limits, false, Timestamp::ZERO, domain)
     }
 
-    /// Makes its key lead to this record, wherever it has led before. For a primary index,
-    /// of which nobody else changes this key.
+    /// Makes the row's key refer to this record, whichever record it referred to before.
+    /// For a primary index; no other thread may change this key meanwhile.
     pub(crate) fn lead_to(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
         with_buffers(|entry, _| {
             self.entry(row, rid, entry);
@@ -98,7 +100,7 @@ impl Index {
         self.kind == IndexKind::Primary
     }
 
-    /// Whether two live rows must not have one key here.
+    /// Whether the index forbids two live rows with one key.
     pub(crate) fn promises_uniqueness(&self) -> bool {
         self.kind != IndexKind::Secondary && !self.is_dropped()
     }
@@ -115,14 +117,14 @@ impl Index {
         snapshot >= self.usable_from
     }
 
-    /// Puts the row's key into `key`, and says whether it can be a duplicate.
+    /// Encodes the row's key into `key`. Returns whether the key can be a duplicate.
     pub(crate) fn key(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> bool {
         key.clear();
         let extracted = self.extractor.extract(row, key);
         self.is_primary() || extracted == ExtractedKey::Comparable
     }
 
-    /// Puts the row's entry into `entry`, and says whether its key can be a duplicate.
+    /// Encodes the row's entry into `entry`. Returns whether its key can be a duplicate.
     pub(crate) fn entry(&self, row: RowRef<'_>, rid: Rid, entry: &mut Vec<u8>) -> bool {
         let comparable = self.key(row, entry);
         if !self.is_primary() {
@@ -131,7 +133,7 @@ impl Index {
         comparable
     }
 
-    /// The key of an entry, and its RID.
+    /// Splits an entry into its key and its RID.
     pub(crate) fn split<'entry>(&self, entry: &'entry [u8], rid: Rid) -> (&'entry [u8], Rid) {
         if self.is_primary() {
             (entry, rid)
@@ -169,7 +171,7 @@ impl Index {
         })
     }
 
-    /// Makes sure that the row's entry is there. False when, in a primary index,
+    /// Inserts the row's entry unless it is there. False when, in a primary index,
     /// another record has the key.
     pub(crate) fn add(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) -> bool {
         with_buffers(|entry, _| {
@@ -181,7 +183,7 @@ impl Index {
         })
     }
 
-    /// [`Index::add`] for a primary index, of a key that has been made.
+    /// As [`Index::add`], for a primary index and a key that is encoded already.
     pub(crate) fn add_key(&self, key: &[u8], rid: Rid, guard: &Guard<'_>) -> bool {
         match self.entries.insert_if_absent(key, rid, guard) {
             Ok(()) => true,
@@ -189,7 +191,7 @@ impl Index {
         }
     }
 
-    /// Takes the row's entry out.
+    /// Removes the row's entry.
     pub(crate) fn remove(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
         with_buffers(|entry, _| {
             self.entry(row, rid, entry);
@@ -229,15 +231,15 @@ impl Index {
     }
 }
 
-/// Two buffers for keys, kept by the thread so that comparing keys does not
+/// Lends two key buffers of the calling thread to `work`, so that comparing keys does not
 /// allocate.
 fn with_buffers<R>(work: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
     type Buffers = Box<(Vec<u8>, Vec<u8>)>;
     thread_local! {
         static BUFFERS: RefCell<Option<Buffers>> = const { RefCell::new(None) };
     }
-    // Taken out for the time, so that an extractor that comes back here finds
-    // none, and makes its own.
+    // The buffers are taken out while `work` runs, so that an extractor that calls this
+    // again finds none and makes its own.
     let mut buffers = BUFFERS
         .try_with(|buffers| buffers.borrow_mut().take())
         .ok()
@@ -248,18 +250,18 @@ fn with_buffers<R>(work: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// The indexes of a storage at one moment. Looking at them changes no memory that
-/// another core looks at.
+/// A storage's indexes at one moment. Loading them writes no memory that other cores
+/// read.
 pub(crate) type Indexes = arc_swap::Guard<Arc<Vec<Arc<Index>>>>;
 
-/// One of them.
+/// The index with this id.
 pub(crate) fn find(indexes: &[Arc<Index>], id: IndexId) -> Result<&Arc<Index>, Error> {
     let mut indexes = indexes.iter();
     let found = indexes.find(|index| index.id == id);
     found.ok_or(Error::Unknown("index"))
 }
 
-/// Removes the entries of versions that are gone.
+/// Removes index entries of collected versions.
 #[derive(Debug)]
 pub(crate) struct Upkeep<'indexes>(pub(crate) &'indexes [Arc<Index>]);
 
@@ -273,27 +275,27 @@ impl IndexUpkeep for Upkeep<'_> {
     }
 }
 
-/// A storage that is known.
+/// A storage that is attached.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub(crate) id: StorageId,
     pub(crate) records: Table,
     pub(crate) schema_version: AtomicU64,
     pub(crate) locks: TableLocks,
-    /// For rows in the order of their RIDs: used when there was no primary index
-    /// at the beginning.
+    /// Logical ranges of the rows in RID order: used when the storage was created without
+    /// a primary index.
     rows: Option<RangeMap>,
     indexes: ArcSwap<Vec<Arc<Index>>>,
-    /// How often indexes have come or gone.
+    /// Number of times an index was added or removed.
     index_changes: AtomicU64,
     limits: Limits,
-    /// Whether there may be garbage that the sweeper has not seen.
+    /// Whether there may be garbage that the garbage collector has not seen.
     written: AtomicBool,
 }
 
 impl Storage {
-    /// A storage of these records. Its indexes are those that came with them, or else are
-    /// built from their newest versions by up to so many threads.
+    /// A storage of recovered records. It keeps indexes that were recovered with them,
+    /// and builds the others from the newest versions with up to `threads` threads.
     pub(crate) fn new(
         definition: &StorageDefinition,
         recovered: Recovered,
@@ -352,16 +354,16 @@ impl Storage {
         })
     }
 
-    /// Notes that versions were replaced; to be called when they have been.
+    /// Notes that versions were replaced. The writer calls this after replacing them.
     #[inline]
     pub(crate) fn note_written(&self) {
-        // Looking first keeps the cache line shared.
+        // Reading first keeps the cache line shared.
         if !self.written.load(Ordering::Relaxed) {
             self.written.store(true, Ordering::Release);
         }
     }
 
-    /// Whether versions were replaced since this was asked last.
+    /// Whether versions were replaced since the last call.
     pub(crate) fn take_written(&self) -> bool {
         self.written.swap(false, Ordering::AcqRel)
     }
@@ -370,13 +372,13 @@ impl Storage {
         self.indexes.load()
     }
 
-    /// The same, to be kept.
+    /// As [`Self::indexes`], to be kept.
     pub(crate) fn all_indexes(&self) -> Arc<Vec<Arc<Index>>> {
         self.indexes.load_full()
     }
 
-    /// How often [`Storage::indexes`] has changed: those that are loaded after a look at
-    /// this are in force until it says something else.
+    /// Number of changes to [`Storage::indexes`]: a list that was loaded after reading
+    /// this number is current as long as the number is unchanged.
     #[inline]
     pub(crate) fn index_changes(&self) -> u64 {
         self.index_changes.load(Ordering::Acquire)
@@ -401,7 +403,7 @@ impl Storage {
         indexes.sum::<u64>() + rows
     }
 
-    /// How many logical ranges there are.
+    /// Number of logical ranges of all indexes.
     pub(crate) fn ranges(&self) -> u64 {
         let indexes = self.indexes();
         let ranges = indexes.iter().map(|index| index.ranges.count());
@@ -409,8 +411,9 @@ impl Storage {
         (ranges.sum::<usize>() + rows) as u64
     }
 
-    /// Whether indexes and records agree, while nobody writes: every newest row is led to,
-    /// and nothing leads to a record without the key.
+    /// Checks that indexes and records agree: every newest row has its entry, and every
+    /// entry refers to a record with a version of that key. No transaction may write
+    /// meanwhile.
     pub(crate) fn check_indexes(&self, guard: &Guard<'_>) -> Result<(), String> {
         for index in self.indexes().iter() {
             let mut entry = Vec::new();
@@ -451,12 +454,14 @@ impl Storage {
         find(&self.indexes(), id).cloned()
     }
 
-    /// Where the writes of rows register that no index orders.
+    /// Logical ranges in which writes register by RID, if no primary index orders the
+    /// rows.
     pub(crate) fn rows_by_rid(&self) -> Option<&RangeMap> {
         self.rows.as_ref()
     }
 
-    /// A new index without entries, not yet known to anybody, and usable by all.
+    /// A new empty index, usable by all snapshots, which is not yet in the storage's
+    /// list.
     pub(crate) fn make_index(&self, definition: &IndexDefinition, domain: &Domain) -> Index {
         let from = Timestamp::ZERO;
         Index::new(self.id, definition, self.limits, false, from, domain)

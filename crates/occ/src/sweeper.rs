@@ -1,14 +1,15 @@
-//! What happens in the background: versions that nobody can see any more go, and
-//! so do storages and indexes that were dropped.
+//! The background garbage collector: removes versions that no snapshot can see, and frees
+//! dropped storages and indexes.
 //!
-//! Writers remove most garbage on their way. The sweep finds what no writer comes
-//! across: the last version of a deleted row, or the many versions of a row that
-//! an old snapshot kept until nobody wrote it any more. It goes in small steps, so
-//! that it disturbs nobody, and lets go of the engine between two of them.
+//! Writers remove most garbage as they go. The garbage collector finds the rest: the last
+//! version of a deleted row, or the versions that an old snapshot kept and that no writer
+//! has passed since. It works in small steps, so that it delays no transaction, and drops
+//! its reference to the engine between two steps.
 //!
-//! A dropped storage is forgotten when no registered snapshot is older than the
-//! moment at which everything drawn before the drop was installed: whoever could
-//! still read the catalog row that names it has such a snapshot.
+//! A dropped storage is freed when no registered snapshot is older than the moment at
+//! which every transaction assigned a timestamp before the drop was installed: a
+//! transaction that could still read the catalog row that names the storage has an older
+//! snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -35,23 +36,24 @@ pub(crate) fn retire(shared: &Shared, storage: StorageId, index: Option<IndexId>
     });
 }
 
-/// What is left to do in a storage that was written.
+/// Work left in a storage that was written.
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
-    /// Everything that had become garbage when the storage was last found written
-    /// has expired once no older snapshot is registered.
+    /// All garbage that existed when the storage was last found written has expired once
+    /// no older snapshot is registered.
     written: Timestamp,
-    /// Rounds to go after that. Two, because a commit may mark a storage a moment
-    /// before the installed prefix reaches it.
+    /// Rounds to run after that. Two, because a commit may mark a storage a moment before
+    /// the installed prefix reaches that commit.
     rounds: u8,
 }
 
-/// Sweeps until the engine is gone. Storages that nobody has written since the
-/// last thorough round are left alone; the others take a small share of one core,
+/// Collects garbage until the engine is dropped. It skips storages that no transaction
+/// has written since the last thorough round; the others take a small share of one core,
 /// however large they are.
 ///
-/// When memory is short, it goes without rest, and when a whole round has left more
-/// old versions than there may be, it ends the snapshot that holds the oldest of them.
+/// When memory is short, the collector runs without pauses, and when old versions still
+/// exceed their share after a whole round, it ends the snapshot that holds the oldest of
+/// them.
 pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
     let mut unfinished: BTreeMap<StorageId, Unfinished> = BTreeMap::new();
     loop {
@@ -116,11 +118,11 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
     }
 }
 
-/// Steps between two looks at how short memory is.
+/// Steps between two checks of the memory budget.
 const STEPS_BETWEEN_LOOKS: u32 = 64;
 
-/// Between two steps: with a few hundred records a step, some per cent of a core, or
-/// as much of one as the others leave.
+/// Pauses between two steps: with a few hundred records a step, the collector takes some
+/// per cent of a core, or under memory pressure as much of one as other tasks leave.
 async fn rest(pressed: bool) {
     if pressed {
         coeval_env::yield_now().await;
@@ -129,7 +131,7 @@ async fn rest(pressed: bool) {
     }
 }
 
-/// One round at once.
+/// Runs one round without pauses.
 pub(crate) fn sweep_all(shared: &Shared) {
     let began = shared.log.installed();
     for storage in shared.all_storages() {
@@ -163,8 +165,8 @@ fn step(shared: &Shared, storage: &Storage, from: Rid) -> Option<Rid> {
     progress.next
 }
 
-/// Forgets what was dropped and cannot be reached any more. What is new in the
-/// list gets its moment now, and is looked at in a later round.
+/// Frees dropped storages and indexes that no snapshot can reach any more. A new entry of
+/// the list gets its timestamp now, and is checked again in a later round.
 fn forget_retired(shared: &Shared) {
     let now = shared.log.installed();
     let oldest = shared.snapshots.oldest().unwrap_or(now);

@@ -1,5 +1,5 @@
-//! What is counted while the engine works, with nothing of the engine that counts it. The
-//! [module above](super) reads it.
+//! The engine's counters, which know nothing of the modules that count. The [parent
+//! module](super) reads them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +15,17 @@ use crate::validation;
 
 macro_rules! causes {
     ($($(#[$about:meta])* $cause:ident = $name:literal;)*) => {
-        /// Why a transaction was undone.
+        /// Why a transaction was aborted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum AbortCause {
             $($(#[$about])* $cause,)*
         }
 
         impl AbortCause {
-            /// All of them.
+            /// All causes.
             pub const ALL: &'static [Self] = &[$(Self::$cause,)*];
 
-            /// Its name, for metrics.
+            /// The cause's name, for metrics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -37,35 +37,35 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The caller wanted it: ROLLBACK, or a statement that was wrong.
+    /// The client asked for it with ROLLBACK, or its statement was wrong.
     Rollback = "rollback";
     /// Another transaction committed a newer version of a row first.
     WriteWrite = "write_write";
-    /// A row or key it had read has changed.
+    /// A row or key that the transaction had read has changed.
     ReadChanged = "read_changed";
-    /// A range it had scanned has changed.
+    /// A range that the transaction had scanned has changed.
     RangeChanged = "range_changed";
-    /// Too many writers since its scan to check them all.
+    /// More writers have registered since the transaction's scan than a ring can hold.
     RingOverflow = "ring_overflow";
-    /// A lock wanted at commit was held by one that waits for it.
+    /// A lock wanted at commit was held by a transaction that waits for this one.
     LockOrder = "lock_order";
-    /// A schema it relied on has changed.
+    /// A schema that the transaction relied on has changed.
     Schema = "schema";
-    /// It gave way in a circle of waits.
+    /// The transaction was chosen as the victim of a deadlock.
     Deadlock = "deadlock";
-    /// A lock was not to be had in time.
+    /// The transaction's wait for a lock timed out.
     LockTimeout = "lock_timeout";
-    /// A lock was held and it did not want to wait.
+    /// A lock was held, and the statement asked not to wait (NOWAIT).
     LockNotAvailable = "lock_not_available";
-    /// Somebody, or a timeout, asked it to end.
+    /// A client or a timeout canceled the transaction.
     Canceled = "canceled";
-    /// It wrote more than a commit can hold.
+    /// The transaction wrote more than a commit can hold.
     TooLarge = "too_large";
-    /// Its snapshot was ended, for the memory it held.
+    /// The garbage collector ended the transaction's snapshot for the memory it held.
     SnapshotTooOld = "snapshot_too_old";
-    /// There was no memory left.
+    /// The memory budget was used up.
     OutOfMemory = "out_of_memory";
-    /// The disk had no room for it.
+    /// The disk had no room for the transaction's log records.
     DiskFull = "disk_full";
     /// The disk failed.
     Io = "io_error";
@@ -74,7 +74,7 @@ causes! {
 }
 
 impl AbortCause {
-    /// What aborting after this error is counted as.
+    /// The cause under which an abort after this error is counted.
     pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::Conflict(conflict) => match conflict.cause {
@@ -114,14 +114,14 @@ pub(super) struct OfThread {
     pub(super) validation: validation::Counters,
 }
 
-/// What the engine counts.
+/// All counters of the engine.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(super) threads: Sharded<OfThread>,
     pub(super) sweeps: Counter,
     pub(super) swept_records: Counter,
     pub(super) swept_versions: Counter,
-    /// Counted by who keeps the ranges.
+    /// Counted by the range balancer.
     pub(crate) reorganised: Reorganised,
     pub(super) samples: Samples,
 }
@@ -136,7 +136,7 @@ impl Counters {
         self.threads.mine().aborts[cause as usize].add(1);
     }
 
-    /// Where the calling thread counts what validating comes to.
+    /// The calling thread's counters for validation.
     #[inline]
     pub(crate) fn validation(&self) -> &validation::Counters {
         &self.threads.mine().validation
@@ -146,7 +146,7 @@ impl Counters {
         self.threads.mine().deadlocks.add(1);
     }
 
-    /// A wait that has ended, with or without the lock.
+    /// Counts a wait that has ended, with or without the lock.
     pub(crate) fn waited(&self, lock: LockKind, time: Duration) {
         let thread = self.threads.mine();
         match lock {
@@ -157,27 +157,27 @@ impl Counters {
         .record_time(time);
     }
 
-    /// The sweeper has come through so many records of a storage, and removed so
-    /// many versions.
+    /// Counts `records` that the garbage collector has scanned and `versions` that it has
+    /// removed.
     pub(crate) fn swept(&self, records: u64, versions: u64) {
         self.swept_records.add(records);
         self.swept_versions.add(versions);
     }
 
-    /// The sweeper has been everywhere once.
+    /// Counts a whole round of the garbage collector.
     pub(crate) fn sweep_done(&self) {
         self.sweeps.add(1);
     }
 }
 
-/// When the log was where.
+/// Samples of the log's installed offset over time.
 #[derive(Debug, Default)]
 pub(super) struct Samples(Mutex<VecDeque<(Timestamp, Instant)>>);
 
 impl Samples {
-    /// Samples less than this apart are not worth their place.
+    /// Shortest time between two samples.
     const APART: Duration = Duration::from_secs(1);
-    /// With more samples than this, every second one goes.
+    /// Number of samples beyond which every second one is dropped.
     const MOST: usize = 4096;
 
     pub(super) fn take(&self, installed: Timestamp, oldest: Option<Timestamp>, now: Instant) {
@@ -201,8 +201,7 @@ impl Samples {
         }
     }
 
-    /// How long ago this snapshot stopped being the newest; not at all, as far as
-    /// is known, if nothing newer has been sampled.
+    /// How long ago `snapshot` stopped being the newest; zero if no sample is newer.
     pub(super) fn age(&self, snapshot: Timestamp, now: Instant) -> Duration {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = samples.partition_point(|(at, _)| *at <= snapshot);
@@ -233,7 +232,7 @@ mod tests {
         assert_eq!(samples.age(at(100), second(80)), Duration::from_secs(30));
         assert_eq!(samples.age(at(140), second(80)), Duration::from_secs(20));
         assert_eq!(samples.age(at(300), second(80)), Duration::ZERO);
-        // The oldest is gone, and so is what only it needed.
+        // The oldest snapshot has ended, and so have the samples that only it needed.
         samples.take(at(300), Some(at(200)), second(81));
         assert_eq!(samples.0.lock().unwrap().len(), 1);
         samples.take(at(300), None, second(82));

@@ -1,10 +1,10 @@
-//! What the engine has done and what it holds, in numbers.
+//! Engine statistics: counters of events, and gauges of the engine's contents.
 //!
-//! Events are counted by the threads they happen on, each in its own shard; what
-//! the engine holds is looked at when somebody asks.
+//! Each thread counts its events in a shard of its own; gauges are computed when a caller
+//! reads the statistics.
 //!
-//! How old a snapshot is can be said in bytes of log at once. In time it takes a
-//! memory of when the log was where:
+//! The age of a snapshot in bytes of log follows from its timestamp. Its age in time
+//! takes samples of the log's offset:
 //!
 //! ```text
 //!   samples      (100, 12:00:00)   (140, 12:00:01)   (300, 12:00:02)
@@ -12,8 +12,8 @@
 //!                    stopped being the newest by 12:00:01; older samples can go
 //! ```
 //!
-//! Samples are taken by the sweeper, about once a second, so an age is right to
-//! about that; an engine without a sweeper knows no ages.
+//! The garbage collector takes samples, about once a second, so an age has that
+//! precision; an engine without a garbage collector reports ages of zero.
 
 pub(crate) mod counters;
 
@@ -28,55 +28,55 @@ use crate::validation::{self, Validations};
 pub use counters::AbortCause;
 use counters::CAUSES;
 
-/// What an engine has done since it was opened, and what it holds.
+/// Counters of an engine since it was opened, and gauges of its contents.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Transactions that committed, those that wrote nothing included.
+    /// Transactions that committed, including those that wrote nothing.
     pub committed: u64,
-    /// Transactions that were undone, by [`AbortCause::ALL`].
+    /// Transactions that were aborted, by [`AbortCause::ALL`].
     pub aborted: [u64; CAUSES],
-    /// What validating came to.
+    /// Outcomes of validation.
     pub validation: Validations,
-    /// Waits that ended because transactions waited for each other.
+    /// Deadlocks that were detected and resolved.
     pub deadlocks: u64,
-    /// Waits for rows, in microseconds each.
+    /// Waits for row locks, in microseconds each.
     pub row_waits: Distribution,
-    /// Waits for keys, in microseconds each.
+    /// Waits for key locks, in microseconds each.
     pub key_waits: Distribution,
-    /// Waits for tables, in microseconds each.
+    /// Waits for table locks, in microseconds each.
     pub table_waits: Distribution,
     /// Snapshots that are registered now.
     pub snapshots: u64,
-    /// How long ago the oldest of them stopped being the newest.
+    /// How long ago the oldest registered snapshot stopped being the newest.
     pub oldest_snapshot_age: Duration,
-    /// How many bytes of log ago.
+    /// The same age in bytes of log.
     pub oldest_snapshot_lag: u64,
-    /// Storages, tables of the catalog included.
+    /// Storages, including the tables of the catalog.
     pub storages: u64,
-    /// About how many rows they have.
+    /// Estimated number of rows in all storages.
     pub rows: u64,
-    /// Logical ranges that their keys are cut into.
+    /// Logical ranges of all indexes.
     pub ranges: u64,
-    /// Ranges that have come by splits.
+    /// Logical ranges created by splits.
     pub range_splits: u64,
-    /// Ranges that have gone by merges.
+    /// Logical ranges removed by merges.
     pub range_merges: u64,
-    /// What takes memory.
+    /// Memory in use, by purpose.
     pub memory: MemoryAccounts,
-    /// Rounds the sweeper has made.
+    /// Rounds that the garbage collector has completed.
     pub sweeps: u64,
-    /// Records the sweeper has looked at.
+    /// Records that the garbage collector has scanned.
     pub swept_records: u64,
-    /// Versions it has removed. Most are removed by others.
+    /// Versions that the garbage collector has removed. Writers remove most versions.
     pub swept_versions: u64,
     /// Storages and indexes that were dropped and may still be read.
     pub retired: u64,
 }
 
-/// Called by the sweeper now and then.
+/// Takes a sample of the log's offset; called by the garbage collector in every round.
 pub(crate) fn sample(shared: &Shared) {
     let (samples, now) = (&shared.counters.samples, coeval_env::now());
-    // The end first: a snapshot registered meanwhile is not before it.
+    // The end is read first: a snapshot registered meanwhile is not before it.
     let installed = shared.log.installed();
     samples.take(installed, shared.snapshots.oldest(), now);
 }
@@ -121,8 +121,8 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
     statistics
 }
 
-/// Bytes of log from one place to a later one. A snapshot is of the term that
-/// runs, whatever was replayed.
+/// Bytes of log between two offsets. A snapshot belongs to the current term, whichever
+/// terms were replayed.
 fn lag(from: Timestamp, to: Timestamp) -> u64 {
     if from.term() == to.term() {
         to.lsn().0.saturating_sub(from.lsn().0)
