@@ -94,7 +94,7 @@
 //! 2. *A visible commit is committed*, settled, and never taken back: an attempt is
 //!    refused.
 //! 3. *Between batches an index leads to the newest version of every record*, and to the
-//!    versions before it that are newer than the visible one, except that a key of a
+//!    versions before it that no visible version has replaced, except that a key of a
 //!    primary index leads to the one record whose newest version has it, if one does. No
 //!    entry leads to a record that has no version with the key.
 //! 4. *A record's changes are applied in log order*, by one thread at a time.

@@ -1,19 +1,19 @@
-//! How often a transaction asks the allocator for memory, once its thread has run some:
-//! what it needs for itself (read set, write set, copy for the log, buffers for keys) is
-//! kept from one transaction to the next.
+//! Counts a transaction's allocations, once its thread has run some: the buffers that a
+//! transaction needs for itself (read set, write set, copy for the log, buffers for keys)
+//! are kept from one transaction to the next.
 //!
-//! | what | how often | what for |
+//! | operation | allocations | for |
 //! | --- | --- | --- |
 //! | begin, commit | 1 | the transaction, which is the caller's |
-//! | a read by key, of what is there or not | 0 | |
+//! | a read by key, of a present or absent key | 0 | |
 //! | an update | 1 | the value |
-//! | the same, while somebody sees the version before the last | 3 | and a place in the list for that, and what goes from there |
+//! | the same, while a snapshot sees the version before the last | 3 | and a list node for that version, and its removal |
 //! | an insert | 1 | the value; nodes and blocks of records now and then |
-//! | a scan of 100 rows | 4 | what the index copies out of its leaves: keys, fences |
+//! | a scan of 100 rows | 4 | keys and fences that the index copies out of its leaves |
 //!
-//! Keys of more than 32 bytes in predicates need memory of their own.
+//! Keys of more than 32 bytes in predicates are allocated in addition.
 //!
-//! A program of its own, because its allocator counts.
+//! A separate program, because its allocator counts.
 
 use std::alloc::System;
 use std::collections::VecDeque;
@@ -48,9 +48,9 @@ fn engine() -> Engine {
     engine
 }
 
-/// How often a serializable transaction that does this allocates: the median of many, and
-/// the most. `work` is given the number of the transaction; `before` it comes what is not
-/// counted.
+/// Allocations of a serializable transaction that does `work`: the median of many runs,
+/// and the maximum. `work` gets the number of the transaction; `before` runs ahead of it,
+/// uncounted.
 fn counted_behind(
     engine: &Engine,
     mut before: impl FnMut(u64),
@@ -67,7 +67,7 @@ fn counted_behind(
             allocations() - before
         })
         .collect();
-    // The first ones fill what the thread keeps.
+    // The first runs fill the buffers that the thread keeps.
     let mut settled = counts.split_off(100);
     settled.sort_unstable();
     (settled[settled.len() / 2], settled[settled.len() - 1])
@@ -131,7 +131,7 @@ fn writes_allocate_what_they_leave_behind() {
         alone.1 <= 3,
         "{alone:?}: now and then a list of what is to be freed grows"
     );
-    // There are always some that see the version before the last of every row.
+    // For every row there are always snapshots that see the version before the last.
     let mut readers = VecDeque::new();
     let read = |_| {
         if readers.len() == 25 {

@@ -1,7 +1,7 @@
-//! What a commit makes for the log needs memory: not beyond the limit, and not for longer
-//! than the transaction. A row that goes there as a whole needs none.
+//! The copy that a commit makes for the log needs memory: not beyond the limit, and not
+//! for longer than the transaction. A row that is logged as a whole needs none.
 //!
-//! A program of its own, because its allocator counts.
+//! A separate program, because its allocator counts.
 
 use std::ops::Range;
 use std::path::Path;
@@ -25,7 +25,7 @@ static ALLOCATOR: Allocator = allocator::NEW;
 const LIMIT: u64 = 96 << 20;
 const ROW: usize = 60 << 10;
 
-/// A row whose last cell stays what it is, so that a change of the second is a patch.
+/// A row whose last cell never changes, so that a change of the second is a patch.
 fn row(key: u64, filler: u8) -> Vec<u8> {
     let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
     builder.push(Some(&key.to_be_bytes()));
@@ -52,7 +52,7 @@ async fn inserted(engine: &Engine, keys: Range<u64>) -> Box<dyn Transaction> {
     t
 }
 
-/// A transaction that has changed nearly everything in the rows with these keys.
+/// A transaction that has changed nearly every byte of the rows with these keys.
 async fn changed(engine: &Engine, keys: Range<u64>, filler: u8) -> Box<dyn Transaction> {
     let mut t = begun(engine).await;
     for key in keys {
@@ -81,7 +81,7 @@ async fn opened(directory: &Path) -> Engine {
     .await
 }
 
-/// With this limit of memory, and one table with these indexes.
+/// An engine with this memory limit, and one table with these indexes.
 async fn opened_with(directory: &Path, limit: u64, indexes: Vec<IndexDefinition>) -> Engine {
     allocator::start();
     let settings = Settings {
@@ -100,13 +100,13 @@ async fn opened_with(directory: &Path, limit: u64, indexes: Vec<IndexDefinition>
     engine
 }
 
-/// In one test, since the counter is the process's.
+/// One test, since the counter belongs to the process.
 #[tokio::test]
 async fn patches_need_memory_and_whole_rows_none() {
     let directory = tempfile::tempdir().expect("a directory");
     let engine = opened(directory.path()).await;
 
-    // Two thirds of the limit, of which a copy would not have room.
+    // Two thirds of the limit, which leaves no room for a copy.
     let mut t = inserted(&engine, 0..1000).await;
     commit(&mut *t).await.expect("nothing is copied");
     drop(t);
@@ -119,8 +119,7 @@ async fn patches_need_memory_and_whole_rows_none() {
     commit(&mut *t).await.expect("nothing is copied");
     drop(t);
 
-    // An eighth of the limit, and for a moment as much again. What is kept of that is
-    // little.
+    // An eighth of the limit, and for a moment as much again. Little of that is kept.
     let before = heap::bytes().expect("it counts");
     let mut t = changed(&engine, 0..200, 8).await;
     commit(&mut *t)
@@ -131,7 +130,8 @@ async fn patches_need_memory_and_whole_rows_none() {
     let rows = 200 * ROW as u64;
     assert!(kept < rows + rows / 4, "{kept} for rows of {rows}");
 
-    // With all of them there is none for their patches; the rows go, and others get in.
+    // With all of the rows there is no room for their patches; the rows are undone, and
+    // others are admitted.
     let mut t = changed(&engine, 0..500, 9).await;
     assert_eq!(commit(&mut *t).await, Err(Error::OutOfMemory));
     drop(t);
@@ -144,7 +144,7 @@ async fn patches_need_memory_and_whole_rows_none() {
     what_is_registered_needs_memory().await;
 }
 
-/// Of small rows in many indexes it is not the log that needs most, but what is registered.
+/// For small rows in many indexes the registration keys need more memory than the log.
 async fn what_is_registered_needs_memory() {
     const CELLS: usize = 7;
     let indexes = (0..CELLS).map(|cell| {
@@ -166,7 +166,7 @@ async fn what_is_registered_needs_memory() {
     engine.close().await.expect("it closes");
 }
 
-/// A transaction that has inserted rows of so many cells, all of which are the key.
+/// A transaction that has inserted rows of `CELLS` cells, all of which are the key.
 async fn small_rows<const CELLS: usize>(engine: &Engine, rows: u64) -> Box<dyn Transaction> {
     let mut t = begun(engine).await;
     let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Backups taken while writers go on, restored elsewhere, also to a point in time.
+//! Backups taken while writers run, restored elsewhere, also to a point in time.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -41,7 +41,7 @@ async fn backup(engine: &Engine, to: &str) -> Result<BackupSummary, coeval_log::
     let mut unpacker = Unpacker::new(Path::new(to)).await?;
     while let Some(piece) = poll_fn(|context| stream.poll_next(context)).await {
         unpacker.feed(&piece.expect("the disk is well")).await?;
-        // As a connection would let others in.
+        // A connection would let other tasks run here.
         coeval_env::yield_now().await;
     }
     unpacker.finish().await
@@ -68,7 +68,7 @@ fn world(seed: u64) -> (World, Node) {
     (world, node)
 }
 
-/// Gives a file this content, and returns what it had.
+/// Writes this content to a file, and returns the old content.
 async fn replace(path: &str, bytes: &[u8]) -> Vec<u8> {
     let before = fs::read(path).await.expect("it is there");
     let file = fs::open(path, fs::OpenOptions::WRITE).await;
@@ -128,7 +128,7 @@ fn a_backup_under_load_is_the_state_at_its_end() {
                 }
                 let taken = async { backup(&engine, "/backup").await };
                 let other = async {
-                    // Checkpoints meanwhile must not take anything away from it.
+                    // Checkpoints meanwhile must not remove log that the backup needs.
                     for _ in 0..5 {
                         engine.checkpoint().await.expect("a checkpoint");
                         coeval_env::sleep(Duration::from_millis(1)).await;
@@ -163,7 +163,7 @@ fn a_backup_under_load_is_the_state_at_its_end() {
     }
 }
 
-/// Commits ten seconds apart, some before the backup's checkpoint, some behind the
+/// Commits ten seconds apart, some before the backup's checkpoint, some after the
 /// backup's end.
 #[test]
 fn a_restore_to_a_point_in_time_lands_between_two_commits() {
@@ -193,13 +193,13 @@ fn a_restore_to_a_point_in_time_lands_between_two_commits() {
             let five = Duration::from_secs(5);
             for number in 2..=9_u64 {
                 let (timestamp, time) = commits[number as usize - 1];
-                // The log behind the backup is in the old directory.
+                // The log after the backup is in the old directory.
                 let log_from = (number > 5).then_some("/data");
                 for (name, target) in [
                     ("time", RestoreTarget::Time(time + five)),
                     ("timestamp", RestoreTarget::Timestamp(timestamp)),
                 ] {
-                    // The checkpoint holds the second, and may hold more behind it.
+                    // The checkpoint holds the second commit, and may hold later ones.
                     if (name, number) == ("timestamp", 2) {
                         continue;
                     }
@@ -216,12 +216,12 @@ fn a_restore_to_a_point_in_time_lands_between_two_commits() {
                     assert_eq!(rows(&to).await, [(1, number)], "{name} {number}");
                 }
             }
-            // Before the checkpoint there is nothing to restore from.
+            // There is nothing to restore from before the checkpoint.
             let early = RestoreTarget::Time(commits[0].1 + five);
             let refused = restore("/backup", "/early", None, early).await;
             let refused = refused.expect_err("too early").to_string();
             assert!(refused.contains("earlier backup"), "{refused}");
-            // What was restored is a database like any other.
+            // A restored database is a database like any other.
             let engine = open("/time-4").await;
             load(&engine, [(2, 2)]).await;
             engine.checkpoint().await.expect("a checkpoint");
@@ -244,7 +244,7 @@ fn what_is_no_whole_backup_is_refused() {
             coeval_txn::durable(&engine, installed).await.expect("well");
             backup(&engine, "/backup").await.expect("a backup");
             assert!(backup(&engine, "/backup").await.is_err(), "not empty");
-            // One that is broken off.
+            // A backup that is broken off.
             let mut stream = engine.backup().expect("it has a directory");
             let mut unpacker = Unpacker::new(Path::new("/broken")).await.expect("empty");
             let first = poll_fn(|context| stream.poll_next(context)).await;
@@ -265,7 +265,7 @@ fn what_is_no_whole_backup_is_refused() {
     assert!(files.len() >= 4, "CONTROL, BACKUP, a checkpoint, log");
     for (number, (path, bytes)) in files.iter().enumerate() {
         let name = path.to_str().expect("plain");
-        // Within what is listed; a segment ends in zeros that are not.
+        // Within the listed part; a segment ends in zeros that are not listed.
         let at = (bytes.len() as u64 / 3).min(5000);
         world.damage(node, name, at, |byte| byte ^ 1);
         let to = format!("/damaged-{number}");
@@ -292,7 +292,7 @@ fn what_is_no_whole_backup_is_refused() {
     assert_eq!(whole, 220);
 }
 
-/// Both files are whole, so neither sum tells which of them does not belong there.
+/// Both files are whole, so neither checksum tells which of them does not belong there.
 #[test]
 fn a_list_and_a_control_file_of_two_backups_are_both_named() {
     let (world, node) = world(3);
@@ -324,7 +324,7 @@ fn a_list_and_a_control_file_of_two_backups_are_both_named() {
 }
 
 /// Bytes of the log that have rotted on the disk are copied into a backup, under a
-/// checksum that fits. What is restored from it must not be less than was durable.
+/// checksum that fits. The restored database must not have less than was durable.
 #[test]
 fn a_backup_of_a_damaged_log_is_not_restored_as_if_it_ended_there() {
     let (world, node) = world(2);

@@ -1,5 +1,5 @@
-//! Checkpoints of an engine: what they hold, when they are taken, what happens when
-//! the disk refuses one.
+//! Checkpoints of an engine: their contents, when they are taken, and failures of the
+//! disk.
 
 use std::path::Path;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn rows_indexes_and_free_places_come_back() {
             }
             commit(&mut *t).await.expect("nobody else");
             engine.sweep();
-            // A reader from before the checkpoint, and one in the middle.
+            // A snapshot from before the checkpoint, and one in the middle.
             let mut old = begin(&engine, Isolation::SnapshotIsolation).await;
             let before = all(&mut *old);
             for _ in 0..10 {
@@ -73,7 +73,7 @@ fn rows_indexes_and_free_places_come_back() {
             engine.checkpoint().await.expect("a checkpoint");
             assert_eq!(all(&mut *old), before, "the walk changes nothing");
             drop(old);
-            // Patches of rows that are in the checkpoint, new rows in freed places.
+            // Patches of rows that are in the checkpoint, new rows in freed records.
             write(&engine, 7, 1).await.expect("nobody else");
             load(&engine, (200..230).map(|key| (key, 1))).await;
             let expected = rows(&engine).await;
@@ -102,8 +102,8 @@ fn rows_indexes_and_free_places_come_back() {
         .expect("no panic");
 }
 
-/// What is committed while the walk goes on is in the log, and nothing of it in the
-/// file, though the walk goes over it.
+/// Commits during the walk are in the log, and none of them is in the file, though the
+/// walk visits their rows.
 #[test]
 fn writers_go_on_while_one_is_taken() {
     for seed in 0..20 {
@@ -213,13 +213,13 @@ fn one_is_taken_when_there_is_log_enough_and_at_the_rate_set() {
             let least = last.bytes.saturating_sub(8192) as f64 / 10_000.0;
             let took = status.last_took.expect("taken here").as_secs_f64();
             assert!(took >= least * 0.9, "{took} s for {} bytes", last.bytes);
-            // Asked for, it goes faster.
+            // A requested checkpoint is written faster.
             write(&engine, 1, 1).await.expect("nobody else");
             engine.checkpoint().await.expect("a checkpoint");
             let hurried = engine.checkpoint_status();
             assert_eq!((hurried.taken, hurried.failed), (2, 0));
             assert!(hurried.last_took.expect("taken").as_secs_f64() < took / 2.0);
-            // Nothing has happened since: none is needed.
+            // Nothing was committed since, so no checkpoint is needed.
             engine.checkpoint().await.expect("nothing to do");
             assert_eq!(engine.checkpoint_status().taken, 2);
             engine.close().await.expect("it closes");
@@ -268,7 +268,7 @@ fn a_full_disk_fails_the_checkpoint_and_nothing_else() {
             let engine = open(settings).await;
             load(&engine, (0..300).map(|key| (key, key))).await;
             write(&engine, 1, 1).await.expect("nobody else");
-            // The segment that comes next is made meanwhile.
+            // The next segment is allocated meanwhile.
             coeval_env::sleep(Duration::from_millis(100)).await;
             engine
         })
@@ -282,14 +282,14 @@ fn a_full_disk_fails_the_checkpoint_and_nothing_else() {
             let status = engine.checkpoint_status();
             assert!(status.failed >= 1 && status.last.is_none());
             assert!(status.failure.is_some_and(|why| why.contains("write")));
-            // The room is given back, and commits go on.
+            // The room is freed, and commits continue.
             write(&engine, 1, 1).await.expect("nobody else");
             engine
         })
         .map(|engine| {
             world.set_capacity(node, u64::MAX);
             world.run(node, async move {
-                // Tried again by itself, once it is due.
+                // The engine tries again by itself, once the retry is due.
                 while engine.checkpoint_status().last.is_none() {
                     write(&engine, 1, 1).await.expect("nobody else");
                     coeval_env::sleep(Duration::from_millis(10)).await;
@@ -312,7 +312,7 @@ fn a_checkpoint_whose_snapshot_gives_way_fails_and_is_taken_again() {
     let (world, node) = world();
     let settings = Settings {
         checkpoint_log_bytes: 20_000,
-        // So slowly that many versions become old before it is done.
+        // So slowly that many versions become old before the checkpoint is complete.
         checkpoint_bytes_per_second: 2_000,
         budget: Budget {
             old_versions: 16 << 10,
@@ -327,8 +327,8 @@ fn a_checkpoint_whose_snapshot_gives_way_fails_and_is_taken_again() {
             while engine.checkpoint_status().running.is_none() {
                 write(&engine, 1, 1).await.expect("nobody else");
             }
-            // The whole table changes under it, and the oldest snapshot, which is the
-            // checkpoint's, has to go.
+            // The whole table changes during the walk, and the oldest snapshot, which is
+            // the checkpoint's, must be ended.
             for key in 0..1000 {
                 write(&engine, key, 7).await.expect("nobody else");
             }
@@ -341,7 +341,8 @@ fn a_checkpoint_whose_snapshot_gives_way_fails_and_is_taken_again() {
             assert_eq!((status.taken, status.last), (0, None));
             let why = status.failure.expect("it says why");
             assert!(why.contains("memory that old versions may take"), "{why}");
-            // The next one goes as fast as it can, and says nothing of it any more.
+            // The next checkpoint runs without a limit, and its success clears the
+            // failure.
             while engine.checkpoint_status().taken == 0 {
                 write(&engine, 1, 1).await.expect("nobody else");
                 coeval_env::sleep(Duration::from_millis(10)).await;
@@ -352,7 +353,7 @@ fn a_checkpoint_whose_snapshot_gives_way_fails_and_is_taken_again() {
             assert_eq!(last.records, 1000);
             let took = status.last_took.expect("taken here").as_secs_f64();
             assert!(took < last.bytes as f64 / 2_000.0 / 2.0, "{took} s");
-            // And it is one to start from.
+            // The engine can start from this checkpoint.
             let expected = rows(&engine).await;
             engine.close().await.expect("it closes");
             drop(engine);

@@ -1,4 +1,4 @@
-//! What people are told of locks and conflicts.
+//! Diagnostics of locks and conflicts for users.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{
     row_bytes,
 };
 
-/// A writer of this session.
+/// A writing transaction of this session.
 fn writer(engine: &Engine, isolation: Isolation, session: i32) -> Box<dyn Transaction> {
     let options = BeginOptions {
         isolation,
@@ -34,7 +34,7 @@ fn party(t: &dyn Transaction, session: i32) -> Party {
     }
 }
 
-/// The conflicts of this kind.
+/// The counter of conflicts of this kind.
 fn counted(engine: &Engine, why: GaveWay) -> Option<ConflictCount> {
     let mut found = engine.conflicts();
     found.retain(|conflict| conflict.why == why);
@@ -122,7 +122,7 @@ fn conflicts_are_counted_by_where_and_why() {
     ));
     assert_eq!(counted(&engine, read).expect("just now").count, 1);
 
-    // Whom it met is known when it waited for it.
+    // The winner is known when the loser waited for it.
     let mut late = writer(&engine, Isolation::SnapshotIsolation, 8);
     let mut first = writer(&engine, Isolation::ReadCommitted, 9);
     let (rid, _) = ready(locked(&mut *first, 1)).expect("free").expect("there");

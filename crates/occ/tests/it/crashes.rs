@@ -1,10 +1,10 @@
-//! A bank in the simulated world, with the power failing at every change of the
-//! disk in turn: what was acknowledged is there, nothing was invented, and no money
-//! came or went.
+//! A bank in the simulated world, with a power failure at every change of the disk in
+//! turn: acknowledged transfers are there, no transfer is invented, and the sum of money
+//! is unchanged.
 //!
-//! Each transfer takes from one account, gives to another, and inserts a row of its
-//! own number; now and then it deletes the row of an earlier one. So after a crash
-//! the rows say which transfers happened, and the balances must be theirs.
+//! Each transfer takes from one account, gives to another, and inserts a row of its own
+//! number; now and then it deletes the row of an earlier transfer. So after a crash the
+//! rows show which transfers happened, and the balances must match them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,10 +21,11 @@ use crate::support::{all, attach, begin, change, commit, delete, get, insert, lo
 const ACCOUNTS: u64 = 5;
 const BALANCE: u64 = 1000;
 const CLIENTS: u64 = 3;
-/// Transfers are numbered from here, so that they are no accounts.
+/// Numbers of transfers start here, so that they differ from account numbers.
 const FIRST_TRANSFER: u64 = 1 << 20;
 
-/// One transfer: what it moved, and which earlier one's row it deleted.
+/// One transfer: the accounts and the amount, and the earlier transfer whose row it
+/// deleted.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     from: u64,
@@ -36,7 +37,7 @@ struct Transfer {
 struct Clients {
     next: u64,
     started: BTreeMap<u64, Transfer>,
-    /// By commit timestamp, as far as the clients were told.
+    /// Transfers by commit timestamp, as acknowledged to the clients.
     acknowledged: Vec<(Timestamp, u64)>,
 }
 
@@ -47,7 +48,7 @@ fn settings() -> Settings {
         log: coeval_log::Settings {
             segment_bytes: 8192,
             ring_bytes: 8192,
-            // So little that most transfers send chunks ahead.
+            // So few bytes that most transfers send chunks ahead.
             frame_payload_bytes: 64,
             recovery_threads: 1,
             checkpoint_block_bytes: 100,
@@ -83,7 +84,7 @@ async fn transfer(engine: &Engine, clients: &Shared, isolation: Isolation) -> Re
     assert!(given.await?.is_some(), "accounts stay");
     let inserted = insert(&mut *t, (number, transfer.amount)).await?;
     assert!(matches!(inserted, Insert::Inserted(_)));
-    // A row that comes and goes, under a key that is used again and again.
+    // A row that is inserted and deleted, under a key that is reused again and again.
     if delete(&mut *t, ACCOUNTS).await? {
         insert(&mut *t, (ACCOUNTS + 1, 0)).await?;
     } else if !delete(&mut *t, ACCOUNTS + 1).await? || get(&mut *t, ACCOUNTS)?.is_none() {
@@ -96,18 +97,18 @@ async fn transfer(engine: &Engine, clients: &Shared, isolation: Isolation) -> Re
     Ok(())
 }
 
-/// What happens beside the transfers.
+/// Background work during the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
     /// Checkpoints, one after another.
     Checkpoints,
-    /// Checkpoints that remove log before they are durable: a fault that must be
-    /// noticed.
+    /// Checkpoints that remove log before they are durable: an injected bug that the test
+    /// must notice.
     FaultyCheckpoints,
 }
 
-/// Opens the bank, checks it, and does business until the end or the crash.
+/// Opens the bank, checks it, and makes transfers until the end or the crash.
 async fn life(clients: Shared, beside: Beside) {
     let (engine, _) = Engine::open(Path::new("/data"), settings())
         .await
@@ -134,7 +135,7 @@ async fn life(clients: Shared, beside: Beside) {
                     0 => Isolation::Serializable,
                     _ => Isolation::ReadCommitted,
                 };
-                // With checkpoints more, so that some log can go.
+                // More with checkpoints, so that some log can be removed.
                 let transfers = if beside == Beside::Nothing { 4 } else { 12 };
                 let mut done = 0;
                 while done < transfers {
@@ -161,7 +162,7 @@ async fn life(clients: Shared, beside: Beside) {
     engine.close().await.expect("it closes");
 }
 
-/// Whether the rows are what the transfers among them make.
+/// Checks that the rows are the result of the transfers among them.
 fn check(rows: &BTreeMap<u64, u64>, clients: &mut Clients) {
     for (_, number) in &clients.acknowledged {
         assert!(rows.contains_key(number), "transfer {number} is lost");
@@ -179,15 +180,14 @@ fn check(rows: &BTreeMap<u64, u64>, clients: &mut Clients) {
         .map(|(&account, &balance)| (account, balance))
         .collect();
     assert_eq!(found, balances);
-    // What did not come back never does.
+    // A transfer that was not recovered never appears later.
     clients
         .started
         .retain(|number, _| rows.contains_key(number));
 }
 
-/// Crashes at every `step`th change of a first life, and opens twice more. Says how
-/// many crashes there were, and the first after which the bank did not open or was
-/// wrong.
+/// Crashes at every `step`th change of a first life, and opens twice more. Returns the
+/// number of crashes, and the first after which the bank did not open or was wrong.
 fn crash_everywhere(
     seed: u64,
     loss: Loss,
@@ -205,7 +205,7 @@ fn crash_everywhere(
             return (crash_at, None);
         }
         world.crash_at(node, None);
-        // The second life has no crash; the third sees what it has left.
+        // The second life has no crash; the third checks the state that it has left.
         for _ in 0..2 {
             if let Err(error) = world.run(node, life(Arc::clone(&clients), beside)) {
                 return (crash_at, Some((crash_at, error)));
@@ -233,7 +233,7 @@ fn whatever_change_of_a_checkpoint_the_power_fails_at() {
     }
 }
 
-/// The judge above objects when it must.
+/// The checker above must report an injected bug.
 #[test]
 fn log_removed_too_early_is_noticed() {
     let (_, wrong) = crash_everywhere(1, Loss::Random, Beside::FaultyCheckpoints, 1);

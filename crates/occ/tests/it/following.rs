@@ -1,4 +1,4 @@
-//! A log that goes from node to node, and the engines that lead on it.
+//! A log that moves from node to node, and the engines that lead on it.
 
 use std::path::Path;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ use crate::support::{
 
 const DATABASE: u128 = 7;
 
-/// A node that follows.
+/// A follower: its log, tables and replayer.
 struct Follower {
     log: ReplicaLog,
     tables: FollowedTables,
@@ -36,7 +36,7 @@ impl Follower {
         }
     }
 
-    /// Takes what the leader has, all of it committed.
+    /// Receives everything the leader has, all of it committed.
     async fn follow(&mut self, leader: &Engine) {
         let log = leader.log();
         let state = HardState {
@@ -53,7 +53,7 @@ impl Follower {
         self.replayer.advance(log.committed()).await.unwrap();
     }
 
-    /// Leads the next term.
+    /// Becomes the leader of the next term.
     async fn lead(mut self) -> Engine {
         let state = HardState {
             term: Term(self.log.hard_state().term.0 + 1),
@@ -61,7 +61,7 @@ impl Follower {
             ..self.log.hard_state()
         };
         self.log.set_hard_state(state).await.unwrap();
-        // The mark commits all that is before it.
+        // The mark commits everything before it.
         self.replayer.advance(self.log.end()).await.unwrap();
         self.replayer.close().await.unwrap();
         let log = self.log.lead(b"members").await.unwrap();
@@ -75,7 +75,7 @@ fn end(log: &Log) -> Lsn {
     log.progress().unwrap().borrow().flushed
 }
 
-/// Waits until everything installed is flushed here, and says that it is committed.
+/// Waits until everything installed is flushed here, and declares it committed.
 async fn commit_all(engine: &Engine) {
     let log = engine.log();
     let last = log.installed();
@@ -128,13 +128,13 @@ fn nothing_is_told_before_it_is_committed() {
             .await
             .unwrap();
         assert!(!is_durable(&engine, timestamp), "it is on this disk only");
-        // Who reads it may not be told, either.
+        // A transaction that reads the row is not answered yet, either.
         let mut reader = begin(&engine, Isolation::SnapshotIsolation).await;
         assert_eq!(all(&mut *reader), [(1, 10)]);
         assert!(!is_durable(&engine, reader.newest_seen()));
         engine.log().set_committed(end(engine.log()));
         assert!(is_durable(&engine, timestamp) && is_durable(&engine, reader.newest_seen()));
-        // A checkpoint waits until what it would cover is committed.
+        // A checkpoint waits until everything it would cover is committed.
         load(&engine, [(2, 20)]).await;
         let mut asked = engine.checkpoint();
         let waited = coeval_env::timeout(Duration::from_millis(100), &mut asked).await;
@@ -154,12 +154,12 @@ fn who_is_deposed_gives_up_every_checkpoint_that_was_asked_for() {
     in_a_runtime(async {
         let engine = Follower::open(directory.path()).await.lead().await;
         commit_all(&engine).await;
-        // Nobody else has it, nor will: a checkpoint of it would wait for ever.
+        // No other node has it, nor will: a checkpoint of it would wait for ever.
         load(&engine, [(1, 10)]).await;
         let mut waits = engine.checkpoint();
         let waited = coeval_env::timeout(Duration::from_millis(100), &mut waits).await;
         assert!(waited.is_err(), "it covers what is not committed");
-        // For the next one, as that one is under way.
+        // Requests for the next checkpoint, as the first is under way.
         let next = [engine.checkpoint(), engine.checkpoint()];
         let retired = coeval_env::timeout(Duration::from_secs(20), engine.retire()).await;
         let log = retired.expect("it ends").unwrap();
@@ -197,7 +197,7 @@ fn a_follower_leads_on_and_who_led_follows_without_what_nobody_had() {
         let shared = rows(&first).await;
         assert_eq!(shared.len(), 35);
 
-        // Its last commit gets nowhere.
+        // The leader's last commit reaches no other node.
         load(&first, [(99, 99)]).await;
         let second = follower.lead().await;
         commit_all(&second).await;

@@ -1,12 +1,13 @@
-//! Random transactions, what they saw, and whether an order explains it.
+//! Random transactions, recorded with their answers, and a judge that searches for a
+//! serial order which explains the answers.
 //!
-//! Every committed transaction leaves its steps with what each answered. The judge
-//! sorts them by commit timestamp and plays them on a plain map:
+//! Every committed transaction leaves its steps with their answers. The judge sorts the
+//! transactions by commit timestamp and replays them on a plain map:
 //!
-//! - a SERIALIZABLE one must answer the same *at its place in that order*;
-//! - a snapshot isolation one must answer the same *at its snapshot*, and nobody
-//!   may have written a row of its between its snapshot and its commit;
-//! - of a READ COMMITTED one only what it wrote counts.
+//! - a SERIALIZABLE transaction must answer the same *at its position in that order*;
+//! - a snapshot isolation transaction must answer the same *at its snapshot*, and no
+//!   other transaction may have written a row of its between its snapshot and its commit;
+//! - of a READ COMMITTED transaction only its writes count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -25,7 +26,7 @@ use crate::support::{
     PRIMARY, Row, SECONDARY, begin, change, commit, delete, get, get_many, insert, lock_table, scan,
 };
 
-/// Numbers from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Chance(pub u64);
 
@@ -45,7 +46,7 @@ const VALUES: u64 = 4;
 #[derive(Clone, Debug)]
 enum Step {
     Get(u64),
-    /// Several at once: from a key on, each with the key that comes so many later.
+    /// Reads the first key, and the key at this distance after it, at once.
     GetMany(u64, u64),
     Scan(u64, u64, Direction, usize),
     Where(u64),
@@ -53,7 +54,7 @@ enum Step {
     Insert(u64, u64),
     Set(u64, u64),
     Add(u64),
-    /// From one key to another.
+    /// Moves a row from one key to another.
     Move(u64, u64),
     Delete(u64),
     Savepoint,
@@ -88,7 +89,7 @@ impl Step {
     }
 }
 
-/// What a step answered.
+/// The answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
     Value(Option<u64>),
@@ -96,7 +97,7 @@ enum Answer {
     Done(bool),
 }
 
-/// What became of a key: its value, or none.
+/// The final state of a key: its value, or none.
 type Effect = (u64, Option<u64>);
 
 /// A committed transaction.
@@ -106,18 +107,19 @@ struct Committed {
     snapshot: Timestamp,
     timestamp: Timestamp,
     steps: Vec<(Step, Answer)>,
-    /// In order; those rolled back are not among them.
+    /// In order, without the effects that were rolled back.
     effects: Vec<Effect>,
 }
 
-/// What all sessions of a run left.
+/// The recorded transactions of all sessions of a run.
 #[derive(Debug, Default)]
 pub struct History {
     committed: Mutex<Vec<Committed>>,
     failed: Mutex<Vec<Error>>,
 }
 
-/// The transactions of one session: how many, of which levels, from which chance.
+/// The transactions of one session: their number, their isolation levels, and the random
+/// number generator.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub transactions: usize,
@@ -243,7 +245,7 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Runs one session's transactions, letting others in before every step.
+/// Runs one session's transactions, and lets other sessions run before every step.
 pub async fn session(engine: &dyn Engine, history: &History, plan: Plan) {
     let mut chance = plan.chance;
     for _ in 0..plan.transactions {
@@ -298,8 +300,8 @@ impl Wake for Awake {
     }
 }
 
-/// Runs sessions in one thread, in an order that chance decides. A session runs
-/// only when it was woken, so that a lost wake-up is found.
+/// Runs sessions in one thread, in random order. A session runs only when it was woken,
+/// so that a lost wake-up is found.
 pub fn interleave<'a>(sessions: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>>, chance: &mut Chance) {
     let mut tasks: Vec<_> = sessions
         .into_iter()
@@ -335,7 +337,7 @@ fn apply(map: &mut Map, effects: &[Effect]) {
     }
 }
 
-/// Plays the steps on a map, and says which one answered otherwise.
+/// Replays the steps on a map, and reports the first step that answered otherwise.
 fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
     let mut savepoints: Vec<Map> = Vec::new();
     for (at, (step, answer)) in steps.iter().enumerate() {
@@ -409,7 +411,7 @@ fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
 }
 
 impl History {
-    /// How many transactions committed, and how many did not.
+    /// The number of transactions that committed, and of those that did not.
     pub fn counts(&self) -> (usize, usize) {
         let committed = self.committed.lock().expect("no panic").len();
         (committed, self.failed.lock().expect("no panic").len())
@@ -420,11 +422,11 @@ impl History {
         self.failed.lock().expect("no panic").clone()
     }
 
-    /// Finds the order that explains everything, from `rows` at the beginning to
-    /// `end`, or says what cannot be explained.
+    /// Finds the order that explains everything, from `rows` at the beginning to `end`,
+    /// or reports the first transaction that no order explains.
     pub fn judge(&self, rows: &[Row], end: &[Row]) -> Result<(), String> {
         let mut all = self.committed.lock().expect("no panic").clone();
-        // Those that wrote come first among equals: a snapshot includes them.
+        // Writers come first among equal timestamps: a snapshot includes them.
         all.sort_by_key(|one| (one.timestamp, one.effects.is_empty()));
         // The state after everything up to a timestamp.
         let mut states: Vec<(Timestamp, Map)> =
@@ -443,8 +445,8 @@ impl History {
                     .map_err(|why| format!("{why}\nin {one:?}\nof {all:#?}"))?;
             }
             if one.isolation == Isolation::SnapshotIsolation {
-                // A key that was absent and is absent again has no version to lose:
-                // the record that had it meanwhile may be gone.
+                // A key that was absent and is absent again has no version to lose: the
+                // record that had the key meanwhile may be gone.
                 let absent = |key: &u64| !place.contains_key(key) && !before.contains_key(key);
                 let mine: BTreeSet<u64> = one
                     .effects

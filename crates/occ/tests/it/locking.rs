@@ -1,4 +1,4 @@
-//! Locks: circles, timeouts, unique keys, hot rows, and who waits for whom.
+//! Locks: deadlocks, timeouts, unique keys, hot rows, and the reported waits.
 
 use std::future::Future as _;
 use std::ops::ControlFlow;
@@ -176,7 +176,7 @@ fn one_unique_key_has_one_row() {
     ));
     ready(commit(&mut *b)).expect("nothing against it");
 
-    // Deleted and inserted again, in one transaction and in two.
+    // A row is deleted and inserted again, in one transaction and in two.
     let mut c = ready(writer(&engine));
     assert_eq!(ready(delete(&mut *c, 1)), Ok(true));
     assert!(matches!(
@@ -255,8 +255,8 @@ fn what_a_rollback_took_back_leaves_nothing_in_an_index() {
     assert_eq!(all(&mut *c), [(2, 20)]);
 }
 
-/// Whether the row can be inserted at once, and if not because others must end
-/// first, `None`.
+/// Whether the row can be inserted at once; `None` when other transactions must end
+/// first.
 fn inserts(t: &mut dyn Transaction, row: (u64, u64)) -> Option<bool> {
     let bytes = row_bytes(row);
     let mut context = Context::from_waker(Waker::noop());
@@ -277,7 +277,7 @@ fn a_row_that_is_refused_leaves_its_keys_to_others() {
     ready(load(&engine, [(1, 10), (2, 20)]));
     let mut a = ready(writer(&engine));
     assert_eq!(inserts(&mut *a, (3, 30)), Some(true));
-    // Key 4 is looked at, and free, before key 10 is found taken.
+    // Key 4 is checked, and free, before key 10 is found taken.
     assert_eq!(inserts(&mut *a, (4, 10)), Some(false));
     assert_eq!(inserts(&mut *a, (3, 40)), Some(false));
     let refused = ready(change(&mut *a, 2, |_| 10));
@@ -290,7 +290,7 @@ fn a_row_that_is_refused_leaves_its_keys_to_others() {
     for row in [(4, 40), (1, 10)] {
         assert_eq!(inserts(&mut *b, row), Some(true), "{row:?}");
     }
-    // But those of the row that is there are its own.
+    // But the keys of the existing row stay locked.
     for row in [(3, 50), (5, 30)] {
         assert_eq!(inserts(&mut *b, row), None, "{row:?}");
     }
@@ -298,7 +298,7 @@ fn a_row_that_is_refused_leaves_its_keys_to_others() {
     assert_eq!(inserts(&mut *b, (3, 30)), Some(true));
 }
 
-/// Who waits for a key of a row that is refused goes on at once.
+/// A transaction that waits for a key of a refused row continues at once.
 #[test]
 fn a_refused_row_wakes_those_who_wait_for_its_key() {
     let engine = unique_engine();
@@ -324,8 +324,8 @@ fn a_refused_row_wakes_those_who_wait_for_its_key() {
     assert_eq!(refused, Poll::Ready(duplicate));
 }
 
-/// At SERIALIZABLE the answer that a row is refused, and by which index, holds
-/// until the end.
+/// At SERIALIZABLE the answer that a row is refused, and by which index, must hold until
+/// the end of the transaction.
 #[test]
 fn a_refused_row_keeps_its_keys_at_serializable() {
     let engine = unique_engine();
@@ -340,8 +340,8 @@ fn a_refused_row_keeps_its_keys_at_serializable() {
     assert_eq!(inserts(&mut *b, (3, 10)), Some(true));
 }
 
-/// Inserted and deleted again: nothing is left to commit, but the key was seen absent
-/// and is the transaction's until its commit has its place.
+/// A row is inserted and deleted again: nothing is left to commit, but the transaction
+/// saw the key absent, and holds it until its commit is assigned its timestamp.
 #[test]
 fn a_key_that_came_and_went_is_kept_until_the_commit() {
     let mut settings = settings();
@@ -355,7 +355,7 @@ fn a_key_that_came_and_went_is_kept_until_the_commit() {
     assert_eq!(inserts(&mut *a, (4, 3)), Some(true));
     assert_eq!(ready(delete(&mut *a, 4)), Ok(true));
     ready(change(&mut *a, 1, |value| value + 1)).expect("free");
-    // Its commit begins, and waits for room in the log.
+    // The commit begins, and waits for room in the log.
     let mut context = Context::from_waker(Waker::noop());
     let mut credits = Vec::new();
     loop {
@@ -381,7 +381,7 @@ fn a_key_that_came_and_went_is_kept_until_the_commit() {
     assert_eq!(all(&mut *t), [(1, 11), (4, 5)]);
 }
 
-/// What an insert said before it was undone holds too.
+/// The answer of an insert that is undone later must hold too.
 #[test]
 fn at_serializable_an_undone_insert_has_seen_the_key_absent() {
     let engine = engine();
@@ -408,7 +408,7 @@ fn at_serializable_an_undone_insert_has_seen_the_key_absent() {
     }
 }
 
-/// A snapshot that includes a commit which is drawn and not yet installed.
+/// A snapshot that includes a commit which has its timestamp and is not yet installed.
 #[test]
 fn who_begins_behind_a_commit_waits_for_it_without_spinning() {
     let engine = engine();
@@ -523,8 +523,8 @@ fn a_wish_for_a_table_that_closes_a_circle_is_noticed() {
     };
     let mut first = ready(begin(&engine, READ_COMMITTED));
     assert!(poll(&mut *first, TableLock::Exclusive).is_ready());
-    // `holder` has a row and waits for the table, as `writer` does; `second` wants
-    // it alone.
+    // `holder` has a row and waits for the table, as `writer` does; `second` wants it
+    // exclusively.
     let mut holder = ready(begin(&engine, READ_COMMITTED));
     let (rid, _) = ready(locked(&mut *holder, 1))
         .expect("free")
@@ -535,7 +535,7 @@ fn a_wish_for_a_table_that_closes_a_circle_is_noticed() {
     assert!(poll(&mut *holder, TableLock::Write).is_pending());
     assert!(poll(&mut *writer, TableLock::Write).is_pending());
     first.abort();
-    // The writer is quickest, then waits for the row.
+    // The writer gets the table first, then waits for the row.
     assert!(poll(&mut *writer, TableLock::Write).is_ready());
     assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_pending());
     let Poll::Ready(Err(Error::Deadlock { circle, .. })) = poll(&mut *second, TableLock::Exclusive)
@@ -549,8 +549,8 @@ fn a_wish_for_a_table_that_closes_a_circle_is_noticed() {
     assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_ready());
 }
 
-/// Two transactions may guard with one row's lock what they do to others. So who
-/// gets the lock sees what was done under it.
+/// Two transactions may use one row's lock to guard changes of others. So the next holder
+/// of the lock must see the changes made under it.
 #[test]
 fn a_lock_on_what_was_not_written_is_free_when_the_commit_is_seen() {
     let engine = engine();
@@ -561,7 +561,7 @@ fn a_lock_on_what_was_not_written_is_free_when_the_commit_is_seen() {
     ready(change(&mut *a, 2, |_| 7)).expect("its own");
     let (mut b, mut c) = (ready(writer(&engine)), ready(writer(&engine)));
     assert!(poll_lock(&mut *b, guard, Waker::noop()).is_pending());
-    // A commit that has its place and is not installed yet.
+    // A commit that has its log offset and is not installed yet.
     let mut nothing = engine.log().entry_builder();
     let credit = ready(engine.log().prepare(&mut nothing)).expect("there is room");
     let earlier = engine.log().reserve(credit);
@@ -588,7 +588,8 @@ fn a_dropped_storage_stays_for_whoever_can_reach_it() {
     ready(load(&engine, [(1, 5)]));
     let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
     engine.drop_storage(STORAGE);
-    // What dropped it has committed; later snapshots do not know the storage.
+    // The transaction that dropped the storage has committed; later snapshots do not know
+    // it.
     let mut other = definition(vec![]);
     other.id = coeval_types::StorageId(2);
     engine.attach_storage(other).expect("new");
@@ -610,7 +611,7 @@ fn a_dropped_storage_stays_for_whoever_can_reach_it() {
     assert_eq!(engine.storages(), [coeval_types::StorageId(2)]);
 }
 
-/// How many rows the first two entries of the primary index show.
+/// Number of rows that the first two entries of the primary index show.
 fn first_two(t: &mut dyn Transaction) -> usize {
     let request = ScanRequest {
         storage: STORAGE,
@@ -634,7 +635,7 @@ fn who_takes_from_a_queue_tidies_up_behind_others() {
     ready(load(&engine, (0..100).map(|key| (key, 0))));
     for key in 0..90 {
         let mut t = ready(writer(&engine));
-        // What the one before has taken is still there, and is what is met first.
+        // The entries of deleted rows are still there, and the scan visits them first.
         assert!(
             first_two(&mut *t) > 0,
             "the queue begins with what was taken"
@@ -642,7 +643,7 @@ fn who_takes_from_a_queue_tidies_up_behind_others() {
         assert_eq!(ready(delete(&mut *t, key)), Ok(true));
         ready(commit(&mut *t)).expect("nothing against it");
     }
-    // As long as somebody may see the rows, their entries stay.
+    // While a snapshot may see the rows, their entries stay.
     let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
     for key in 90..95 {
         let mut t = ready(writer(&engine));

@@ -1,7 +1,7 @@
 //! The occ engine through the contract.
 
-/// Calls a macro with a name, a validator and a first seed for each validator that is to be
-/// tested; the rivals are tested, by the same files, where they live.
+/// Calls a macro with a name, a validator and a first seed for each validator under test;
+/// the rivals are tested by the same files in their own crate.
 macro_rules! validators_to_test {
     ($under:ident) => {
         $under! {

@@ -1,5 +1,5 @@
-//! The budget: growth ends at it, everything else goes on; garbage goes while old
-//! snapshots are read; and the oldest of them gives way when it holds too much.
+//! The memory budget: growth ends at it, all other work continues; garbage is collected
+//! while old snapshots read; and the oldest of them is ended when it holds too much.
 
 use coeval_log::Settings as LogSettings;
 use coeval_occ::{Budget, Engine, MemoryAccounts, Settings};
@@ -36,8 +36,8 @@ async fn writer(engine: &Engine) -> Box<dyn Transaction> {
     transaction
 }
 
-/// Inserts rows from `first` on, a hundred a transaction, until that is refused;
-/// returns the first key that is not there.
+/// Inserts rows from `first` on, a hundred in each transaction, until the engine refuses
+/// one; returns the first key that is absent.
 async fn fill(engine: &Engine, first: u64) -> u64 {
     let mut next = first;
     loop {
@@ -76,8 +76,8 @@ async fn at_the_budget_growth_ends_and_the_rest_goes_on() {
     commit(&mut *t).await.expect("nobody else");
     assert!(engine.memory().used <= limit, "the reserve has sufficed");
 
-    // What was deleted is garbage now, and its room can be had again. Headers stay, for
-    // the next rows.
+    // Deleted rows are garbage now, and their memory is available again. Headers stay,
+    // for the next rows.
     engine.sweep();
     engine.sweep();
     let emptied = engine.memory();
@@ -128,8 +128,8 @@ async fn versions_between_snapshots_go_while_a_long_one_is_read() {
             other = Some(begin(&engine, Isolation::SnapshotIsolation).await);
         }
     }
-    // Of each row the version of each snapshot, the newest, and one that the next
-    // writer will overwrite.
+    // For each row the version of each snapshot, the newest, and one that the next writer
+    // will overwrite.
     let memory = engine.memory();
     let of_one = memory.rows / 100;
     assert!(memory.old_versions <= 3 * 100 * (of_one + 32), "{memory:?}");
@@ -175,7 +175,7 @@ async fn the_oldest_snapshot_gives_way_and_no_other() {
         1,
         "there was no need of another"
     );
-    // Nothing else is lost: what it wrote before could still be undone.
+    // Nothing else is lost: earlier writes of the ended transaction can still be undone.
     oldest.abort();
     assert_eq!(all(&mut *younger).len(), 2000);
 }

@@ -1,4 +1,4 @@
-//! Logical ranges follow scans and keys, and the validation of scans becomes cheaper.
+//! Logical ranges adapt to scans and keys, and the validation of scans becomes cheaper.
 
 use coeval_occ::{Engine, Settings};
 use coeval_txn::{Direction, Isolation, ScanSource};
@@ -20,7 +20,7 @@ fn loaded() -> Engine {
     engine
 }
 
-/// A transaction scans some keys and writes one, while another writes far from there.
+/// A transaction scans some keys and writes one, while another writes far from them.
 fn scan_beside_a_writer(engine: &Engine) {
     let mut scanner = ready(begin(engine, Isolation::Serializable));
     let source = ScanSource::Index(PRIMARY);
@@ -39,7 +39,7 @@ fn write(engine: &Engine, key: u64) {
     ready(commit(&mut *writer)).expect("nobody else");
 }
 
-/// How many transactions a scan beside a writer looks at.
+/// Number of transactions that the validation of a scan checks while another writes.
 fn looked_at(engine: &Engine) -> u64 {
     let looked_at = || engine.statistics().validation.transactions;
     let before = looked_at();
@@ -67,7 +67,7 @@ fn an_index_is_cut_once_scans_meet_writers_elsewhere() {
     assert!(engine.memory().indexes > memory, "ranges are counted");
     assert_eq!(looked_at(&engine), 0);
 
-    // Most rows go, and with them most ranges.
+    // Most rows are deleted, and with them most ranges.
     let mut transaction = ready(begin(&engine, Isolation::ReadCommitted));
     for key in 100..ROWS {
         assert!(ready(delete(&mut *transaction, key)).expect("nobody else"));

@@ -1,4 +1,4 @@
-//! What was committed is there after a restart, indexes included.
+//! Committed rows are recovered by a restart, and so are the indexes.
 
 use coeval_occ::{Engine, Settings};
 use coeval_txn::{Direction, Engine as _, Isolation, ScanSource};
@@ -61,7 +61,7 @@ async fn rows_and_indexes_come_back() {
     let found = scan(&mut *t, source, 900, 900, Direction::Forward, 10).expect("a scan");
     assert_eq!(found, [(9, 900)]);
     drop(t);
-    // And it goes on from there.
+    // The database continues from there.
     load(&engine, [(3000, 3)]).await;
     engine.close().await.expect("it closes");
 }
@@ -86,7 +86,7 @@ async fn a_large_transaction_comes_back_whole() {
         .attach_storage(definition(usual_indexes()))
         .expect("new");
     load(&engine, (0..ROWS).map(|key| (key, key % 10))).await;
-    // Once given up, once kept.
+    // Once aborted, once committed.
     for keep in [false, true] {
         let mut t = begin(&engine, Isolation::Serializable).await;
         lock_table(&mut *t).await.expect("nobody else");

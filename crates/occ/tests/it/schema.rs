@@ -1,6 +1,6 @@
-//! Indexes that come and go: they promise what the transaction that changes them
-//! says, and a rollback takes it back. What holds for one transaction at a time is
-//! asked of the serial engine too.
+//! Creation and removal of indexes: they enforce uniqueness as the changing transaction
+//! demands, and a rollback undoes the change. Properties of a single transaction are
+//! tested on the serial engine too.
 
 use coeval_occ::Engine;
 use coeval_txn::serial::Serial;
@@ -62,7 +62,7 @@ fn build(
     ready(coeval_txn::build_index(t, STORAGE, &index(id, kind, cell)))
 }
 
-/// Which index refuses the row, or `None`, and then it is there.
+/// The index that refuses the row, or `None` if the row was inserted.
 fn refused(t: &mut dyn Transaction, row: Row) -> Option<IndexId> {
     match ready(insert(t, row)).expect("nobody else") {
         Insert::Inserted(_) => None,
@@ -172,7 +172,7 @@ fn an_index_that_was_taken_back_is_nowhere() {
         );
         t.drop_index(STORAGE, UNIQUE).expect("it is there");
         assert_eq!(refused(&mut *t, (3, 10)), Some(NEW), "{name}");
-        // Neither committed nor aborted: its client is gone.
+        // Neither committed nor aborted: the client is gone.
         drop(t);
         let mut t = writer(&*engine);
         assert_eq!(by_index(&mut *t, NEW), Err(Error::Unknown("index")));
@@ -180,7 +180,7 @@ fn an_index_that_was_taken_back_is_nowhere() {
     }
 }
 
-/// Also a primary index, which stands in every writer's way.
+/// This includes a primary index, which every writer would conflict with.
 #[test]
 fn a_primary_index_that_was_taken_back_refuses_nothing() {
     for engine in [
@@ -210,8 +210,8 @@ fn a_primary_index_that_was_taken_back_refuses_nothing() {
     }
 }
 
-/// A commit that fails frees its locks itself. Whoever gets them meets the indexes
-/// that the catalog names, at once.
+/// A commit that fails frees its locks itself. The next holder of the locks sees the
+/// indexes that the catalog names, at once.
 #[test]
 fn a_commit_that_fails_leaves_the_indexes_as_they_were() {
     const NEW: IndexId = IndexId(4);
@@ -256,8 +256,8 @@ fn a_commit_that_fails_leaves_the_indexes_as_they_were() {
     assert_eq!(refused(&mut *t, (3, 10)), Some(UNIQUE));
 }
 
-/// A snapshot from before the drop goes on reading by the index, right until it
-/// ends; then the index goes.
+/// A snapshot from before the drop reads by the index correctly until it ends; then the
+/// index is removed.
 #[test]
 fn a_dropped_index_serves_the_snapshots_that_know_it() {
     let engine = with_table(occ());
@@ -287,8 +287,8 @@ fn a_dropped_index_serves_the_snapshots_that_know_it() {
     assert_eq!(by_index(&mut *t, UNIQUE), Err(Error::Unknown("index")));
 }
 
-/// Many rows, in an order by chance; deleted, changed, moved and new ones by the
-/// transaction that builds. Returns it, and the rows by value.
+/// Many rows, in random order; the transaction that builds has deleted, changed, moved
+/// and inserted some. Returns it, and the rows by value.
 fn many_rows(engine: &dyn coeval_txn::Engine) -> (Box<dyn Transaction>, Vec<Row>) {
     const ROWS: u64 = 3_000;
     engine
@@ -323,7 +323,7 @@ fn an_index_built_at_once_has_every_row_as_its_builder_sees_it() {
         let built = build(&mut *t, UNIQUE, IndexKind::Unique, 1);
         assert_eq!(built, Ok(IndexBuild::Built));
         assert_eq!(by_index(&mut *t, UNIQUE).as_ref(), Ok(&rows));
-        // It is maintained from then on, and by others.
+        // The index is maintained from then on, also by other transactions.
         let (first, last) = (rows[0], rows[rows.len() - 1]);
         assert_eq!(refused(&mut *t, (1 << 40, last.1)), Some(UNIQUE));
         assert_eq!(ready(delete(&mut *t, first.0)), Ok(true));
@@ -339,7 +339,7 @@ fn an_index_built_at_once_has_every_row_as_its_builder_sees_it() {
     }
 }
 
-/// Which two rows are named does not depend on the order in which keys sort.
+/// The reported pair of duplicates does not depend on the order in which keys sort.
 #[test]
 fn duplicates_are_those_that_a_row_by_row_build_would_meet_first() {
     let named = |engine: &dyn coeval_txn::Engine| {
@@ -396,7 +396,8 @@ fn an_older_snapshot_does_not_read_by_a_new_index_and_reads_on() {
     assert_eq!(by_index(&mut *new, NEW), Ok(vec![(2, 20), (1, 30)]));
 }
 
-/// One builds an index of a table that others read, and beside one that others write.
+/// One transaction builds an index of a table that another reads, while a third writes
+/// another table.
 #[test]
 fn an_index_is_built_while_others_read_its_table_and_write_another() {
     use std::sync::atomic::{AtomicBool, Ordering};

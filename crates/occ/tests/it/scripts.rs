@@ -1,4 +1,4 @@
-//! The scripts that every engine plays.
+//! The test scripts that every engine runs.
 
 use std::path::PathBuf;
 

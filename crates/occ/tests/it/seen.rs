@@ -1,5 +1,5 @@
-//! What a transaction has seen, and so must be durable before its results leave:
-//! the versions it came across, and no more than those.
+//! The versions that a transaction has seen, which must be durable before its results
+//! leave: those that its reads visited, and no others.
 
 use coeval_txn::{Direction, Isolation, ScanSource};
 use coeval_types::Timestamp;
@@ -97,7 +97,7 @@ async fn a_row_that_was_gone_is_seen_when_it_came_back() {
     delete(&mut *t, 1).await.expect("nobody else");
     let deleted = commit(&mut *t).await.expect("nobody else");
 
-    // While the tombstone is the newest: that nothing is there was seen in it.
+    // While the tombstone is the newest version, an absent row was seen in it.
     let mut t = begin(&engine, Isolation::ReadCommitted).await;
     t.begin_statement().expect("it runs");
     t.disclose_presence_only();

@@ -1,5 +1,5 @@
-//! Random interleavings must be explained by an order; and the judge must notice
-//! when the engine leaves a check out.
+//! Random interleavings must be explained by a serial order; and the judge must notice
+//! when the engine omits a check.
 
 use coeval_occ::{Engine, Settings};
 use coeval_txn::{Error, Isolation};
@@ -76,7 +76,7 @@ fn check(
     counts
 }
 
-/// [`check`], and that enough transactions came through and enough did not.
+/// As [`check`], and enough transactions must have committed and enough failed.
 fn check_many(seeds: std::ops::Range<u64>, levels: &'static [Isolation], settings: &Settings) {
     let runs = (seeds.end - seeds.start) as usize;
     let (committed, failed) = check(seeds, levels, settings);
@@ -131,7 +131,7 @@ fn on_several_threads(seeds: std::ops::Range<u64>, settings: &Settings) {
     }
 }
 
-/// As many ranges as there can be, of one key each, in rings of few slots.
+/// The maximum number of ranges, of one key each, in rings of few slots.
 fn narrow(settings: Settings) -> Settings {
     Settings {
         range_slots: 8,
@@ -142,8 +142,8 @@ fn narrow(settings: Settings) -> Settings {
     }
 }
 
-/// The same under each validator that the test program names, its seeds from a number on
-/// that no other one has.
+/// The same tests under each validator that the test program names, with seeds from a
+/// number on that no other validator has.
 macro_rules! under {
     ($($name:ident: $validator:expr, $first:expr;)*) => {
         $(mod $name {

@@ -1,4 +1,4 @@
-//! A small table of numbers, and what tests do with it.
+//! A small table of numbers, and helpers for tests on it.
 
 use std::future::Future;
 use std::ops::{Bound, ControlFlow};
@@ -19,7 +19,7 @@ pub const STORAGE: StorageId = StorageId(1);
 pub const PRIMARY: IndexId = IndexId(1);
 pub const SECONDARY: IndexId = IndexId(2);
 
-/// Segments and blocks so small that a few rows make many; nothing happens by itself.
+/// Segments and blocks so small that a few rows fill many; no background task runs.
 pub fn small_settings() -> Settings {
     Settings {
         log: coeval_log::Settings {
@@ -58,8 +58,8 @@ pub fn index(id: IndexId, kind: IndexKind, cell: usize) -> IndexDefinition {
     }
 }
 
-/// The table, by default with a primary index on the key and a secondary one on
-/// the value.
+/// The definition of the table, by default with a primary index on the key and a
+/// secondary one on the value.
 pub fn definition(indexes: Vec<IndexDefinition>) -> StorageDefinition {
     StorageDefinition {
         id: STORAGE,
@@ -114,7 +114,7 @@ pub fn numbers(row: RowRef<'_>) -> Row {
     (number(0), number(1))
 }
 
-/// The value of a future that does not wait.
+/// The result of a future that must not wait.
 pub fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
@@ -145,7 +145,7 @@ pub fn get(transaction: &mut dyn Transaction, key: u64) -> Result<Option<(Rid, u
     Ok(found)
 }
 
-/// Those of the rows with these keys that are there, in the keys' order.
+/// The rows that exist for these keys, in the keys' order.
 pub fn get_many(transaction: &mut dyn Transaction, keys: &[u64]) -> Result<Vec<Row>, Error> {
     let bytes: Vec<_> = keys.iter().map(|key| key.to_be_bytes()).collect();
     let bytes: Vec<_> = bytes.iter().map(|key| &key[..]).collect();
@@ -157,7 +157,7 @@ pub fn get_many(transaction: &mut dyn Transaction, keys: &[u64]) -> Result<Vec<R
     Ok(found)
 }
 
-/// Rows whose key in the index lies between the bounds, both included.
+/// Rows whose key in the index is between the bounds, both included.
 pub fn scan(
     transaction: &mut dyn Transaction,
     source: ScanSource,
@@ -235,7 +235,7 @@ pub async fn change(
         .map(Some)
 }
 
-/// Gives a row another key, if it is there; with what became of it and its value.
+/// Gives a row another key, if it exists; returns the outcome and the row's value.
 pub async fn move_row(
     transaction: &mut dyn Transaction,
     from: u64,

@@ -1,6 +1,6 @@
-//! Every validator finds what changes in a scan, and says what it cost.
+//! Every validator finds changes in scanned ranges, and counts its work.
 
-/// The validators alone.
+/// The validators without names and seeds.
 macro_rules! list {
     ($($name:ident: $validator:expr, $first:expr;)*) => {
         &[$($validator),*]
@@ -16,14 +16,14 @@ use crate::support::{
     load, lock_table, move_row, ready, scan, settings,
 };
 
-/// Those that differ from the others in what they refuse, and in what it costs.
+/// Validators that differ from the others in what they refuse, and in their work.
 const READ_SET: &str = "lrv";
 const WHOLE_RANGES: &str = "mvrcc";
 
 /// The validators that the test program names.
 const ALL: &[Validator] = validators_to_test!(list);
 
-/// Keys 0, 2, …, 98, each with ten times itself as its value, and no 50.
+/// Keys 0, 2, …, 98 without 50, each with ten times itself as its value.
 fn rows() -> impl Iterator<Item = Row> {
     let even = (0..100).step_by(2).filter(|key| *key != 50);
     even.map(|key| (key, 10 * key))
@@ -45,7 +45,7 @@ pub(crate) fn loaded(validator: Validator) -> Engine {
     engine
 }
 
-/// What a transaction looks at.
+/// A read of a transaction under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Keys from 10 to 20.
@@ -80,14 +80,14 @@ fn look(transaction: &mut dyn Transaction, look: Look) {
     }
 }
 
-/// What another transaction does meanwhile.
+/// A write of another transaction meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
     Insert(u64, u64),
     Set(u64, u64),
     Delete(u64),
     Move(u64, u64),
-    /// Deleted, and inserted again by the next one.
+    /// Deletes a row, and inserts it again in the next transaction.
     Renew(u64),
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn act(engine: &Engine, deed: Deed) {
     }
 }
 
-/// Looks, lets others act, writes elsewhere, and commits.
+/// Reads, lets other transactions write, writes elsewhere, and commits.
 pub(crate) fn attempt(engine: &Engine, looks: &[Look], deeds: &[Deed]) -> Result<(), Error> {
     ready(async {
         let mut transaction = begin(engine, Isolation::Serializable).await;
@@ -215,7 +215,7 @@ fn what_is_elsewhere_or_before_does_not() {
     }
 }
 
-/// With few slots, the values before and after an update are registered as all that lie
+/// With few slots, the values before and after an update are registered as the interval
 /// between them.
 #[test]
 fn keys_registered_together_are_told_from_keys_that_were_written() {
@@ -231,7 +231,7 @@ fn keys_registered_together_are_told_from_keys_that_were_written() {
     }
 }
 
-/// The loser is refused after it has registered, for what it read before the scanner
+/// The loser is refused after it has registered, for a read from before the scanner
 /// began.
 #[test]
 fn who_commits_in_vain_hurts_nobody() {
@@ -270,7 +270,7 @@ fn what_it_costs_is_counted() {
     let deeds = [Deed::Set(70, 700), Deed::Set(80, 800)];
     for validator in ALL {
         let (counts, statistics) = counted(*validator, &looks, &deeds);
-        // Two updates that change no key, and the attempt's insertion in two indexes.
+        // Two updates that change no key, and an insertion in two indexes.
         let registrations = match validator.name() {
             READ_SET => 2,
             _ => 4,
@@ -279,7 +279,7 @@ fn what_it_costs_is_counted() {
         assert_eq!(counts.scans, 1, "{validator:?}");
         let (transactions, records) = match validator.name() {
             READ_SET => (0, 6),
-            // The first of the two refuses.
+            // The first of the two writers causes the refusal.
             WHOLE_RANGES => (1, 0),
             _ => (2, 0),
         };

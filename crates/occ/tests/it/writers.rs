@@ -1,5 +1,6 @@
-//! Who is about to commit, as the log is told: groups wait for them, so nobody may stay
-//! counted who has ended, in whatever way.
+//! The number of transactions about to commit that the log is notified of: group commit
+//! waits for them, so a transaction that has ended, in whatever way, must not stay
+//! counted.
 
 use coeval_occ::Engine;
 use coeval_txn::{Isolation, LockedRow};
@@ -76,7 +77,7 @@ fn whoever_finds_its_only_row_gone_is_about_to_commit_nothing() {
     ready(async {
         let engine = engine();
         load(&engine, [(1, 10), (2, 20)]).await;
-        // As long as it may read the row, its record stays.
+        // As long as the snapshot may read the row, its record stays.
         let mut old = begin(&engine, Isolation::SnapshotIsolation).await;
         let (gone, _) = get(&mut *old, 1).unwrap().unwrap();
         let mut deletes = begin(&engine, Isolation::ReadCommitted).await;

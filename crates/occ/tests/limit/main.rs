@@ -1,12 +1,13 @@
-//! The limit between two looks at the process: growth ends at it although nobody looks.
+//! The memory limit between two measurements of the process: growth ends at the limit
+//! although no measurement happens.
 //!
-//! A program of its own, because its allocator counts. What the kernel would say of it is
-//! said here:
+//! A separate program, because its allocator counts. The test plays the kernel and
+//! reports the resident memory:
 //!
 //! ```text
-//!   given out 8 MiB                     and nothing beside it
-//!   1.2 MiB taken and given back        the kernel has 1.2 MiB more than was given out,
-//!                                       which only it knows
+//!   allocated 8 MiB                     and no holes
+//!   1.2 MiB allocated and freed         the kernel has 1.2 MiB more than is allocated,
+//!                                       which only the kernel knows
 //!   growth ends at                      limit − 1.2 MiB, not at limit − reserve
 //! ```
 
@@ -30,15 +31,15 @@ mod support;
 static ALLOCATOR: Allocator = allocator::NEW;
 
 const LIMIT: u64 = 10 << 20;
-/// What is taken and given back: less than the holes that count, more than the reserve.
+/// Bytes allocated and freed: less than the holes that count, more than the reserve.
 const HOLE: u64 = LIMIT / 8;
 
 fn taken() -> u64 {
     heap::bytes().expect("the allocator counts")
 }
 
-/// Inserts a hundred rows a transaction until `enough` or until that is refused; returns
-/// the first key that is not there.
+/// Inserts a hundred rows in each transaction until `enough` or until the engine refuses
+/// one; returns the first key that is absent.
 async fn fill(engine: &Engine, first: u64, enough: impl Fn() -> bool) -> u64 {
     let mut next = first;
     while !enough() {
@@ -80,16 +81,17 @@ async fn growth_ends_at_the_limit_whoever_looks_or_does_not() {
         kernel.1.fetch_add(1, Ordering::Relaxed);
         Some(taken() + kernel.0.load(Ordering::Relaxed))
     });
-    // The one look that there is.
+    // The only measurement of the process.
     engine.set_occupied(taken(), 0);
     let looked = asked.load(Ordering::Relaxed);
 
-    // Far from the limit nobody asks.
+    // Far from the limit no transaction asks.
     let next = fill(&engine, 0, || taken() > LIMIT / 4 * 3 - LIMIT / 8).await;
     assert_eq!(asked.load(Ordering::Relaxed), looked);
     assert!(next > 1000, "{next}");
 
-    // What was freed and taken again is no hole: who asks is let in.
+    // Memory that was freed and allocated again is no hole: a transaction that asks is
+    // admitted.
     for _ in 0..64 {
         drop(std::hint::black_box(vec![1_u8; HOLE as usize]));
     }
@@ -98,7 +100,7 @@ async fn growth_ends_at_the_limit_whoever_looks_or_does_not() {
     let churned = asked.load(Ordering::Relaxed);
     assert!(churned > looked, "{churned}");
 
-    // Holes that nobody has looked at count as soon as they matter.
+    // Holes that no measurement has seen count as soon as they matter.
     drop(std::hint::black_box(vec![1_u8; HOLE as usize]));
     holes.store(HOLE, Ordering::Relaxed);
     let next = fill(&engine, next, || false).await;
@@ -107,7 +109,7 @@ async fn growth_ends_at_the_limit_whoever_looks_or_does_not() {
     assert!((least..most).contains(&there), "{there} of {LIMIT}");
     assert!(asked.load(Ordering::Relaxed) > churned);
 
-    // The allocator gives them back: growth goes on at once, to the reserve.
+    // The allocator returns the holes: growth continues at once, to the reserve.
     holes.store(0, Ordering::Relaxed);
     let again = fill(&engine, next, || false).await;
     assert!(again > next, "{again} after {next}");
