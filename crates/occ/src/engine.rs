@@ -108,9 +108,9 @@ impl Engine {
         Ok(Self::new(shared, checkpointer))
     }
 
-    /// Sets the source of this engine's leadership status. To be called once, and before
-    /// any session reads here for another node: until then the engine answers as if it
-    /// were a single node.
+    /// Sets the source of this engine's leadership status. To be called once, before the
+    /// first session reads here for a client: until then the engine answers as if it were
+    /// a single node.
     pub fn led_under(&self, leadership: Arc<dyn Leadership>) {
         let set = self.shared.leadership.set(leadership);
         assert!(set.is_ok(), "an engine leads in one term");

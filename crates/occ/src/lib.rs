@@ -2,7 +2,7 @@
 //! their reads at commit, and wait in lock queues where SQL users expect a writer to
 //! wait.
 //!
-//! # One transaction's way
+//! # The steps of a transaction
 //!
 //! ```text
 //!   begin     snapshot = end of the installed prefix, registered

@@ -44,8 +44,8 @@ type Chunk = Box<[CachePadded<Entry>]>;
 /// The commit phase of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drawn {
-    /// The commit has not begun: the transaction will be assigned a later timestamp than
-    /// a validator that asks after its own was assigned.
+    /// The commit has not begun: the transaction's timestamp will be later than that of a
+    /// validator which was assigned its own before it asked.
     No,
     /// The transaction is being assigned its timestamp; the validator must ask again.
     Drawing,

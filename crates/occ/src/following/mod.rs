@@ -149,7 +149,7 @@ pub use tables::FollowedView;
 /// Records that a view reads in one step.
 const STEP_RECORDS: usize = 256;
 
-/// The tables of a follower. See the [module](self).
+/// The tables of a follower: replayed ahead of the commit point, and read by views.
 #[derive(Clone)]
 pub struct FollowedTables(Arc<Inner>);
 

@@ -69,7 +69,8 @@ const FEWEST_SLOTS: usize = 64;
 /// Bound on the slots of all rings of a space together, as a multiple of the largest
 /// ring; each ring gets the fewest slots in any case.
 const LARGEST_RINGS: usize = 16;
-/// A range is counted again at the latest when this many times the target was written.
+/// Multiple of the target: after this many registrations at the latest, the balancer
+/// counts a range's keys again.
 const PATIENCE: u64 = 16;
 
 /// The state of a space that the balancer needs at each step.

@@ -46,7 +46,7 @@ pub(crate) struct Limits {
     pub(crate) ranges: usize,
 }
 
-/// A version of the map: all ranges in order, without gaps.
+/// An immutable map: all ranges in order, without gaps.
 #[derive(Debug)]
 pub(super) struct Map {
     heads: Box<[u64]>,

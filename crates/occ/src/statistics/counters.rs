@@ -22,7 +22,7 @@ macro_rules! causes {
         }
 
         impl AbortCause {
-            /// All causes.
+            /// All causes, in the order in which they are declared.
             pub const ALL: &'static [Self] = &[$(Self::$cause,)*];
 
             /// The cause's name, for metrics.

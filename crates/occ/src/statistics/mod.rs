@@ -121,8 +121,8 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
     statistics
 }
 
-/// Bytes of log between two offsets. A snapshot belongs to the current term, whichever
-/// terms were replayed.
+/// Bytes of log between two offsets. A registered snapshot belongs to the current term,
+/// even if recovery has replayed earlier terms.
 fn lag(from: Timestamp, to: Timestamp) -> u64 {
     if from.term() == to.term() {
         to.lsn().0.saturating_sub(from.lsn().0)

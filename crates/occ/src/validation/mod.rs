@@ -150,8 +150,8 @@ impl Validation {
         }
     }
 
-    /// Bytes of a read set's buffer that are always kept for the next transaction: where
-    /// scans fill the read set, large ones are usual.
+    /// Bytes up to which the next transaction keeps a read set's buffer: where scans fill
+    /// the read set, large ones are usual.
     pub(crate) fn reads_kept(&self) -> usize {
         if self.reads_rows_again() { 1 << 20 } else { 0 }
     }
