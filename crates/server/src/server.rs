@@ -31,8 +31,8 @@ use crate::cluster;
 use crate::engine::{self, Found};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
-use crate::reign::{Lead, Reign};
-use crate::reigns;
+use crate::serving_term::{Lead, ServingTerm};
+use crate::serving_terms;
 use crate::settings::SettingsError;
 use crate::shared::{Doors, Shared};
 use crate::tls::{Tls, TlsError};
@@ -170,7 +170,7 @@ impl Server {
                 place: settings.data_dir.display().to_string(),
                 recovery: format!("node {} of a cluster", settings.cluster_node),
             };
-            let node = Arc::new(reigns::start_node(&settings, observer).await?);
+            let node = Arc::new(serving_terms::start_node(&settings, observer).await?);
             let shared = Arc::new(Shared::new(settings, Some(node), failure, doors));
             (shared, listener, address, found)
         } else {
@@ -181,10 +181,11 @@ impl Server {
             let shared = Arc::new(Shared::new(settings, None, failure, doors));
             let ready = async {
                 let host = ServerHost::new(Arc::downgrade(&shared), effective.clone());
-                let reign = Reign::open(Arc::clone(&own), &shared.settings, host).await;
-                let reign = reign.map_err(StartError::Database)?;
+                let serving_term =
+                    ServingTerm::open(Arc::clone(&own), &shared.settings, host).await;
+                let serving_term = serving_term.map_err(StartError::Database)?;
                 let (listener, address) = listen(&shared.settings).await?;
-                shared.lead.send_replace(Lead::Here(reign));
+                shared.lead.send_replace(Lead::Here(serving_term));
                 Ok((listener, address))
             };
             match ready.await {
@@ -214,8 +215,8 @@ impl Server {
             );
         }
         let following = of_node.then(|| {
-            let following = reigns::follow(Arc::clone(&shared), effective);
-            coeval_env::spawn("reigns", following)
+            let following = serving_terms::follow(Arc::clone(&shared), effective);
+            coeval_env::spawn("serving_terms", following)
         });
         if of_node {
             let watching = cluster::watch(Arc::downgrade(&shared));
@@ -305,9 +306,9 @@ impl RunningServer {
     /// How many transactions run, and how many wait for admission.
     #[must_use]
     pub fn admission(&self) -> AdmissionCounts {
-        let reign = self.shared.reign();
-        reign.map_or_else(Default::default, |reign| {
-            reign.database.admission().counts()
+        let serving_term = self.shared.serving_term();
+        serving_term.map_or_else(Default::default, |serving_term| {
+            serving_term.database.admission().counts()
         })
     }
 
@@ -315,7 +316,7 @@ impl RunningServer {
     /// single server always.
     #[must_use]
     pub fn leads(&self) -> bool {
-        self.shared.reign().is_some()
+        self.shared.serving_term().is_some()
     }
 
     /// The consensus node, if the server is a node of a cluster.
@@ -327,8 +328,8 @@ impl RunningServer {
     /// The memory accounts of the engine, and the process's resident size.
     pub async fn memory(&self) -> MemoryReport {
         MemoryReport {
-            accounts: (self.shared.reign())
-                .map_or_else(Default::default, |reign| reign.own.memory()),
+            accounts: (self.shared.serving_term())
+                .map_or_else(Default::default, |serving_term| serving_term.own.memory()),
             resident: memory::resident().await.unwrap_or(0),
         }
     }
@@ -383,16 +384,16 @@ impl RunningServer {
         if let Some(following) = &self.following {
             following.abort();
         }
-        match (&self.shared.node, self.shared.reign()) {
-            (Some(node), reign) => {
-                if reign.is_some() {
-                    reigns::hand_over(node).await;
+        match (&self.shared.node, self.shared.serving_term()) {
+            (Some(node), serving_term) => {
+                if serving_term.is_some() {
+                    serving_terms::hand_over(node).await;
                 }
                 if let Err(error) = node.stop().await {
                     warn!(%error, "the node did not end in order; its next start recovers");
                 }
             }
-            (None, Some(reign)) => engine::close(&reign.own).await,
+            (None, Some(serving_term)) => engine::close(&serving_term.own).await,
             (None, None) => {}
         }
         info!("stopped");

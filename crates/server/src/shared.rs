@@ -12,7 +12,7 @@ use crate::access::Rules;
 use crate::cluster::Seen;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
-use crate::reign::{Lead, Reign};
+use crate::serving_term::{Lead, ServingTerm};
 use crate::tls::Tls;
 
 /// The parts of a running server.
@@ -63,9 +63,9 @@ impl Shared {
     }
 
     /// The current serving term, if this node serves.
-    pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
+    pub(crate) fn serving_term(&self) -> Option<Arc<ServingTerm>> {
         match &*self.lead.borrow() {
-            Lead::Here(reign) => Some(Arc::clone(reign)),
+            Lead::Here(serving_term) => Some(Arc::clone(serving_term)),
             Lead::There(_) | Lead::Nowhere => None,
         }
     }

@@ -15,7 +15,7 @@ use coeval_types::{StorageDefinition, StorageId};
 use coeval_workload::store::{Table, definitions};
 
 use crate::Engine;
-use crate::server::{Board, DATA, attached, refuse, reign, stop, take_part};
+use crate::server::{Board, DATA, attached, refuse, serving_term, stop, take_part};
 use crate::session::storage;
 
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
@@ -183,7 +183,7 @@ pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_serve
         if term != shown {
             shown = term;
             let leads = leads.map(|(engine, term)| (engine as _, Arc::clone(&node), term));
-            reign(board, leads);
+            serving_term(board, leads);
         }
         tokio::select! {
             biased;
@@ -219,7 +219,7 @@ pub(crate) async fn live(
         if is_other {
             shown = now.engine.clone();
             // Sessions of the previous term notice its end by themselves.
-            reign(board, None);
+            serving_term(board, None);
             if let Some(followed) = now.engine {
                 let engine: Arc<dyn coeval_txn::Engine> = Arc::clone(&followed) as _;
                 if attached(&engine, tables.clone()).await.is_ok() {
@@ -227,7 +227,7 @@ pub(crate) async fn live(
                         return stop(board, problem);
                     }
                     drop(followed);
-                    reign(board, Some((engine, Arc::clone(&node), now.term)));
+                    serving_term(board, Some((engine, Arc::clone(&node), now.term)));
                 }
             }
         }

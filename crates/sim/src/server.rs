@@ -385,7 +385,10 @@ pub(crate) fn stop(board: &Board, reason: String) {
 }
 
 /// Notes that a node has become leader, or has ceased to be.
-pub(crate) fn reign(board: &Board, now: Option<(Arc<dyn coeval_txn::Engine>, Arc<Member>, Term)>) {
+pub(crate) fn serving_term(
+    board: &Board,
+    now: Option<(Arc<dyn coeval_txn::Engine>, Arc<Member>, Term)>,
+) {
     let mut told = told(board);
     (told.engine, told.leads) = match now {
         Some((engine, member, term)) => (Some(engine), Some((member, term))),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use coeval_log::RecoveryProgress;
 
-use crate::reign::Lead;
+use crate::serving_term::Lead;
 use crate::shared::Shared;
 
 /// The phase that the server is in.
@@ -157,8 +157,10 @@ impl Health {
             return failed(&reason);
         }
         match (shared.lead(), &shared.node) {
-            (Lead::Here(reign), None) => state(&Problem::all(&reign.own), &[]),
-            (Lead::Here(reign), Some(_)) => state(&Problem::all(&reign.own), &[("role", "leader")]),
+            (Lead::Here(serving_term), None) => state(&Problem::all(&serving_term.own), &[]),
+            (Lead::Here(serving_term), Some(_)) => {
+                state(&Problem::all(&serving_term.own), &[("role", "leader")])
+            }
             (Lead::There(node), _) => {
                 let leader = node.to_string();
                 state(&[], &[("role", "follower"), ("leader", &leader)])

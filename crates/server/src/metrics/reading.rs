@@ -56,10 +56,10 @@ pub(crate) struct Process {
 impl Reading {
     /// Takes a reading. The engine's metrics are zero while no engine runs on this node.
     pub(crate) fn take(shared: &Shared) -> Self {
-        let reign = shared.reign();
-        let own = reign.as_ref().map(|reign| &*reign.own);
-        if let Some(reign) = &reign {
-            reign.memory.look(&reign.own);
+        let serving_term = shared.serving_term();
+        let own = serving_term.as_ref().map(|serving_term| &*serving_term.own);
+        if let Some(serving_term) = &serving_term {
+            serving_term.memory.look(&serving_term.own);
         }
         let metrics = &shared.metrics;
         let mut sheets = Sum::default();
@@ -70,8 +70,8 @@ impl Reading {
         {
             sheets.add(sheet);
         }
-        let shown = reign.as_ref().map_or_else(Vec::new, |reign| {
-            reign.database.surroundings().activities().all()
+        let shown = serving_term.as_ref().map_or_else(Vec::new, |serving_term| {
+            serving_term.database.surroundings().activities().all()
         });
         let mut sessions: BTreeMap<_, u64> = SessionState::ALL
             .into_iter()
@@ -92,9 +92,11 @@ impl Reading {
             log_kept_bytes: own.map_or(0, |own| own.log().bytes_kept()),
             backups: own.map_or(0, |own| own.log().holders()),
             problems: own.map_or_else(Vec::new, Problem::all),
-            admission: reign.as_ref().map_or_else(Default::default, |reign| {
-                reign.database.admission().counts()
-            }),
+            admission: serving_term
+                .as_ref()
+                .map_or_else(Default::default, |serving_term| {
+                    serving_term.database.admission().counts()
+                }),
             sessions,
             waits,
             sessions_limit: shared.settings.max_connections as u64,

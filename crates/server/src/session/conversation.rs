@@ -26,7 +26,7 @@ use super::tracker::{Tracker, leader_changed};
 use super::{Ended, report, shutdown};
 use crate::audit::Client;
 use crate::metrics::Sheet;
-use crate::reign::Reign;
+use crate::serving_term::ServingTerm;
 use crate::shared::Shared;
 
 /// How the session treats the client's next message.
@@ -248,10 +248,10 @@ impl Conversation {
 
     /// Deposes a session that was registered after the serving term's end had been
     /// signalled to all sessions.
-    pub(super) fn look_again(&self, shared: &Shared, reign: &Arc<Reign>) {
+    pub(super) fn look_again(&self, shared: &Shared, serving_term: &Arc<ServingTerm>) {
         if self.moves != Moves::Never {
-            let now = shared.reign();
-            if !now.is_some_and(|now| Arc::ptr_eq(&now, reign)) {
+            let now = shared.serving_term();
+            if !now.is_some_and(|now| Arc::ptr_eq(&now, serving_term)) {
                 self.signal.depose();
             }
         }

@@ -16,7 +16,7 @@ use tracing::debug;
 
 use super::report;
 use super::transport::Transport;
-use crate::reign::Lead;
+use crate::serving_term::Lead;
 use crate::shared::Shared;
 use crate::tls::Tls;
 

@@ -29,7 +29,7 @@ use super::{Here, Place, report, resume};
 use crate::audit::{self, Client};
 use crate::metrics::Sheet;
 use crate::registry::{self, Entry};
-use crate::reign::{Lead, Reign};
+use crate::serving_term::{Lead, ServingTerm};
 use crate::shared::Shared;
 
 /// Lets a client in, or refuses it with an error. `None` when the connection is finished.
@@ -69,15 +69,15 @@ pub(super) async fn greet_elsewhere(
             }
             Opening::Session(origin, resumed) => (origin, resumed),
         };
-        let reign = shared.reign();
-        let word = if reign.is_some() {
+        let serving_term = shared.serving_term();
+        let word = if serving_term.is_some() {
             ACCEPTED
         } else {
             NOT_LEADING
         };
         stream.write_all(&[word]).await.ok()?;
         stream.flush().await.ok()?;
-        let reign = reign?;
+        let serving_term = serving_term?;
         let (read, write) = Transport::Peer(Box::new(stream)).into_split();
         let arrival = Arrival {
             client: Client::new(origin.peer, origin.tls),
@@ -89,8 +89,10 @@ pub(super) async fn greet_elsewhere(
             number: Some((origin.process_id, origin.secret.clone())),
         };
         match resumed {
-            None => welcome(shared, &reign, arrival, sheet).await,
-            Some(resumed) => resume::for_another(shared, &reign, arrival, resumed, sheet).await,
+            None => welcome(shared, &serving_term, arrival, sheet).await,
+            Some(resumed) => {
+                resume::for_another(shared, &serving_term, arrival, resumed, sheet).await
+            }
         }
     };
     coeval_env::timeout(patience, greeted).await.ok().flatten()
@@ -128,14 +130,14 @@ async fn let_in(
         }
     };
     let leader = match &shared.node {
-        None => Ok(Found::Here(shared.reign()?)),
+        None => Ok(Found::Here(shared.serving_term()?)),
         Some(node) => {
             let who = (peer, tls, start.binding.as_ref());
             leader(shared, node, &start.request, who).await
         }
     };
-    let reign = match leader {
-        Ok(Found::Here(reign)) => reign,
+    let serving_term = match leader {
+        Ok(Found::Here(serving_term)) => serving_term,
         Ok(Found::Leader(leader, entry, signal, origin)) => {
             let (read, write) = start.transport.into_split();
             let line = relay::Line {
@@ -167,7 +169,7 @@ async fn let_in(
         write,
         number: None,
     };
-    let here = welcome(shared, &reign, arrival, sheet).await;
+    let here = welcome(shared, &serving_term, arrival, sheet).await;
     here.map(|here| Place::Here(Box::new(here)))
 }
 
@@ -182,7 +184,7 @@ async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
 
 /// The node where a new session runs.
 enum Found {
-    Here(Arc<Reign>),
+    Here(Arc<ServingTerm>),
     Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
 }
 
@@ -206,7 +208,7 @@ async fn leader(
                 return Err(relay::removed(shared));
             }
             let wait = match lead {
-                Lead::Here(reign) => return Ok(Found::Here(reign)),
+                Lead::Here(serving_term) => return Ok(Found::Here(serving_term)),
                 Lead::There(node) => {
                     let signal = Arc::<Signal>::default();
                     let protocol = request.protocol;
@@ -239,7 +241,7 @@ async fn leader(
 /// Lets in a client whose session runs here, or refuses it with an error.
 async fn welcome(
     shared: &Arc<Shared>,
-    reign: &Arc<Reign>,
+    serving_term: &Arc<ServingTerm>,
     arrival: Arrival,
     sheet: &Arc<Sheet>,
 ) -> Option<Here> {
@@ -256,13 +258,13 @@ async fn welcome(
     let whole = (shared.node.is_some() && number.is_none()).then(|| request.clone());
     let signal = Arc::new(Signal::default());
     let mut input = Input::new(read, buffer, Arc::clone(sheet));
-    let mut output = new_output(shared, reign, write, &signal, sheet);
+    let mut output = new_output(shared, serving_term, write, &signal, sheet);
     let line = Line {
         input: &mut input,
         output: &mut output,
         signal: &signal,
     };
-    let place = (shared, &**reign);
+    let place = (shared, &**serving_term);
     let admitted = admit(place, &mut request, &mut client, binding.as_deref(), line).await;
     let refusal = match admitted {
         Ok(admitted) => {
@@ -298,7 +300,7 @@ async fn welcome(
                         (Some(_), None) => Moves::Away,
                         (Some(_), Some(_)) => Moves::Back,
                     };
-                    conversation.look_again(shared, reign);
+                    conversation.look_again(shared, serving_term);
                     return Some(Here {
                         entry,
                         input,
@@ -331,12 +333,12 @@ async fn welcome(
 /// A new output buffer for the session's answers.
 pub(super) fn new_output(
     shared: &Shared,
-    reign: &Reign,
+    serving_term: &ServingTerm,
     write: WriteHalf,
     signal: &Arc<Signal>,
     sheet: &Arc<Sheet>,
 ) -> Output {
-    let engine = Arc::clone(&reign.engine);
+    let engine = Arc::clone(&serving_term.engine);
     let high_water = shared.settings.output_buffer_bytes;
     let most = shared.settings.max_result_bytes;
     let (signal, sheet) = (Arc::clone(signal), Arc::clone(sheet));
@@ -345,7 +347,7 @@ pub(super) fn new_output(
 
 /// Reads the client's name and database, and authenticates it.
 async fn admit(
-    (shared, reign): (&Arc<Shared>, &Reign),
+    (shared, serving_term): (&Arc<Shared>, &ServingTerm),
     request: &mut Request,
     client: &mut Client,
     binding: Option<&[u8]>,
@@ -378,7 +380,7 @@ async fn admit(
         tls: client.tls,
         binding,
     };
-    authenticate(&shared.access(), &reign.database, &claim, line).await
+    authenticate(&shared.access(), &serving_term.database, &claim, line).await
 }
 
 /// The registration of a relayed session: the leader counts it against its role's limit.
@@ -420,7 +422,7 @@ pub(super) fn options(
 
 /// Opens the session of an authenticated client.
 fn open(
-    (shared, reign): (&Arc<Shared>, &Reign),
+    (shared, serving_term): (&Arc<Shared>, &ServingTerm),
     mut request: Request,
     number: Option<(i32, &[u8])>,
     (client, admitted): (&Client, &Admitted),
@@ -433,7 +435,7 @@ fn open(
         Some(number) => registry.enter_from_elsewhere(signal, place, number)?,
     };
     let options = options(shared, &mut request, client, admitted, (&entry, signal))?;
-    let mut session = Session::new(Arc::clone(&reign.database), options)?;
+    let mut session = Session::new(Arc::clone(&serving_term.database), options)?;
 
     let out = &mut output.buffer;
     let unsendable = |error| report::from_wire(&error);

@@ -85,7 +85,7 @@ pub(crate) async fn serve(
             Place::Here(here) => converse(&shared, *here).await,
             Place::Elsewhere(relay, leader) => match relay.run(&shared, leader).await {
                 Next::Ended => None,
-                Next::Here(reign, relay) => resume::here(&shared, reign, relay).await,
+                Next::Here(serving_term, relay) => resume::here(&shared, serving_term, relay).await,
             },
         };
         match next {

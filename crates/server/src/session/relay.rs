@@ -43,7 +43,7 @@ use super::{report, shutdown};
 use crate::cluster;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
-use crate::reign::{Lead, Reign};
+use crate::serving_term::{Lead, ServingTerm};
 use crate::shared::Shared;
 
 /// Unsent bytes to one side from which the relay stops reading the other.
@@ -111,7 +111,7 @@ pub(super) enum Next {
     /// The session has ended.
     Ended,
     /// The session runs on this node from now on.
-    Here(Arc<Reign>, Box<Relay>),
+    Here(Arc<ServingTerm>, Box<Relay>),
 }
 
 impl<W: AsyncWrite + Unpin> Side<W> {
@@ -321,7 +321,7 @@ impl Relay {
             let Some(mut connected) = leader.take() else {
                 match self.find(shared).await {
                     Ok(Found::Leader(found)) => leader = Some(found),
-                    Ok(Found::Here(reign)) => return Next::Here(reign, self),
+                    Ok(Found::Here(serving_term)) => return Next::Here(serving_term, self),
                     Err(stop) => {
                         self.stop(stop, None).await;
                         return Next::Ended;
@@ -395,7 +395,7 @@ impl Relay {
 /// The node where a session can continue.
 enum Found {
     Leader(Leader),
-    Here(Arc<Reign>),
+    Here(Arc<ServingTerm>),
 }
 
 impl Relay {
@@ -414,9 +414,9 @@ impl Relay {
                 pieces: self.carried.pieces(),
             };
             match lead {
-                Lead::Here(reign) => {
+                Lead::Here(serving_term) => {
                     self.waits_since = None;
-                    return Ok(Found::Here(reign));
+                    return Ok(Found::Here(serving_term));
                 }
                 Lead::There(node) => {
                     let opening = opening::session(&self.origin, Some(&resumed));

@@ -22,7 +22,7 @@ use super::{Here, Place, report};
 use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
-use crate::reign::Reign;
+use crate::serving_term::ServingTerm;
 use crate::shared::Shared;
 
 /// Turns a session that has run here into a relay to the next leader.
@@ -62,13 +62,13 @@ pub(super) fn elsewhere(
 /// refused.
 pub(super) async fn here(
     shared: &Arc<Shared>,
-    reign: Arc<Reign>,
+    serving_term: Arc<ServingTerm>,
     mut relay: Box<Relay>,
 ) -> Option<Place> {
     relay.signal.has_left();
     let mut client = Client::new(relay.origin.peer, relay.origin.tls);
     let resumed = resume(
-        (shared, &reign),
+        (shared, &serving_term),
         relay.origin.request.clone(),
         &mut client,
         (&relay.entry, &relay.signal),
@@ -91,7 +91,7 @@ pub(super) async fn here(
     let (signal, sheet) = (Arc::clone(&relay.signal), Arc::clone(&relay.sheet));
     let skipping = relay.tracker.is_skipping();
     let (input, write, rest, origin, entry) = relay.into_parts();
-    let mut output = new_output(shared, &reign, write, &signal, &sheet);
+    let mut output = new_output(shared, &serving_term, write, &signal, &sheet);
     output.begin_with(rest);
     tell_parameters(&mut session, &mut output);
     output.show_on(session.activity());
@@ -100,7 +100,7 @@ pub(super) async fn here(
     if skipping {
         conversation.mode = Mode::Skipping;
     }
-    conversation.look_again(shared, &reign);
+    conversation.look_again(shared, &serving_term);
     // The client gets its changed parameters at once, before its next statement.
     if conversation.output.flush(Timestamp::ZERO).await.is_err() {
         return None;
@@ -116,7 +116,7 @@ pub(super) async fn here(
 /// Continues the session of another node's client on this node.
 pub(super) async fn for_another(
     shared: &Arc<Shared>,
-    reign: &Arc<Reign>,
+    serving_term: &Arc<ServingTerm>,
     arrival: Arrival,
     resumed: Resumed,
     sheet: &Arc<Sheet>,
@@ -131,7 +131,7 @@ pub(super) async fn for_another(
         ..
     } = arrival;
     let signal = Arc::new(Signal::default());
-    let mut output = new_output(shared, reign, write, &signal, sheet);
+    let mut output = new_output(shared, serving_term, write, &signal, sheet);
     let mut carried = Carried::default();
     for piece in &resumed.pieces {
         if let Err(error) = carried.apply(piece) {
@@ -143,14 +143,14 @@ pub(super) async fn for_another(
     let (number, secret) = number?;
     let opened = async {
         let user = user(&request)?;
-        let admitted = known(&reign.database, &user).await.map_err(error)?;
+        let admitted = known(&serving_term.database, &user).await.map_err(error)?;
         let number = (number, &*secret);
         let place = &admitted.place;
         let entry = shared
             .registry
             .enter_from_elsewhere(&signal, place, number)?;
         let (_, session) = resume(
-            (shared, reign),
+            (shared, serving_term),
             request,
             &mut client,
             (&entry, &signal),
@@ -180,7 +180,7 @@ pub(super) async fn for_another(
     output.show_on(session.activity());
     let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
     conversation.moves = Moves::Back;
-    conversation.look_again(shared, reign);
+    conversation.look_again(shared, serving_term);
     Some(Here {
         entry,
         input,
@@ -190,7 +190,7 @@ pub(super) async fn for_another(
 }
 
 async fn resume(
-    (shared, reign): (&Shared, &Reign),
+    (shared, serving_term): (&Shared, &ServingTerm),
     mut request: Request,
     client: &mut Client,
     place: (&Entry, &Arc<Signal>),
@@ -204,9 +204,11 @@ async fn resume(
         .unwrap_or_else(|| client.user.clone());
     // These parameters are no settings; login has handled them.
     let _ = (request.take("user"), request.take("replication"));
-    let admitted = known(&reign.database, &client.user).await.map_err(error)?;
+    let admitted = known(&serving_term.database, &client.user)
+        .await
+        .map_err(error)?;
     let options = options(shared, &mut request, client, &admitted, place)?;
-    let database = Arc::clone(&reign.database);
+    let database = Arc::clone(&serving_term.database);
     let (session, refused) = Session::resume(database, options, carried, in_transaction).await?;
     for error in refused {
         debug!(%error, "a setting of a session is not taken over");

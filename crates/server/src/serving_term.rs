@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   process   settings, registry of sessions, listeners, metrics ───────────────────▶
-//!   reigns        │ engine, database, memory watch │        │ another engine, … │
+//!   serving_terms        │ engine, database, memory watch │        │ another engine, … │
 //!   sessions      run here                          elsewhere  run here
 //! ```
 //!
@@ -26,7 +26,7 @@ use crate::metrics::ServerHost;
 use crate::settings::Settings;
 
 /// An engine, and the parts that live as long as it serves.
-pub(crate) struct Reign {
+pub(crate) struct ServingTerm {
     pub(crate) engine: Arc<dyn Engine>,
     /// The same engine with its concrete type.
     pub(crate) own: Arc<coeval_occ::Engine>,
@@ -40,14 +40,14 @@ pub(crate) struct Reign {
 #[derive(Clone)]
 pub(crate) enum Lead {
     /// On this node.
-    Here(Arc<Reign>),
+    Here(Arc<ServingTerm>),
     /// On the given node, which leads.
     There(NodeId),
     /// On no node that this one knows of.
     Nowhere,
 }
 
-impl Reign {
+impl ServingTerm {
     /// Opens the database that the engine holds.
     pub(crate) async fn open(
         engine: Arc<coeval_occ::Engine>,
@@ -70,7 +70,7 @@ impl Reign {
     }
 }
 
-impl Drop for Reign {
+impl Drop for ServingTerm {
     fn drop(&mut self) {
         self.forgetting.abort();
     }

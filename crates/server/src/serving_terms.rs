@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tracing::{debug, error, info};
 
 use crate::metrics::ServerHost;
-use crate::reign::{Lead, Reign};
 use crate::server::StartError;
+use crate::serving_term::{Lead, ServingTerm};
 use crate::settings::{Settings, SettingsError};
 use crate::shared::Shared;
 use crate::tls::TlsError;
@@ -150,7 +150,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
         }
         match &now.engine {
             Some(engine) => {
-                if !reigns(&shared, engine) {
+                if !serving_terms(&shared, engine) {
                     end(&shared, Lead::Nowhere);
                     begin(&shared, &now, &effective, standing.clone()).await;
                 }
@@ -184,9 +184,9 @@ pub(crate) async fn hand_over(node: &Node) {
 }
 
 /// Whether the current serving term here is that of this engine.
-fn reigns(shared: &Shared, engine: &Arc<coeval_occ::Engine>) -> bool {
-    let reign = shared.reign();
-    reign.is_some_and(|reign| Arc::ptr_eq(&reign.own, engine))
+fn serving_terms(shared: &Shared, engine: &Arc<coeval_occ::Engine>) -> bool {
+    let serving_term = shared.serving_term();
+    serving_term.is_some_and(|serving_term| Arc::ptr_eq(&serving_term.own, engine))
 }
 
 async fn begin(
@@ -199,10 +199,10 @@ async fn begin(
         return;
     };
     let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
-    let opening = Reign::open(Arc::clone(engine), &shared.settings, host);
+    let opening = ServingTerm::open(Arc::clone(engine), &shared.settings, host);
     let serving = async {
         match opening.await {
-            Ok(reign) => reign,
+            Ok(serving_term) => serving_term,
             Err(error) => {
                 error!(%error, "the database cannot be opened in this term: another node is to lead");
                 // The node may have been deposed just now. The server does not retry a
@@ -224,9 +224,9 @@ async fn begin(
     tokio::select! {
         biased;
         _ = over => {}
-        reign = serving => {
+        serving_term = serving => {
             info!(term = %standing.term, "this node leads: sessions run here");
-            shared.lead.send_replace(Lead::Here(reign));
+            shared.lead.send_replace(Lead::Here(serving_term));
         }
     }
 }
