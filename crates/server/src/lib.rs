@@ -21,13 +21,13 @@
 
 mod access;
 mod admin;
-mod anteroom;
 mod audit;
 mod cluster;
 mod engine;
 mod forgetting;
 mod memory;
 mod metrics;
+mod pending_connections;
 mod registry;
 mod server;
 mod serving_term;

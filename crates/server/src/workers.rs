@@ -34,14 +34,14 @@ use coeval_peers::PeerStream;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
-use crate::anteroom::Anteroom;
 use crate::metrics::Sheet;
+use crate::pending_connections::PendingConnections;
 use crate::session;
 use crate::shared::Shared;
 
 /// Number of sockets before login beyond the session limit: they are refused with an
 /// error, or bring cancel requests.
-const ANTEROOM: usize = 64;
+const PENDING_CONNECTIONS: usize = 64;
 
 /// The threads of a server. When this is dropped, they end, and their sessions with them.
 pub(crate) struct Workers {
@@ -53,7 +53,7 @@ pub(crate) struct Workers {
 struct Worker {
     shared: Arc<Shared>,
     listener: Arc<Listener>,
-    anteroom: Arc<Anteroom>,
+    pending_connections: Arc<PendingConnections>,
     permits: mpsc::UnboundedReceiver<()>,
     /// Streams of clients that are connected to other nodes.
     streams: mpsc::UnboundedReceiver<PeerStream>,
@@ -114,7 +114,8 @@ impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>, listener: Listener) -> Self {
         let count = shared.settings.workers();
         let listener = Arc::new(listener);
-        let anteroom = Anteroom::new(shared.settings.max_connections + ANTEROOM);
+        let pending_connections =
+            PendingConnections::new(shared.settings.max_connections + PENDING_CONNECTIONS);
         let (used, was_used) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut doors = Vec::new();
@@ -126,7 +127,7 @@ impl Workers {
             let worker = Worker {
                 shared: Arc::clone(shared),
                 listener: Arc::clone(&listener),
-                anteroom: Arc::clone(&anteroom),
+                pending_connections: Arc::clone(&pending_connections),
                 permits,
                 streams,
                 used: used.clone(),
@@ -280,10 +281,10 @@ impl Worker {
     }
 
     fn begin(&self, stream: Stream, peer: SocketAddr) {
-        let seat = self.anteroom.enter();
+        let slot = self.pending_connections.enter();
         let shared = Arc::clone(&self.shared);
         let sheet = Arc::clone(&self.sheet);
-        self.spawn(session::serve(shared, stream, peer, sheet, seat));
+        self.spawn(session::serve(shared, stream, peer, sheet, slot));
     }
 
     /// Starts a session whose client is connected to another node.

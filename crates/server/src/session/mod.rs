@@ -53,8 +53,8 @@ use input::Input;
 use opening::Origin;
 use relay::{Leader, Next, Relay};
 
-use crate::anteroom::Seat;
 use crate::metrics::Sheet;
+use crate::pending_connections::PendingSlot;
 use crate::registry::Entry;
 use crate::shared::Shared;
 
@@ -65,17 +65,17 @@ pub(crate) async fn serve(
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: Arc<Sheet>,
-    seat: Seat,
+    slot: PendingSlot,
 ) {
     let greeted = tokio::select! {
         biased;
         greeted = greet::greet(&shared, stream, peer, &sheet) => greeted,
-        () = seat.given_up() => {
+        () = slot.given_up() => {
             sheet.refused();
             return;
         }
     };
-    drop(seat);
+    drop(slot);
     let Some(mut place) = greeted else {
         return;
     };

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 /// All slots for connections before login.
 #[derive(Debug)]
-pub(crate) struct Anteroom {
+pub(crate) struct PendingConnections {
     most: usize,
     seats: Mutex<Seats>,
 }
@@ -37,13 +37,13 @@ struct Seats {
 
 /// The slot of one socket, until it is dropped or taken away.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    anteroom: Arc<Anteroom>,
+pub(crate) struct PendingSlot {
+    pending_connections: Arc<PendingConnections>,
     number: u64,
     given_up: Arc<Notify>,
 }
 
-impl Anteroom {
+impl PendingConnections {
     /// A set of slots for this many sockets.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -57,7 +57,7 @@ impl Anteroom {
     }
 
     /// Takes a slot for one more connection, if need be that of the oldest one.
-    pub(crate) fn enter(self: &Arc<Self>) -> Seat {
+    pub(crate) fn enter(self: &Arc<Self>) -> PendingSlot {
         let given_up = Arc::new(Notify::new());
         let mut seats = self.seats();
         if seats.taken.len() >= self.most
@@ -70,24 +70,24 @@ impl Anteroom {
         let number = seats.last;
         seats.taken.insert(number, Arc::clone(&given_up));
         drop(seats);
-        Seat {
-            anteroom: Arc::clone(self),
+        PendingSlot {
+            pending_connections: Arc::clone(self),
             number,
             given_up,
         }
     }
 }
 
-impl Seat {
+impl PendingSlot {
     /// Waits until the slot has been given to another connection.
     pub(crate) async fn given_up(&self) {
         self.given_up.notified().await;
     }
 }
 
-impl Drop for Seat {
+impl Drop for PendingSlot {
     fn drop(&mut self) {
-        self.anteroom.seats().taken.remove(&self.number);
+        self.pending_connections.seats().taken.remove(&self.number);
     }
 }
 
@@ -98,20 +98,20 @@ mod tests {
 
     use super::*;
 
-    fn is_given_up(seat: &Seat) -> bool {
+    fn is_given_up(slot: &PendingSlot) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        matches!(pin!(seat.given_up()).poll(&mut context), Poll::Ready(()))
+        matches!(pin!(slot.given_up()).poll(&mut context), Poll::Ready(()))
     }
 
     #[test]
     fn who_came_first_makes_room() {
-        let anteroom = Anteroom::new(2);
-        let (first, second) = (anteroom.enter(), anteroom.enter());
+        let pending_connections = PendingConnections::new(2);
+        let (first, second) = (pending_connections.enter(), pending_connections.enter());
         assert!(!is_given_up(&first) && !is_given_up(&second));
-        let third = anteroom.enter();
+        let third = pending_connections.enter();
         assert!(is_given_up(&first) && !is_given_up(&second) && !is_given_up(&third));
         drop((first, third));
-        let fourth = anteroom.enter();
+        let fourth = pending_connections.enter();
         assert!(!is_given_up(&second) && !is_given_up(&fourth));
     }
 }
