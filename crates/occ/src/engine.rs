@@ -21,7 +21,7 @@ use crate::checkpointer::{self, Checkpointer};
 use crate::checkpoints::CheckpointStatus;
 use crate::following::{FollowedTables, Leadership};
 use crate::memory::{self, MemoryAccounts};
-use crate::ranges::tending;
+use crate::ranges::maintenance;
 use crate::recovery::Recovery;
 use crate::shared::{Share, Shared};
 use crate::statistics::{self, Statistics};
@@ -178,7 +178,7 @@ impl Engine {
         if let Some(interval) = self.shared.settings.sweep_interval {
             let shared = || Arc::downgrade(&self.shared);
             coeval_env::spawn("sweeper", sweeper::run(shared(), interval));
-            coeval_env::spawn("ranges", tending::run(shared(), interval));
+            coeval_env::spawn("ranges", maintenance::run(shared(), interval));
         }
     }
 
@@ -221,7 +221,7 @@ impl Engine {
     /// tasks.
     pub fn sweep(&self) {
         sweeper::sweep_all(&self.shared);
-        tending::tend_all(&self.shared);
+        maintenance::tend_all(&self.shared);
     }
 
     /// Checks that all indexes and records agree, for tests; no transaction may write

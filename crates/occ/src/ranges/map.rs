@@ -19,7 +19,7 @@ use coeval_memory::sync::Mutex;
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 
 use super::account::Account;
-use super::keeper::Keeper;
+use super::balancer::RangeBalancer;
 use super::predicate::{Predicate, continue_one};
 use super::range::Range;
 use super::ring::Ring;
@@ -134,7 +134,7 @@ pub struct RangeMap {
     pub(super) next_id: AtomicU64,
     pub(super) demand: CachePadded<Demand>,
     /// Held by the thread that changes the map.
-    pub(super) keeper: Mutex<Keeper>,
+    pub(super) balancer: Mutex<RangeBalancer>,
 }
 
 /// A transaction's registration in a range, before or after its timestamp is assigned.
@@ -174,7 +174,7 @@ impl RangeMap {
             account,
             next_id: AtomicU64::new(1),
             demand: CachePadded::default(),
-            keeper: Mutex::default(),
+            balancer: Mutex::default(),
         }
     }
 

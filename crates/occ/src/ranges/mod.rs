@@ -28,24 +28,24 @@
 //! - [`interval`], [`predicate`]: what a scan leaves, and how a validator checks it;
 //! - [`committer`]: the transaction that validates;
 //! - [`replace`]: how ranges are replaced while transactions commit;
-//! - [`keeper`]: the range balancer; [`tending`]: the background task that runs it;
+//! - [`balancer`]: the range balancer; [`maintenance`]: the background task that runs it;
 //! - [`reorganised`]: counters of splits and merges;
 //! - [`account`]: memory accounting.
 //!
 //! `docs/internals/ranges.md` describes the whole design.
 
 pub(crate) mod account;
+pub(crate) mod balancer;
 pub(crate) mod committer;
 pub(crate) mod footprint;
 pub(crate) mod interval;
-pub(crate) mod keeper;
+pub(crate) mod maintenance;
 pub(crate) mod map;
 pub(crate) mod predicate;
 mod range;
 pub(crate) mod reorganised;
 mod replace;
 pub(crate) mod ring;
-pub(crate) mod tending;
 
 #[cfg(shuttle)]
 mod faults;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 use proptest::prelude::*;
 
+use super::balancer::{BalancerInput, Progress};
 use super::committer::Committer;
 use super::interval::Interval;
-use super::keeper::{Ground, Progress};
 use super::map::{Limits, RangeMap, Registration, Space};
 use super::predicate::Predicate;
 use super::range::{Range, SLOTS_PER_TRANSACTION};
@@ -281,14 +281,14 @@ impl Keys {
             let mut keys = self.0.range::<[u8], _>((Bound::Included(lower), upper));
             let _ = keys.try_for_each(|key| visit(key));
         };
-        let ground = Ground {
+        let input = BalancerInput {
             keys: self.0.len() as u64,
             horizon: at(1 << 40),
             walk: &walk,
             reorganised: &Reorganised::default(),
         };
-        if map.begin_round(ground.keys) {
-            while map.step(&ground) != Progress::Done {}
+        if map.begin_round(input.keys) {
+            while map.step(&input) != Progress::Done {}
         }
         check_shape(map);
     }

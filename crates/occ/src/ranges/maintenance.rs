@@ -3,7 +3,7 @@
 //! It is a separate task, because a round of the [garbage collector](crate::sweeper)
 //! takes longer the larger the tables are. Each round asks every key space whether it has
 //! work; where it has, the task performs steps, and after each pauses nine times as long
-//! as the step took ([`super::keeper`]).
+//! as the step took ([`super::range balancer`]).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Weak;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use coeval_memory::sync::Backoff;
 use coeval_types::IndexId;
 
-use super::keeper::{Ground, Progress};
+use super::balancer::{BalancerInput, Progress};
 use crate::shared::Shared;
 use crate::storage::{Storage, find};
 
@@ -106,14 +106,14 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
         let walk = |lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>| {
             walk_rids(storage, lower, upper, visit);
         };
-        let ground = Ground {
+        let input = BalancerInput {
             keys,
             horizon,
             walk: &walk,
             reorganised,
         };
         let ranges = storage.rows_by_rid();
-        return ranges.map_or(Progress::Done, |ranges| ranges.step(&ground));
+        return ranges.map_or(Progress::Done, |ranges| ranges.step(&input));
     };
     let indexes = storage.indexes();
     let Ok(index) = find(&indexes, id) else {
@@ -128,13 +128,13 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
                 visit(entry)
             });
     };
-    let ground = Ground {
+    let input = BalancerInput {
         keys,
         horizon,
         walk: &walk,
         reorganised,
     };
-    index.ranges.step(&ground)
+    index.ranges.step(&input)
 }
 
 type Visit<'visit> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'visit;

@@ -74,7 +74,7 @@ const LARGEST_RINGS: usize = 16;
 const PATIENCE: u64 = 16;
 
 /// The state of a space that the balancer needs at each step.
-pub(crate) struct Ground<'walk> {
+pub(crate) struct BalancerInput<'walk> {
     /// Estimated number of keys.
     pub(crate) keys: u64,
     /// A timestamp that is not after any registered snapshot.
@@ -85,7 +85,7 @@ pub(crate) struct Ground<'walk> {
     pub(crate) reorganised: &'walk Reorganised,
 }
 
-/// The function type of [`Ground::walk`].
+/// The function type of [`BalancerInput::walk`].
 pub(crate) type Walk<'walk> =
     dyn Fn(&[u8], Option<&[u8]>, &mut dyn FnMut(&[u8]) -> ControlFlow<()>) + 'walk;
 
@@ -102,7 +102,7 @@ pub(crate) enum Progress {
 
 /// State of the balancer between steps.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct RangeBalancer {
     /// Registrations that validators recently checked in vain.
     in_vain: u64,
     unused_rounds: u32,
@@ -120,7 +120,7 @@ pub(super) struct Keeper {
     replacement: Option<(Replacement, usize)>,
 }
 
-impl Default for Keeper {
+impl Default for RangeBalancer {
     fn default() -> Self {
         Self {
             in_vain: 0,
@@ -317,29 +317,29 @@ impl Counting {
 impl RangeMap {
     /// Begins a round in a space of about `keys` keys. Returns whether it has work to do.
     pub(crate) fn begin_round(&self, keys: u64) -> bool {
-        let Ok(mut keeper) = self.keeper.try_lock() else {
+        let Ok(mut balancer) = self.balancer.try_lock() else {
             return false;
         };
-        let keeper = &mut *keeper;
+        let balancer = &mut *balancer;
         let (used, in_vain) = self.demand.take();
-        keeper.in_vain = (keeper.in_vain / 2).saturating_add(in_vain);
-        keeper.unused_rounds = if used { 0 } else { keeper.unused_rounds + 1 };
-        if keeper.pass.is_some() {
+        balancer.in_vain = (balancer.in_vain / 2).saturating_add(in_vain);
+        balancer.unused_rounds = if used { 0 } else { balancer.unused_rounds + 1 };
+        if balancer.pass.is_some() {
             return true;
         }
-        let still = keeper.aim != u64::MAX && keeper.unused_rounds < UNUSED_ROUNDS;
-        let aim = if still || keeper.in_vain >= self.limits.in_vain {
+        let still = balancer.aim != u64::MAX && balancer.unused_rounds < UNUSED_ROUNDS;
+        let aim = if still || balancer.in_vain >= self.limits.in_vain {
             self.aim(keys)
         } else {
             u64::MAX
         };
-        keeper.pause = keeper.pause.saturating_sub(1);
-        if aim == keeper.aim && keeper.pause > 0 {
+        balancer.pause = balancer.pause.saturating_sub(1);
+        if aim == balancer.aim && balancer.pause > 0 {
             return false;
         }
-        keeper.aim = aim;
-        keeper.pass = Some(Pass {
-            recounts: std::mem::take(&mut keeper.recount),
+        balancer.aim = aim;
+        balancer.pass = Some(Pass {
+            recounts: std::mem::take(&mut balancer.recount),
             ..Pass::default()
         });
         true
@@ -370,26 +370,26 @@ impl RangeMap {
     }
 
     /// Performs one small step of this round.
-    pub(crate) fn step(&self, ground: &Ground<'_>) -> Progress {
-        let Ok(mut keeper) = self.keeper.try_lock() else {
+    pub(crate) fn step(&self, input: &BalancerInput<'_>) -> Progress {
+        let Ok(mut balancer) = self.balancer.try_lock() else {
             return Progress::Done;
         };
-        let keeper = &mut *keeper;
-        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground) {
+        let balancer = &mut *balancer;
+        if balancer.replacement.is_some() && !self.finish_replacement(balancer, input) {
             return Progress::Waiting;
         }
-        let Some(mut pass) = keeper.pass.take() else {
+        let Some(mut pass) = balancer.pass.take() else {
             return Progress::Done;
         };
         let map = self.map();
-        let stop = self.plan(keeper, &mut pass, &map, ground);
+        let stop = self.plan(balancer, &mut pass, &map, input);
         if let Stop::Step = stop {
-            keeper.pass = Some(pass);
+            balancer.pass = Some(pass);
             return Progress::More;
         }
         if pass.planned.is_empty() {
             if let Stop::End = stop {
-                end_pass(keeper, &pass, ground.keys);
+                end_pass(balancer, &pass, input.keys);
                 return Progress::Done;
             }
         } else {
@@ -400,44 +400,50 @@ impl RangeMap {
                 .into_iter()
                 .map(|planned| (planned.change, planned.records))
                 .unzip();
-            let patience = patience(match keeper.aim {
+            let patience = patience(match balancer.aim {
                 u64::MAX => self.limits.records,
                 aim => aim,
             });
             let replacement = self.link(&changes, |change, at, range| {
                 range.tally.set(records[change][at], 0, patience);
             });
-            keeper.replacement = Some((replacement, next));
+            balancer.replacement = Some((replacement, next));
         }
-        keeper.pass = Some(pass);
-        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground) {
+        balancer.pass = Some(pass);
+        if balancer.replacement.is_some() && !self.finish_replacement(balancer, input) {
             return Progress::Waiting;
         }
         Progress::More
     }
 
-    fn finish_replacement(&self, keeper: &mut Keeper, ground: &Ground<'_>) -> bool {
-        let Some((replacement, next)) = &mut keeper.replacement else {
+    fn finish_replacement(&self, balancer: &mut RangeBalancer, input: &BalancerInput<'_>) -> bool {
+        let Some((replacement, next)) = &mut balancer.replacement else {
             return true;
         };
-        if !self.settle(replacement, ground.horizon) {
+        if !self.settle(replacement, input.horizon) {
             return false;
         }
-        ground.reorganised.note(replacement);
-        if let Some(pass) = &mut keeper.pass {
+        input.reorganised.note(replacement);
+        if let Some(pass) = &mut balancer.pass {
             pass.at = *next;
         }
-        keeper.replacement = None;
+        balancer.replacement = None;
         true
     }
 
     /// Visits ranges, and plans the changes to them.
-    fn plan(&self, keeper: &Keeper, pass: &mut Pass, map: &Map, ground: &Ground<'_>) -> Stop {
-        let aim = keeper.aim;
+    fn plan(
+        &self,
+        balancer: &RangeBalancer,
+        pass: &mut Pass,
+        map: &Map,
+        input: &BalancerInput<'_>,
+    ) -> Stop {
+        let aim = balancer.aim;
         let now = map.ranges().len();
         let expected = match aim {
             u64::MAX => 1,
-            aim => (ground.keys / aim).min(self.limits.ranges as u64) as usize,
+            aim => (input.keys / aim).min(self.limits.ranges as u64) as usize,
         };
         let share = self.share(now.max(expected));
         let merged = self.share(expected);
@@ -454,7 +460,7 @@ impl RangeMap {
             }
             let mut parts = None;
             if let Some(counting) = &mut pass.counting {
-                if !counting.go_on(range, aim, &mut budget, ground.walk) {
+                if !counting.go_on(range, aim, &mut budget, input.walk) {
                     return Stop::Step;
                 }
                 let counting = pass.counting.take().expect("it has just ended");
@@ -476,7 +482,7 @@ impl RangeMap {
                     // The pass continues with the last part.
                     return Stop::Full;
                 }
-            } else if let Some(slots) = self.other_ring(keeper, pass, range, share, ground.horizon)
+            } else if let Some(slots) = self.other_ring(balancer, pass, range, share, input.horizon)
             {
                 let change = change(Vec::new(), slots);
                 pass.end_run(aim, merged);
@@ -498,7 +504,7 @@ impl RangeMap {
     /// Slots of the ring that should replace the range's ring, if one should.
     fn other_ring(
         &self,
-        keeper: &Keeper,
+        balancer: &RangeBalancer,
         pass: &mut Pass,
         range: &Range,
         share: usize,
@@ -509,7 +515,7 @@ impl RangeMap {
         if range.has_overflowed() && capacity < self.limits.slots {
             let slots = (capacity * 4).min(self.limits.slots);
             let added = pass.added + slots - capacity;
-            if keeper.slots + added > self.most_slots(self.count()) {
+            if balancer.slots + added > self.most_slots(self.count()) {
                 return None;
             }
             pass.added = added;
@@ -560,17 +566,17 @@ fn note_count(range: &Range, counting: Counting, aim: u64, room: usize) -> Optio
     counting.parts(aim, room)
 }
 
-fn end_pass(keeper: &mut Keeper, pass: &Pass, keys: u64) {
-    keeper.last_pause = if pass.changed {
+fn end_pass(balancer: &mut RangeBalancer, pass: &Pass, keys: u64) {
+    balancer.last_pause = if pass.changed {
         1
     } else {
-        (keeper.last_pause * 2).min(MOST_PAUSE)
+        (balancer.last_pause * 2).min(MOST_PAUSE)
     };
-    keeper.pause = keeper.last_pause;
-    keeper.slots = pass.slots + pass.added;
+    balancer.pause = balancer.last_pause;
+    balancer.slots = pass.slots + pass.added;
     // Keys that were deleted were registered before; a range that was counted too early
     // shows in the sum.
-    let aim = keeper.aim;
+    let aim = balancer.aim;
     let too_many = keys.saturating_mul(2).saturating_add(aim.saturating_mul(2));
-    keeper.recount = !pass.recounts && pass.records > too_many;
+    balancer.recount = !pass.recounts && pass.records > too_many;
 }
