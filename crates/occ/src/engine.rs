@@ -20,13 +20,13 @@ use crate::backup;
 use crate::checkpointer::{self, Checkpointer};
 use crate::checkpoints::CheckpointStatus;
 use crate::following::{FollowedTables, Leadership};
+use crate::garbage_collector;
 use crate::memory::{self, MemoryAccounts};
 use crate::ranges::maintenance;
 use crate::recovery::Recovery;
 use crate::shared::{Share, Shared};
 use crate::statistics::{self, Statistics};
 use crate::storage::Storage;
-use crate::sweeper;
 use crate::transaction::{OccTransaction, log_error};
 
 /// The concurrency control engine of one node. See the [crate](crate).
@@ -177,7 +177,10 @@ impl Engine {
     pub fn tend(&self) {
         if let Some(interval) = self.shared.settings.sweep_interval {
             let shared = || Arc::downgrade(&self.shared);
-            coeval_env::spawn("sweeper", sweeper::run(shared(), interval));
+            coeval_env::spawn(
+                "garbage_collector",
+                garbage_collector::run(shared(), interval),
+            );
             coeval_env::spawn("ranges", maintenance::run(shared(), interval));
         }
     }
@@ -220,7 +223,7 @@ impl Engine {
     /// storages; and one round of range maintenance. For engines without background
     /// tasks.
     pub fn sweep(&self) {
-        sweeper::sweep_all(&self.shared);
+        garbage_collector::sweep_all(&self.shared);
         maintenance::tend_all(&self.shared);
     }
 
@@ -335,7 +338,7 @@ impl coeval_txn::Engine for Engine {
             .expect("no panic while it was held")
             .remove(&storage);
         if recovered.is_none() && shared.storage(storage).is_ok() {
-            sweeper::retire(shared, storage, None);
+            garbage_collector::retire(shared, storage, None);
         }
     }
 

@@ -43,7 +43,7 @@
 //! - [`conflicts`]: conflict counters by table, index and reason.
 //! - [`statistics`]: counters and gauges.
 //! - [`storage`]: a table's records and indexes together.
-//! - [`sweeper`]: the background garbage collector.
+//! - [`garbage_collector`]: the background garbage collector.
 //! - [`memory`]: the memory budget, and which transactions fail when it is used up.
 //! - [`checkpointer`]: when checkpoints are taken, and the walk through the tables.
 //! - [`backup`]: online backups, streamed while transactions run.
@@ -62,6 +62,7 @@ mod committers;
 mod conflicts;
 mod engine;
 mod following;
+mod garbage_collector;
 mod locks;
 mod memory;
 #[cfg(feature = "planted")]
@@ -74,7 +75,6 @@ mod settings;
 mod shared;
 mod statistics;
 mod storage;
-mod sweeper;
 mod transaction;
 mod validation;
 

@@ -29,8 +29,8 @@ use super::Run;
 use super::state::{TableHeld, Undo};
 use super::waiting::Wait;
 use crate::building::Part;
+use crate::garbage_collector::retire;
 use crate::storage::{Index, Storage};
-use crate::sweeper::retire;
 
 impl Run<'_> {
     pub(super) fn table_held(&self, storage: &Storage) -> Option<TableHeld> {
