@@ -40,6 +40,7 @@ mod database;
 mod delivery;
 mod explain;
 pub(crate) mod identity;
+mod plan_cache;
 #[cfg(feature = "planted")]
 mod planted;
 mod portal;
@@ -49,7 +50,6 @@ mod recent;
 mod run;
 mod set;
 pub mod settings;
-mod texts;
 mod timeouts;
 mod transaction;
 mod utility;
@@ -86,11 +86,11 @@ use crate::system;
 use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
+use plan_cache::PlanCache;
 use portal::Portals;
 use recency::{Open, Recency};
 use recent::Recent;
 use settings::Settings;
-use texts::Texts;
 use transaction::{Block, Running};
 
 /// What a client requests, and the server grants, when a session starts.
@@ -173,7 +173,7 @@ pub struct Session {
     /// yet.
     lost_transaction: bool,
     /// The plan cache, keyed by the text of simple queries.
-    texts: Texts,
+    plan_cache: PlanCache,
     copy: Option<CopyIn>,
     /// The reported settings, with the values last sent to the client.
     reported: Vec<(&'static str, String)>,
@@ -262,7 +262,7 @@ impl Session {
             asleep: BTreeMap::new(),
             noted: None,
             lost_transaction: false,
-            texts: Texts::default(),
+            plan_cache: PlanCache::default(),
             copy: None,
             reported: Vec::new(),
             compared: None,

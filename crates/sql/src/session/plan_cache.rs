@@ -41,7 +41,7 @@ const MOST_NUMBERS: usize = 128;
 
 /// A session's plan cache.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct PlanCache {
     /// Prepared statements by shape; `None` for a shape that cannot be prepared.
     shapes: BTreeMap<String, Option<Arc<Prepared>>>,
     /// The settings under which the shapes are valid, compared by identity: the value of
@@ -51,7 +51,7 @@ pub(super) struct Texts {
     shape: Shape,
 }
 
-impl Texts {
+impl PlanCache {
     /// Drops the shapes that were prepared under other settings.
     fn hold_for(&mut self, settings: &Arc<Settings>) {
         let known = self.settings.as_ref();
@@ -247,18 +247,18 @@ impl Session {
         if self.block == Block::Failed {
             return Ok(None);
         }
-        let mut texts = std::mem::take(&mut self.texts);
-        texts.hold_for(&self.settings);
-        let known = texts.shape.read(text);
+        let mut plan_cache = std::mem::take(&mut self.plan_cache);
+        plan_cache.hold_for(&self.settings);
+        let known = plan_cache.shape.read(text);
         let portal = if known {
             self.start_statement_clock();
             self.ticket.resume();
             let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
-            within(deadline, &cancel, self.recall_shape(&mut texts)).await
+            within(deadline, &cancel, self.recall_shape(&mut plan_cache)).await
         } else {
             Ok(None)
         };
-        self.texts = texts;
+        self.plan_cache = plan_cache;
         if portal.is_err() {
             self.fail();
         }
@@ -266,8 +266,8 @@ impl Session {
     }
 
     /// [`Session::recall`] for the text whose shape was read last.
-    async fn recall_shape(&mut self, texts: &mut Texts) -> Result<Option<Portal>> {
-        let Texts { shapes, shape, .. } = texts;
+    async fn recall_shape(&mut self, plan_cache: &mut PlanCache) -> Result<Option<Portal>> {
+        let PlanCache { shapes, shape, .. } = plan_cache;
         let known = match shapes.get(shape.text.as_str()) {
             Some(known) => known.clone(),
             None => {
