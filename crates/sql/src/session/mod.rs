@@ -46,10 +46,10 @@ mod planted;
 mod portal;
 mod prepared;
 mod recency;
-mod recent;
 mod run;
 mod set;
 pub mod settings;
+mod statement_cache;
 mod timeouts;
 mod transaction;
 mod utility;
@@ -89,8 +89,8 @@ use identity::Who;
 use plan_cache::PlanCache;
 use portal::Portals;
 use recency::{Open, Recency};
-use recent::Recent;
 use settings::Settings;
+use statement_cache::StatementCache;
 use transaction::{Block, Running};
 
 /// What a client requests, and the server grants, when a session starts.
@@ -180,7 +180,7 @@ pub struct Session {
     /// The settings when they were last compared with what was reported.
     compared: Option<Arc<Settings>>,
     /// The statement cache, keyed by text.
-    recent: Recent,
+    statement_cache: StatementCache,
 }
 
 impl Session {
@@ -266,7 +266,7 @@ impl Session {
             copy: None,
             reported: Vec::new(),
             compared: None,
-            recent: Recent::default(),
+            statement_cache: StatementCache::default(),
         };
         session.apply_settings();
         Ok(session)
@@ -275,12 +275,12 @@ impl Session {
     /// Parses a query string without looking anything up or executing anything.
     pub fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
         self.limits.check_statement(text)?;
-        if let Some(statement) = self.recent.statement(text) {
+        if let Some(statement) = self.statement_cache.statement(text) {
             return Ok(vec![statement]);
         }
         let statements = statement::parse(text, self.info.around.room())?;
         if let [statement] = &statements[..] {
-            self.recent.note(text, statement);
+            self.statement_cache.note(text, statement);
         }
         Ok(statements)
     }
@@ -289,12 +289,12 @@ impl Session {
     /// does not keep all of their syntax trees in memory.
     pub fn parse_sequence(&mut self, text: &str) -> Result<Statements> {
         self.limits.check_statement(text)?;
-        if let Some(statement) = self.recent.statement(text) {
+        if let Some(statement) = self.statement_cache.statement(text) {
             return Ok(statement.into());
         }
         let statements = Statements::parse(text, self.info.around.room())?;
         if let Some(statement) = statements.single() {
-            self.recent.note(text, statement);
+            self.statement_cache.note(text, statement);
         }
         Ok(statements)
     }

@@ -195,8 +195,9 @@ impl Session {
                 self.ensure_running().await?;
                 let (catalog, look) = self.current_catalog()?;
                 let version = catalog.version();
-                let recent = &self.recent;
-                let known = recent.prepared(&statement, parameter_oids, version, &self.settings);
+                let statement_cache = &self.statement_cache;
+                let known =
+                    statement_cache.prepared(&statement, parameter_oids, version, &self.settings);
                 if let Some(prepared) = known {
                     if !prepared.looks() {
                         self.recency.not_looked(look);
@@ -231,8 +232,14 @@ impl Session {
                 let explains = matches!(statement.command(), Command::Explain(_));
                 if !explains && !momentary {
                     let settings = &self.settings;
-                    let recent = &mut self.recent;
-                    recent.remember(statement, parameter_oids, version, settings, &prepared);
+                    let statement_cache = &mut self.statement_cache;
+                    statement_cache.remember(
+                        statement,
+                        parameter_oids,
+                        version,
+                        settings,
+                        &prepared,
+                    );
                 }
                 return Ok(prepared);
             }

@@ -34,7 +34,7 @@ const LONGEST: usize = 1024;
 
 /// A session's statement cache.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct StatementCache {
     kept: Vec<Kept>,
     /// Index in `kept` of the entry to evict next, once the cache is full.
     oldest: usize,
@@ -61,7 +61,7 @@ struct Remembered {
     prepared: Arc<Prepared>,
 }
 
-impl Default for Recent {
+impl Default for StatementCache {
     fn default() -> Self {
         Self {
             kept: Vec::new(),
@@ -78,7 +78,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-impl Recent {
+impl StatementCache {
     /// The statement of this text, if it is cached.
     pub(super) fn statement(&self, text: &str) -> Option<Statement> {
         if text.len() > LONGEST || self.kept.is_empty() {
@@ -167,41 +167,46 @@ mod tests {
 
     #[test]
     fn a_text_is_kept_when_it_comes_again() {
-        let mut recent = Recent::default();
+        let mut statement_cache = StatementCache::default();
         let statement = parsed("select 1");
-        recent.note("select 1", &statement);
-        assert!(recent.statement("select 1").is_none());
-        recent.note("select 1", &statement);
-        assert!(recent.statement("select 1").unwrap().is(&statement));
-        assert!(recent.statement("select 2").is_none());
+        statement_cache.note("select 1", &statement);
+        assert!(statement_cache.statement("select 1").is_none());
+        statement_cache.note("select 1", &statement);
+        assert!(
+            statement_cache
+                .statement("select 1")
+                .unwrap()
+                .is(&statement)
+        );
+        assert!(statement_cache.statement("select 2").is_none());
     }
 
     #[test]
     fn texts_that_never_come_again_drive_nothing_out() {
-        let mut recent = Recent::default();
+        let mut statement_cache = StatementCache::default();
         let statement = parsed("select 1");
-        recent.note("select 1", &statement);
-        recent.note("select 1", &statement);
+        statement_cache.note("select 1", &statement);
+        statement_cache.note("select 1", &statement);
         for number in 0..10_000 {
-            recent.note(&format!("select {number} + 1"), &statement);
+            statement_cache.note(&format!("select {number} + 1"), &statement);
         }
-        assert!(recent.statement("select 1").is_some());
+        assert!(statement_cache.statement("select 1").is_some());
     }
 
     #[test]
     fn no_more_than_so_many_and_none_too_long() {
-        let mut recent = Recent::default();
+        let mut statement_cache = StatementCache::default();
         let statement = parsed("select 1");
         for number in 0..100 {
             let text = format!("select {number}");
-            recent.note(&text, &statement);
-            recent.note(&text, &statement);
-            assert!(recent.statement(&text).is_some());
+            statement_cache.note(&text, &statement);
+            statement_cache.note(&text, &statement);
+            assert!(statement_cache.statement(&text).is_some());
         }
-        assert_eq!(recent.kept.len(), KEPT);
+        assert_eq!(statement_cache.kept.len(), KEPT);
         let long = format!("select '{}'", "x".repeat(LONGEST));
-        recent.note(&long, &statement);
-        recent.note(&long, &statement);
-        assert!(recent.statement(&long).is_none());
+        statement_cache.note(&long, &statement);
+        statement_cache.note(&long, &statement);
+        assert!(statement_cache.statement(&long).is_none());
     }
 }
