@@ -224,7 +224,7 @@ impl Session {
         )
         .await?;
         self.listed.transaction(self.info.style.now);
-        self.recency.transaction_began();
+        self.read_confirmation.transaction_began();
         self.running = Some(running);
         Ok(true)
     }
@@ -252,7 +252,7 @@ impl Session {
                 Ok(Committed { seen, own }) => {
                     self.newest_seen = self.newest_seen.max(seen);
                     if let Some(timestamp) = own {
-                        self.recency.committed(timestamp);
+                        self.read_confirmation.committed(timestamp);
                     }
                 }
                 Err(error) => {
@@ -283,7 +283,7 @@ impl Session {
 
     fn leave_block(&mut self, committed: bool) {
         self.block = Block::Idle;
-        self.recency.transaction_ended();
+        self.read_confirmation.transaction_ended();
         self.lost_transaction = false;
         self.ticket.leave();
         self.transaction_limited = None;

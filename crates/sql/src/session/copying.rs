@@ -6,7 +6,7 @@ use coeval_txn::Basis;
 
 use super::Session;
 use super::delivery::drain;
-use super::recency::Open;
+use super::read_confirmation::Open;
 use super::run::Started;
 use crate::catalog::Catalog;
 use crate::change::lock_for_write;
@@ -88,7 +88,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: self.recency.confirmation(engine, open),
+                    confirmation: self.read_confirmation.confirmation(engine, open),
                 };
                 drain(sink, basis, &self.ticket).await?;
             }

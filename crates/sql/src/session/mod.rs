@@ -45,7 +45,7 @@ mod plan_cache;
 mod planted;
 mod portal;
 mod prepared;
-mod recency;
+mod read_confirmation;
 mod run;
 mod set;
 pub mod settings;
@@ -88,7 +88,7 @@ use delivery::Watched;
 use identity::Who;
 use plan_cache::PlanCache;
 use portal::Portals;
-use recency::{Open, Recency};
+use read_confirmation::{Open, ReadConfirmation};
 use settings::Settings;
 use statement_cache::StatementCache;
 use transaction::{Block, Running};
@@ -155,7 +155,7 @@ pub struct Session {
     /// Whether the next execution is the last one before [`Session::finish`].
     finishing: bool,
     newest_seen: Timestamp,
-    recency: Recency,
+    read_confirmation: ReadConfirmation,
     /// Number of cluster changes this session has requested.
     cluster_changes: u64,
     /// The catalog version the session used last.
@@ -254,7 +254,7 @@ impl Session {
             portals: Portals::default(),
             finishing: false,
             newest_seen: Timestamp::ZERO,
-            recency: Recency::new(),
+            read_confirmation: ReadConfirmation::new(),
             cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),
@@ -436,7 +436,7 @@ impl Session {
         self.newest_seen = self.newest_seen.max(seen);
         // The detail describes other transactions as of now, so the answer needs a
         // confirmation.
-        self.recency.look(Isolation::ReadCommitted);
+        self.read_confirmation.look(Isolation::ReadCommitted);
         error
     }
 
@@ -548,7 +548,7 @@ impl Session {
         let engine = &*self.database.engine;
         Basis {
             newest_seen: self.newest_seen,
-            confirmation: self.recency.confirmation(engine, open),
+            confirmation: self.read_confirmation.confirmation(engine, open),
         }
     }
 
@@ -556,7 +556,7 @@ impl Session {
     /// receive its answer cannot know whether that transaction committed.
     #[must_use]
     pub fn newest_commit(&self) -> Timestamp {
-        self.recency.newest_commit()
+        self.read_confirmation.newest_commit()
     }
 
     /// Number of cluster changes that this session has requested. They take effect
@@ -601,13 +601,13 @@ impl Session {
     }
 
     /// The catalog in the running transaction's snapshot. This counts as the statement's
-    /// first read of the database; see [`Recency::look`] for the second value.
+    /// first read of the database; see [`ReadConfirmation::look`] for the second value.
     fn current_catalog(&mut self) -> Result<(Arc<Catalog>, bool)> {
         let running = self
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        let look = self.recency.look(running.isolation());
+        let look = self.read_confirmation.look(running.isolation());
         let catalog = self
             .database
             .store

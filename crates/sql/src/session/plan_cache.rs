@@ -292,7 +292,7 @@ impl Session {
                 return Ok(None);
             }
             if !prepared.looks() {
-                self.recency.not_looked(look);
+                self.read_confirmation.not_looked(look);
             }
         }
         let numbers = shape.numbers.drain(..).collect();

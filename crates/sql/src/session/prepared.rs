@@ -200,7 +200,7 @@ impl Session {
                     statement_cache.prepared(&statement, parameter_oids, version, &self.settings);
                 if let Some(prepared) = known {
                     if !prepared.looks() {
-                        self.recency.not_looked(look);
+                        self.read_confirmation.not_looked(look);
                     }
                     return Ok(prepared);
                 }
@@ -225,7 +225,7 @@ impl Session {
                     statement,
                 });
                 if !prepared.looks() {
-                    self.recency.not_looked(look);
+                    self.read_confirmation.not_looked(look);
                 }
                 let statement = &prepared.statement;
                 // The output of EXPLAIN EXECUTE depends on another prepared statement.

@@ -9,7 +9,7 @@ use super::Session;
 use super::delivery::{Delivery, Watched, drain};
 use super::portal::{Portal, Progress};
 use super::prepared::Plan;
-use super::recency::Open;
+use super::read_confirmation::Open;
 use super::transaction::Block;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
@@ -260,8 +260,8 @@ impl Session {
             let (catalog, look) = self.current_catalog()?;
             let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             match plan.looks() {
-                true => self.recency.shows(),
-                false => self.recency.not_looked(look),
+                true => self.read_confirmation.shows(),
+                false => self.read_confirmation.not_looked(look),
             }
             let started = match &*plan {
                 Plan::Query(query) => {
@@ -272,7 +272,8 @@ impl Session {
                     if self.finishing && open != Open::Written {
                         // The client waits for this commit, so the confirmation is
                         // requested now.
-                        self.recency.confirmation(&*self.database.engine, open);
+                        self.read_confirmation
+                            .confirmation(&*self.database.engine, open);
                     }
                     portal.progress = Progress::Query {
                         cursor: Cursor::new(query),
@@ -407,7 +408,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: self.recency.confirmation(engine, open),
+                    confirmation: self.read_confirmation.confirmation(engine, open),
                 };
                 drain(delivery.sink, basis, &self.ticket).await?;
             }

@@ -49,7 +49,7 @@ impl Session {
         // A statement that is refused, or whose object exists already, reveals the
         // catalog but has no commit to confirm it.
         let isolation = self.running()?.isolation();
-        self.recency.look(isolation);
+        self.read_confirmation.look(isolation);
         let running = self.running()?;
         running.note_write();
         let context = definition::Context {
@@ -114,7 +114,7 @@ impl Session {
         self.abort_running();
         // The owner of the backup relies on its being complete, so the leader must be
         // confirmed.
-        self.recency.look(Isolation::ReadCommitted);
+        self.read_confirmation.look(Isolation::ReadCommitted);
         let mut pieces = self.database.engine.backup()?;
         sink.copy_out(0);
         while let Some(piece) = poll_fn(|context| pieces.poll_next(context)).await {

@@ -13,7 +13,7 @@ mod extended;
 mod followed;
 mod fuzz;
 mod outcomes;
-mod recency;
+mod read_confirmation;
 mod reopen;
 mod simulated;
 mod transcript;

@@ -67,7 +67,7 @@ impl Open {
 
 /// The reads of a session that need a confirmation, and the requests it has issued.
 #[derive(Debug)]
-pub(super) struct Recency {
+pub(super) struct ReadConfirmation {
     /// Whether the session has read the database since the last request.
     looked: bool,
     /// Whether a transaction that has ended made some of these reads.
@@ -89,7 +89,7 @@ pub(super) struct Recency {
     committed: Timestamp,
 }
 
-impl Recency {
+impl ReadConfirmation {
     pub(super) const fn new() -> Self {
         Self {
             looked: false,
@@ -118,7 +118,7 @@ impl Recency {
     }
 
     /// Records that a statement reads the database. Returns whether this read is the
-    /// first since the last request, for [`Recency::not_looked`].
+    /// first since the last request, for [`ReadConfirmation::not_looked`].
     pub(super) fn look(&mut self, isolation: Isolation) -> bool {
         let snapshot_is_covered =
             self.covers_first_snapshot && isolation != Isolation::ReadCommitted;
