@@ -460,8 +460,8 @@ impl Conversation {
             let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
         }
         if self.moves == Moves::Back {
-            for piece in self.session.take_carried_changes() {
-                super::opening::carried(&mut self.output.buffer, &piece);
+            for piece in self.session.take_handover_changes() {
+                super::opening::handover(&mut self.output.buffer, &piece);
             }
         }
         hot::ready_for_query(&mut self.output.buffer, status);

@@ -35,11 +35,11 @@ pub(super) const NOT_LEADING: u8 = b'-';
 
 /// Type of the message that carries a piece of a session's handover state to the node of
 /// its client. PostgreSQL has no message of this type; clients never see it.
-pub(super) const CARRIED: u8 = b'!';
+pub(super) const HANDOVER: u8 = b'!';
 
 /// Writes a piece of a session's handover state.
-pub(super) fn carried(out: &mut Vec<u8>, piece: &[u8]) {
-    out.push(CARRIED);
+pub(super) fn handover(out: &mut Vec<u8>, piece: &[u8]) {
+    out.push(HANDOVER);
     out.extend_from_slice(&(piece.len() as u32 + 4).to_be_bytes());
     out.extend_from_slice(piece);
 }

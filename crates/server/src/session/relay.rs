@@ -3,7 +3,7 @@
 //! ```text
 //!   client ◀──▶ relay ◀── stream ──▶ conversation, on the leader
 //!               tracker: the client's unanswered requests
-//!               carried: the session's handover state
+//!               handover: the session's handover state
 //! ```
 //!
 //! The relay copies PostgreSQL's messages both ways, whole ones only, and reads little
@@ -27,7 +27,7 @@ use coeval_env::Instant;
 use coeval_peers::{NodeId, PeerStream, Streams};
 use coeval_pgwire::Limits;
 use coeval_pgwire::frame::{HEADER, kind};
-use coeval_sql::session::Carried;
+use coeval_sql::session::SessionHandover;
 use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
@@ -35,7 +35,7 @@ use tracing::debug;
 
 use super::effect::Effect;
 use super::input::Input;
-use super::opening::{self, CARRIED, Origin, Resumed};
+use super::opening::{self, HANDOVER, Origin, Resumed};
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
@@ -62,7 +62,7 @@ pub(super) struct Relay {
     pub(super) signal: Arc<Signal>,
     pub(super) input: Input,
     pub(super) sheet: Arc<Sheet>,
-    pub(super) carried: Carried,
+    pub(super) handover: SessionHandover,
     pub(super) tracker: Tracker,
     client: Side<WriteHalf>,
     /// Whether the leader has let the client in.
@@ -264,7 +264,7 @@ impl Relay {
             signal,
             input: line.input,
             sheet: Arc::clone(sheet),
-            carried: Carried::default(),
+            handover: SessionHandover::default(),
             tracker: Tracker::new(Status::Idle, false),
             client: Side::new(line.output, line.rest),
             is_admitted: false,
@@ -275,8 +275,8 @@ impl Relay {
     }
 
     /// Continues a session that was let in before, with its handover state.
-    pub(super) fn go_on(&mut self, carried: Carried, tracker: Tracker) {
-        (self.carried, self.tracker) = (carried, tracker);
+    pub(super) fn go_on(&mut self, handover: SessionHandover, tracker: Tracker) {
+        (self.handover, self.tracker) = (handover, tracker);
         self.is_admitted = true;
     }
 
@@ -411,7 +411,7 @@ impl Relay {
             let lead = leads.borrow_and_update().clone();
             let resumed = Resumed {
                 in_transaction: self.tracker.in_transaction(),
-                pieces: self.carried.pieces(),
+                pieces: self.handover.pieces(),
             };
             match lead {
                 Lead::Here(serving_term) => {
@@ -631,8 +631,8 @@ impl Relay {
                 return Some(Stop::Leader);
             };
             let (message, contents) = (leader.came[0], &leader.came[HEADER..length]);
-            if message == CARRIED {
-                if let Err(error) = self.carried.apply(contents) {
+            if message == HANDOVER {
+                if let Err(error) = self.handover.apply(contents) {
                     debug!(%error, "what a session carries is not understood");
                 }
             } else {
@@ -666,9 +666,9 @@ impl Relay {
         while takes(self) && !leader.side.is_full() {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
-                    let carried = &self.carried;
+                    let handover = &self.handover;
                     let prepared = |name: &[u8]| {
-                        let text = carried.prepared(str::from_utf8(name).ok()?)?;
+                        let text = handover.prepared(str::from_utf8(name).ok()?)?;
                         Some(Effect::of_one(text.as_bytes()))
                     };
                     match self.tracker.client(next.kind, next.contents, prepared) {

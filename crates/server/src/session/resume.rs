@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coeval_pgwire::backend::cold;
 use coeval_sql::Error;
-use coeval_sql::session::{Carried, Session};
+use coeval_sql::session::{Session, SessionHandover};
 use coeval_types::{Remedy, Timestamp};
 use tracing::debug;
 
@@ -35,7 +35,7 @@ pub(super) fn elsewhere(
 ) -> Relay {
     let mut told = Vec::new();
     let tracker = conversation.leave(&mut told);
-    let carried = conversation.session.carried();
+    let handover = conversation.session.handover();
     let Conversation {
         session,
         output,
@@ -54,7 +54,7 @@ pub(super) fn elsewhere(
         rest,
     };
     let mut relay = Relay::new(shared, origin, (entry, signal), line, &sheet);
-    relay.go_on(carried, tracker);
+    relay.go_on(handover, tracker);
     relay
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn here(
         relay.origin.request.clone(),
         &mut client,
         (&relay.entry, &relay.signal),
-        relay.carried.clone(),
+        relay.handover.clone(),
         relay.tracker.in_transaction(),
     );
     let (admitted, mut session) = match resumed.await {
@@ -132,9 +132,9 @@ pub(super) async fn for_another(
     } = arrival;
     let signal = Arc::new(Signal::default());
     let mut output = new_output(shared, serving_term, write, &signal, sheet);
-    let mut carried = Carried::default();
+    let mut handover = SessionHandover::default();
     for piece in &resumed.pieces {
-        if let Err(error) = carried.apply(piece) {
+        if let Err(error) = handover.apply(piece) {
             debug!(%error, "what a session carries is not understood");
         }
     }
@@ -154,7 +154,7 @@ pub(super) async fn for_another(
             request,
             &mut client,
             (&entry, &signal),
-            carried,
+            handover,
             resumed.in_transaction,
         )
         .await?;
@@ -194,7 +194,7 @@ async fn resume(
     mut request: Request,
     client: &mut Client,
     place: (&Entry, &Arc<Signal>),
-    carried: Carried,
+    handover: SessionHandover,
     in_transaction: bool,
 ) -> Result<(Admitted, Session), Error> {
     client.user = user(&request)?;
@@ -209,7 +209,7 @@ async fn resume(
         .map_err(error)?;
     let options = options(shared, &mut request, client, &admitted, place)?;
     let database = Arc::clone(&serving_term.database);
-    let (session, refused) = Session::resume(database, options, carried, in_transaction).await?;
+    let (session, refused) = Session::resume(database, options, handover, in_transaction).await?;
     for error in refused {
         debug!(%error, "a setting of a session is not taken over");
     }

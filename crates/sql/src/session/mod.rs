@@ -27,18 +27,18 @@
 //!   with their parameters.
 //! - [`run`]: executing portals; [`utility`]: statements without a plan; [`delivery`]:
 //!   writing results to the sink.
-//! - [`carried`]: session handover, the state that survives a move to another node.
+//! - [`handover`]: session handover, the state that survives a move to another node.
 //! - [`timeouts`]: time limits; [`cluster`]: changes of the cluster.
 //!
 //! The state that a session shares with the other sessions is in [`crate::instance`].
 
-mod carried;
 mod cluster;
 mod control;
 mod copying;
 mod database;
 mod delivery;
 mod explain;
+mod handover;
 pub(crate) mod identity;
 mod plan_cache;
 #[cfg(feature = "planted")]
@@ -66,8 +66,8 @@ use coeval_txn::{Basis, Isolation};
 use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
-pub use carried::{Carried, MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed};
 pub use database::{Account, Database, Login};
+pub use handover::{MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed, SessionHandover};
 pub use portal::Portal;
 pub use prepared::Prepared;
 
@@ -83,8 +83,8 @@ use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use crate::system;
-use carried::{CarriedStatement, Noted};
 use delivery::Watched;
+use handover::{HandoverStatement, Noted};
 use identity::Who;
 use plan_cache::PlanCache;
 use portal::Portals;
@@ -166,7 +166,7 @@ pub struct Session {
     unnamed: Option<Arc<Prepared>>,
     /// Statements that were prepared while another node served the session, and have not
     /// been used since: none of these names is in [`Session::named`].
-    asleep: BTreeMap<String, CarriedStatement>,
+    asleep: BTreeMap<String, HandoverStatement>,
     /// Changes the node of the client needs for a session handover, if it asked for them.
     noted: Option<Box<Noted>>,
     /// The block failed because the leader changed, and the client has not been informed

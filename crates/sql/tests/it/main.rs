@@ -1,6 +1,5 @@
 //! SQL as clients see it, over the engines there are.
 
-mod carried;
 mod catalogs;
 mod client;
 mod cluster;
@@ -12,6 +11,7 @@ mod engines;
 mod extended;
 mod followed;
 mod fuzz;
+mod handover;
 mod outcomes;
 mod read_confirmation;
 mod reopen;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Carried, CarriedRole, CarriedStatement, Session, fingerprint};
+use super::{HandoverRole, HandoverStatement, Session, SessionHandover, fingerprint};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::session::identity::{Identity, Who};
@@ -25,7 +25,7 @@ impl Session {
     pub async fn resume(
         database: Arc<Database>,
         options: SessionOptions,
-        carried: Carried,
+        handover: SessionHandover,
         lost_transaction: bool,
     ) -> Result<(Self, Vec<Error>)> {
         let mut refused = Vec::new();
@@ -33,8 +33,8 @@ impl Session {
             refused.push(error);
             Ok(())
         })?;
-        session.resume_settings(&carried, &mut refused).await?;
-        session.asleep = carried.statements;
+        session.resume_settings(&handover, &mut refused).await?;
+        session.asleep = handover.statements;
         if lost_transaction {
             session.block = Block::Failed;
             session.lost_transaction = true;
@@ -43,20 +43,24 @@ impl Session {
         Ok((session, refused))
     }
 
-    async fn resume_settings(&mut self, carried: &Carried, refused: &mut Vec<Error>) -> Result<()> {
-        let roles = &carried.acts;
-        if carried.settings.is_empty() && *roles == super::ActsAs::default() {
+    async fn resume_settings(
+        &mut self,
+        handover: &SessionHandover,
+        refused: &mut Vec<Error>,
+    ) -> Result<()> {
+        let roles = &handover.acts;
+        if handover.settings.is_empty() && *roles == super::ActsAs::default() {
             return Ok(());
         }
         let settings = Arc::make_mut(&mut self.settings);
-        for (name, value) in &carried.settings {
+        for (name, value) in &handover.settings {
             if let Err(error) = settings.take_over(name, value) {
                 refused.push(error);
             }
         }
         if *roles != super::ActsAs::default() {
             let catalog = self.database.newest_catalog().await?;
-            let who = |role: &Option<CarriedRole>| role.as_ref().map(|role| who(role, &catalog));
+            let who = |role: &Option<HandoverRole>| role.as_ref().map(|role| who(role, &catalog));
             let identity = Identity {
                 login: settings.identity().login.clone(),
                 session: who(&roles.session),
@@ -79,35 +83,35 @@ impl Session {
     /// [`Session::prepare`] does. A statement that can no longer be prepared stays asleep
     /// and fails each time.
     pub async fn wake(&mut self, name: &str) -> Result<()> {
-        let Some(carried) = self.asleep_statement(name) else {
+        let Some(handover) = self.asleep_statement(name) else {
             return Ok(());
         };
-        let (statement, parameters) = match carried.statement(self) {
-            Ok(statement) => (statement, &carried.parameters),
+        let (statement, parameters) = match handover.statement(self) {
+            Ok(statement) => (statement, &handover.parameters),
             Err(error) => {
                 self.fail();
                 return Err(error);
             }
         };
         let prepared = self.prepare(statement, parameters).await?;
-        let woken = self.woken(name, &carried, prepared);
+        let woken = self.woken(name, &handover, prepared);
         woken.inspect_err(|_| self.fail())
     }
 
     /// [`Session::wake`] for a caller inside a statement, whose own error handling takes
     /// effect on the transaction.
     pub(in crate::session) async fn wake_within(&mut self, name: &str) -> Result<()> {
-        let Some(carried) = self.asleep_statement(name) else {
+        let Some(handover) = self.asleep_statement(name) else {
             return Ok(());
         };
-        let statement = carried.statement(self)?;
-        let preparing = self.prepare_statement(statement, &carried.parameters);
+        let statement = handover.statement(self)?;
+        let preparing = self.prepare_statement(statement, &handover.parameters);
         // Preparing an EXECUTE wakes the statement that it executes.
         let prepared = Box::pin(preparing).await?;
-        self.woken(name, &carried, prepared)
+        self.woken(name, &handover, prepared)
     }
 
-    fn asleep_statement(&self, name: &str) -> Option<CarriedStatement> {
+    fn asleep_statement(&self, name: &str) -> Option<HandoverStatement> {
         if self.asleep.is_empty() {
             return None;
         }
@@ -117,11 +121,11 @@ impl Session {
     fn woken(
         &mut self,
         name: &str,
-        carried: &CarriedStatement,
+        handover: &HandoverStatement,
         prepared: Arc<crate::session::Prepared>,
     ) -> Result<()> {
-        let same = prepared.columns().map(fingerprint) == carried.columns
-            && *prepared.parameter_types() == *carried.parameters;
+        let same = prepared.columns().map(fingerprint) == handover.columns
+            && *prepared.parameter_types() == *handover.parameters;
         if !same {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -138,7 +142,7 @@ impl Session {
     }
 }
 
-impl CarriedStatement {
+impl HandoverStatement {
     fn statement(&self, session: &Session) -> Result<Statement> {
         let mut statements = statement::parse(&self.text, session.room())?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
@@ -151,7 +155,7 @@ impl CarriedStatement {
 
 /// The role of that OID, under its present name. A role that was dropped has no
 /// privileges.
-fn who(role: &CarriedRole, catalog: &Catalog) -> Who {
+fn who(role: &HandoverRole, catalog: &Catalog) -> Who {
     let known = catalog.access().role(role.number);
     Who {
         role: role.number,

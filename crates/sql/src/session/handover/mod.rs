@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   leader of term 4                     node of the client               leader of term 5
-//!   session ── what has changed ──────▶  Carried::apply
-//!           ── what has changed ──────▶  Carried::apply
-//!   (gone)                               Carried::pieces ───────────────▶ Session::resume
+//!   session ── what has changed ──────▶  SessionHandover::apply
+//!           ── what has changed ──────▶  SessionHandover::apply
+//!   (gone)                               SessionHandover::pieces ───────────────▶ Session::resume
 //! ```
 //!
 //! A session records changes only if the node of its client asks for them
@@ -48,12 +48,12 @@ pub const MOST_BYTES: usize = 64 << 20;
 
 /// The state of a session that is handed over to another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carried {
+pub struct SessionHandover {
     /// Settings that were set for the session, with their values as SHOW returns them.
     settings: BTreeMap<String, String>,
     acts: ActsAs,
     /// Prepared statements by name; the empty name is the unnamed statement's.
-    statements: BTreeMap<String, CarriedStatement>,
+    statements: BTreeMap<String, HandoverStatement>,
     /// Approximate memory this state takes, in bytes.
     bytes: usize,
 }
@@ -61,20 +61,20 @@ pub struct Carried {
 /// The roles that SET SESSION AUTHORIZATION and SET ROLE have named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ActsAs {
-    session: Option<CarriedRole>,
-    current: Option<CarriedRole>,
+    session: Option<HandoverRole>,
+    current: Option<HandoverRole>,
 }
 
 /// A role, identified by its OID; by its name only if the role no longer exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct CarriedRole {
+struct HandoverRole {
     number: u32,
     name: String,
 }
 
 /// A prepared statement in its handover form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CarriedStatement {
+pub(super) struct HandoverStatement {
     /// Text of the statement, or of the PREPARE that prepared it.
     text: String,
     /// Whether the text is a PREPARE of which this is the inner statement.
@@ -87,18 +87,18 @@ pub(super) struct CarriedStatement {
 
 impl ActsAs {
     fn of(identity: &Identity) -> Self {
-        let carried = |who: &super::identity::Who| CarriedRole {
+        let handover = |who: &super::identity::Who| HandoverRole {
             number: who.role,
             name: who.name.to_string(),
         };
         Self {
-            session: identity.session.as_ref().map(carried),
-            current: identity.current.as_ref().map(carried),
+            session: identity.session.as_ref().map(handover),
+            current: identity.current.as_ref().map(handover),
         }
     }
 }
 
-impl CarriedStatement {
+impl HandoverStatement {
     /// `None` when the text was redacted because it contained a password.
     fn of(prepared: &Prepared) -> Option<Self> {
         let statement = &prepared.statement;
@@ -129,7 +129,7 @@ fn fingerprint(columns: &[Column]) -> u64 {
     hash
 }
 
-impl Carried {
+impl SessionHandover {
     /// Whether the state is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -226,8 +226,8 @@ impl Session {
     /// The whole state of this session that another node needs, without the open
     /// transaction.
     #[must_use]
-    pub fn carried(&self) -> Carried {
-        let mut carried = Carried::default();
+    pub fn handover(&self) -> SessionHandover {
+        let mut handover = SessionHandover::default();
         let mut writer = Writer::default();
         let settings = self.lasting_settings();
         for (name, value) in settings.set_for_session() {
@@ -240,9 +240,9 @@ impl Session {
         self.write_statements(&mut writer);
         for piece in writer.finish() {
             // This process has just encoded the piece, so applying it does not fail.
-            let _ = carried.apply(&piece);
+            let _ = handover.apply(&piece);
         }
-        carried
+        handover
     }
 
     /// The settings as they will be if the open transaction rolls back.
@@ -251,7 +251,7 @@ impl Session {
     }
 
     /// The statement of this name in its handover form, if it exists and has one.
-    fn carried_statement(&self, name: &str) -> Option<CarriedStatement> {
+    fn handover_statement(&self, name: &str) -> Option<HandoverStatement> {
         if let Some(asleep) = self.asleep.get(name) {
             return Some(asleep.clone());
         }
@@ -260,14 +260,14 @@ impl Session {
         } else {
             self.named.get(name)
         };
-        CarriedStatement::of(prepared?)
+        HandoverStatement::of(prepared?)
     }
 
     fn write_statements(&self, writer: &mut Writer) {
         let unnamed = self.unnamed.iter().map(|_| "");
         let named = self.named.keys().chain(self.asleep.keys());
         for name in unnamed.chain(named.map(String::as_str)) {
-            writer.statement(name, self.carried_statement(name).as_ref());
+            writer.statement(name, self.handover_statement(name).as_ref());
         }
     }
 }

@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use super::{ActsAs, CarriedRole, CarriedStatement};
+use super::{ActsAs, HandoverRole, HandoverStatement};
 
 const VERSION: u8 = 1;
 
@@ -71,7 +71,7 @@ pub(super) enum Record<'piece> {
     ActsAs(ActsAs),
     Statement {
         name: &'piece str,
-        statement: CarriedStatement,
+        statement: HandoverStatement,
     },
     Forget {
         name: &'piece str,
@@ -102,7 +102,7 @@ impl Record<'_> {
 impl ActsAs {
     /// Approximate memory the roles take, in bytes; 0 if none was named.
     pub(super) fn size(&self) -> usize {
-        let size = |role: &Option<CarriedRole>| {
+        let size = |role: &Option<HandoverRole>| {
             let role = role.as_ref();
             1 + role.map_or(0, |role| 4 + text_size(&role.name))
         };
@@ -113,7 +113,7 @@ impl ActsAs {
     }
 }
 
-impl CarriedStatement {
+impl HandoverStatement {
     /// Approximate memory the statement takes under its name, in bytes.
     pub(super) fn size(&self, name: &str) -> usize {
         ENTRY + text_size(name) + text_size(&self.text) + 4 * self.parameters.len()
@@ -162,7 +162,7 @@ impl Writer {
 
     /// Writes the statement of this name, or that it does not exist or cannot be handed
     /// over.
-    pub(super) fn statement(&mut self, name: &str, statement: Option<&CarriedStatement>) {
+    pub(super) fn statement(&mut self, name: &str, statement: Option<&HandoverStatement>) {
         if let Some(statement) = statement {
             self.record.push(STATEMENT);
             self.text(name);
@@ -312,18 +312,18 @@ impl<'piece> Reader<'piece> {
         std::str::from_utf8(bytes).map_err(|_| self.wrong("a text that is not UTF-8"))
     }
 
-    fn role(&mut self) -> Result<Option<CarriedRole>, Malformed> {
+    fn role(&mut self) -> Result<Option<HandoverRole>, Malformed> {
         if !self.flag()? {
             return Ok(None);
         }
-        Ok(Some(CarriedRole {
+        Ok(Some(HandoverRole {
             number: self.number()?,
             name: self.text()?.to_owned(),
         }))
     }
 
-    fn statement(&mut self) -> Result<CarriedStatement, Malformed> {
-        Ok(CarriedStatement {
+    fn statement(&mut self) -> Result<HandoverStatement, Malformed> {
+        Ok(HandoverStatement {
             text: self.text()?.to_owned(),
             within: self.flag()?,
             parameters: {

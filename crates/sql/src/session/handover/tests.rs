@@ -5,18 +5,18 @@ use proptest::prelude::*;
 use super::encoding::records;
 use super::*;
 
-fn role() -> impl Strategy<Value = CarriedRole> {
-    (any::<u32>(), ".{0,8}").prop_map(|(number, name)| CarriedRole { number, name })
+fn role() -> impl Strategy<Value = HandoverRole> {
+    (any::<u32>(), ".{0,8}").prop_map(|(number, name)| HandoverRole { number, name })
 }
 
-fn statement() -> impl Strategy<Value = CarriedStatement> {
+fn statement() -> impl Strategy<Value = HandoverStatement> {
     let parts = (
         ".{0,40}",
         any::<bool>(),
         vec(any::<u32>(), 0..4),
         option::of(any::<u64>()),
     );
-    parts.prop_map(|(text, within, parameters, columns)| CarriedStatement {
+    parts.prop_map(|(text, within, parameters, columns)| HandoverStatement {
         text,
         within,
         parameters,
@@ -30,7 +30,7 @@ enum Told {
     Set(String, String),
     Reset(String),
     ActsAs(ActsAs),
-    Statement(String, Option<CarriedStatement>),
+    Statement(String, Option<HandoverStatement>),
     ForgetAll,
 }
 
@@ -63,45 +63,45 @@ fn written(told: &[Told]) -> Vec<Vec<u8>> {
 }
 
 /// The expected state after these changes, computed naively.
-fn carried_after(all: &[Told]) -> Carried {
-    let mut carried = Carried::default();
+fn handover_after(all: &[Told]) -> SessionHandover {
+    let mut handover = SessionHandover::default();
     for told in all {
         match told.clone() {
             Told::Set(name, value) => {
-                carried.settings.insert(name, value);
+                handover.settings.insert(name, value);
             }
             Told::Reset(name) => {
-                carried.settings.remove(&name);
+                handover.settings.remove(&name);
             }
-            Told::ActsAs(acts) => carried.acts = acts,
+            Told::ActsAs(acts) => handover.acts = acts,
             Told::Statement(name, Some(statement)) => {
-                carried.statements.insert(name, statement);
+                handover.statements.insert(name, statement);
             }
             Told::Statement(name, None) => {
-                carried.statements.remove(&name);
+                handover.statements.remove(&name);
             }
-            Told::ForgetAll => carried.statements.retain(|name, _| name.is_empty()),
+            Told::ForgetAll => handover.statements.retain(|name, _| name.is_empty()),
         }
     }
-    carried
+    handover
 }
 
 proptest! {
     #[test]
     fn what_is_told_bit_by_bit_is_what_is_carried(all in vec(told(), 0..40)) {
-        let mut carried = Carried::default();
+        let mut handover = SessionHandover::default();
         for piece in written(&all) {
-            carried.apply(&piece).unwrap();
+            handover.apply(&piece).unwrap();
         }
-        let bytes = carried.bytes;
-        prop_assert_eq!(&carried, &Carried { bytes, ..carried_after(&all) });
-        prop_assert_eq!(carried.is_empty(), carried == Carried::default());
+        let bytes = handover.bytes;
+        prop_assert_eq!(&handover, &SessionHandover { bytes, ..handover_after(&all) });
+        prop_assert_eq!(handover.is_empty(), handover == SessionHandover::default());
 
-        let mut again = Carried::default();
-        for piece in carried.pieces() {
+        let mut again = SessionHandover::default();
+        for piece in handover.pieces() {
             again.apply(&piece).unwrap();
         }
-        prop_assert_eq!(again, carried);
+        prop_assert_eq!(again, handover);
     }
 
     #[test]
@@ -111,7 +111,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let piece = written(&all).remove(0);
-        let mut whole = Carried::default();
+        let mut whole = SessionHandover::default();
         whole.apply(&piece).unwrap();
         // A truncated piece is applied up to the cut, and reported as malformed unless
         // the cut is between two records.
@@ -120,7 +120,7 @@ proptest! {
             ends.push(written(&all[..count])[0].len());
         }
         let short = &piece[..cut.index(piece.len())];
-        let refused = Carried::default().apply(short).is_err();
+        let refused = SessionHandover::default().apply(short).is_err();
         prop_assert_eq!(refused, !ends.contains(&short.len()));
 
         let mut flipped = piece.clone();
@@ -128,30 +128,30 @@ proptest! {
             let place = place.index(flipped.len());
             flipped[place] ^= bits;
         }
-        let mut carried = Carried::default();
-        if let Err(malformed) = carried.apply(&flipped) {
+        let mut handover = SessionHandover::default();
+        if let Err(malformed) = handover.apply(&flipped) {
             prop_assert!(malformed.to_string().contains("at byte"));
         }
         // The decoded state can be encoded and applied again.
-        let mut again = Carried::default();
-        for piece in carried.pieces() {
+        let mut again = SessionHandover::default();
+        for piece in handover.pieces() {
             again.apply(&piece).unwrap();
         }
-        prop_assert_eq!(again, carried);
+        prop_assert_eq!(again, handover);
     }
 
     #[test]
     fn any_bytes_at_all_are_taken_or_refused(bytes in vec(any::<u8>(), 0..200)) {
-        let _ = Carried::default().apply(&bytes);
+        let _ = SessionHandover::default().apply(&bytes);
         let mut versioned = vec![1];
         versioned.extend_from_slice(&bytes);
-        let _ = Carried::default().apply(&versioned);
+        let _ = SessionHandover::default().apply(&versioned);
     }
 }
 
 #[test]
 fn pieces_have_an_end_and_so_have_records() {
-    let large = |bytes: usize| CarriedStatement {
+    let large = |bytes: usize| HandoverStatement {
         text: "x".repeat(bytes),
         within: false,
         parameters: Vec::new(),
@@ -167,15 +167,15 @@ fn pieces_have_an_end_and_so_have_records() {
     writer.setting(&"x".repeat(MOST_RECORD), "");
     let pieces = writer.finish();
     assert_eq!(pieces.len(), 4);
-    let mut carried = Carried::default();
+    let mut handover = SessionHandover::default();
     for piece in &pieces {
         assert!(piece.len() <= MOST_PIECE);
-        carried.apply(piece).unwrap();
+        handover.apply(piece).unwrap();
     }
     // The statement that became too large is gone, not left in its old form.
-    let names: Vec<&String> = carried.statements.keys().collect();
+    let names: Vec<&String> = handover.statements.keys().collect();
     assert_eq!(names, ["s1", "s2", "s3", "s4", "s5", "s6", "s7"]);
-    assert_eq!(carried.settings.len(), 0);
+    assert_eq!(handover.settings.len(), 0);
 
     // No encoder writes a record that exceeds the maximum.
     let mut piece = vec![1, 2];
@@ -186,23 +186,23 @@ fn pieces_have_an_end_and_so_have_records() {
 
 #[test]
 fn what_is_too_much_is_not_carried() {
-    let mut carried = Carried::default();
+    let mut handover = SessionHandover::default();
     let value = "x".repeat(MOST_RECORD / 2);
     let most = MOST_BYTES / value.len();
     for number in 0..most + 10 {
         let mut writer = Writer::default();
         writer.setting(&format!("a.n{number:04}"), &value);
         for piece in writer.finish() {
-            carried.apply(&piece).unwrap();
+            handover.apply(&piece).unwrap();
         }
-        assert!(carried.bytes <= MOST_BYTES);
+        assert!(handover.bytes <= MOST_BYTES);
     }
-    assert_eq!(carried.settings.len(), most - 1);
+    assert_eq!(handover.settings.len(), most - 1);
     let mut writer = Writer::default();
     writer.reset("a.n0000");
     writer.setting("a.last", "1");
     for piece in writer.finish() {
-        carried.apply(&piece).unwrap();
+        handover.apply(&piece).unwrap();
     }
-    assert_eq!(carried.settings["a.last"], "1");
+    assert_eq!(handover.settings["a.last"], "1");
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use coeval_sql::output::TransactionStatus;
-use coeval_sql::session::{Carried, Login, Session, SessionOptions};
+use coeval_sql::session::{Login, Session, SessionHandover, SessionOptions};
 use coeval_sql::{Database, Error, SqlState, Statement};
 
 use crate::client::{Lines, must, query, session};
@@ -23,7 +23,7 @@ fn options() -> SessionOptions {
 struct Relayed {
     database: Arc<Database>,
     session: Session,
-    carried: Carried,
+    handover: SessionHandover,
 }
 
 impl Relayed {
@@ -34,17 +34,17 @@ impl Relayed {
         Self {
             database,
             session,
-            carried: Carried::default(),
+            handover: SessionHandover::default(),
         }
     }
 
     /// What the leader tells after an answer.
     fn hear(&mut self) -> usize {
-        let pieces = self.session.take_carried_changes();
+        let pieces = self.session.take_handover_changes();
         for piece in &pieces {
-            self.carried.apply(piece).unwrap();
+            self.handover.apply(piece).unwrap();
         }
-        assert_eq!(self.carried, self.session.carried());
+        assert_eq!(self.handover, self.session.handover());
         pieces.len()
     }
 
@@ -66,7 +66,7 @@ impl Relayed {
         self.session = session;
         self.session.note_changes();
         if refused.is_empty() {
-            assert_eq!(self.carried, self.session.carried());
+            assert_eq!(self.handover, self.session.handover());
         }
         refused.iter().map(ToString::to_string).collect()
     }
@@ -74,9 +74,9 @@ impl Relayed {
     /// The session as it goes on at another leader.
     async fn elsewhere(&self) -> (Session, Vec<Error>) {
         let lost = self.session.transaction_status() != TransactionStatus::Idle;
-        let carried = self.carried.clone();
+        let handover = self.handover.clone();
         let database = Arc::clone(&self.database);
-        let resumed = Session::resume(database, options(), carried, lost).await;
+        let resumed = Session::resume(database, options(), handover, lost).await;
         resumed.unwrap()
     }
 
@@ -128,7 +128,7 @@ async fn settings_go_on_and_those_of_transactions_do_not() {
         .must("begin; set local datestyle = 'DMY'; set extra_float_digits = 0")
         .await;
     // Nothing of it is said before it is committed.
-    assert_eq!(client.carried, client.session.carried());
+    assert_eq!(client.handover, client.session.handover());
     assert_eq!(client.change_leader().await, [""; 0]);
     let shown = [
         ("timezone", "Europe/Berlin"),
@@ -154,7 +154,7 @@ async fn settings_go_on_and_those_of_transactions_do_not() {
     let gone = client.says("show my.own").await;
     assert!(gone[1].contains("42704"), "{gone:?}");
     client.must("discard all").await;
-    assert!(client.carried.is_empty(), "{:?}", client.carried);
+    assert!(client.handover.is_empty(), "{:?}", client.handover);
 }
 
 #[tokio::test]
@@ -171,8 +171,8 @@ async fn nothing_is_told_when_nothing_has_changed_or_nobody_asks() {
     assert_eq!(client.hear(), 0);
     let mut alone = session(&client.database);
     must(&mut alone, "set work_mem = '2MB'; prepare p as select 1").await;
-    assert!(alone.take_carried_changes().is_empty());
-    assert!(!alone.carried().is_empty(), "but it can be asked");
+    assert!(alone.take_handover_changes().is_empty());
+    assert!(!alone.handover().is_empty(), "but it can be asked");
 }
 
 #[tokio::test]
@@ -277,7 +277,7 @@ async fn statements_go_on_however_they_were_prepared() {
     assert_eq!(client.run("", &[]).await.unwrap(), rows, "it has no name");
     client.session.forget("");
     client.hear();
-    assert!(client.carried.is_empty());
+    assert!(client.handover.is_empty());
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn what_cannot_be_set_any_more_is_reported_and_the_session_goes_on() {
             foreign.extend_from_slice(text.as_bytes());
         }
     }
-    client.carried.apply(&foreign).unwrap();
+    client.handover.apply(&foreign).unwrap();
     let refused = client.change_leader().await;
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert!(refused[0].contains("no_such_thing"), "{refused:?}");
@@ -426,7 +426,7 @@ async fn what_cannot_be_set_any_more_is_reported_and_the_session_goes_on() {
     };
     assert!(Session::new(Arc::clone(&client.database), ada.clone()).is_err());
     let database = Arc::clone(&client.database);
-    let resumed = Session::resume(database, ada, Carried::default(), false).await;
+    let resumed = Session::resume(database, ada, SessionHandover::default(), false).await;
     let (mut session, refused) = resumed.unwrap();
     assert_eq!(refused[0].state(), SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(must(&mut session, "show log_statement").await[1], "  none");

@@ -43,7 +43,7 @@ impl Noted {
 
 impl Session {
     /// Makes the session record its changes from now on, for
-    /// [`Session::take_carried_changes`]. Must be called right after the session has
+    /// [`Session::take_handover_changes`]. Must be called right after the session has
     /// begun.
     pub fn note_changes(&mut self) {
         self.noted = Some(Box::new(Noted {
@@ -54,10 +54,10 @@ impl Session {
     }
 
     /// The changes of the session's state since the last call, in pieces for
-    /// [`Carried::apply`](super::Carried::apply); none if nothing has changed. Must be
+    /// [`SessionHandover::apply`](super::Carried::apply); none if nothing has changed. Must be
     /// called after [`Session::finish`]: the result leaves out the settings of an open
     /// transaction.
-    pub fn take_carried_changes(&mut self) -> Vec<Vec<u8>> {
+    pub fn take_handover_changes(&mut self) -> Vec<Vec<u8>> {
         let Some(mut noted) = self.noted.take() else {
             return Vec::new();
         };
@@ -84,7 +84,7 @@ impl Session {
             noted.names.extend(all.cloned());
         }
         for name in std::mem::take(&mut noted.names) {
-            writer.statement(&name, self.carried_statement(&name).as_ref());
+            writer.statement(&name, self.handover_statement(&name).as_ref());
         }
         writer.finish()
     }
