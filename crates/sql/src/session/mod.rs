@@ -84,7 +84,7 @@ use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use crate::system;
 use delivery::Watched;
-use handover::{HandoverStatement, Noted};
+use handover::{HandoverDelta, HandoverStatement};
 use identity::Who;
 use plan_cache::PlanCache;
 use portal::Portals;
@@ -168,7 +168,7 @@ pub struct Session {
     /// been used since: none of these names is in [`Session::named`].
     asleep: BTreeMap<String, HandoverStatement>,
     /// Changes the node of the client needs for a session handover, if it asked for them.
-    noted: Option<Box<Noted>>,
+    delta: Option<Box<HandoverDelta>>,
     /// The block failed because the leader changed, and the client has not been informed
     /// yet.
     lost_transaction: bool,
@@ -260,7 +260,7 @@ impl Session {
             named: BTreeMap::new(),
             unnamed: None,
             asleep: BTreeMap::new(),
-            noted: None,
+            delta: None,
             lost_transaction: false,
             plan_cache: PlanCache::default(),
             copy: None,

@@ -289,8 +289,8 @@ impl Session {
     /// Stores a statement under its name, if that is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
-        if let Some(noted) = &mut self.noted {
-            noted.statement(name);
+        if let Some(delta) = &mut self.delta {
+            delta.statement(name);
         }
         if name.is_empty() {
             self.asleep.remove(name);
@@ -309,8 +309,8 @@ impl Session {
             self.named.remove(name).is_some()
         };
         let was = awake || self.asleep.remove(name).is_some();
-        if was && let Some(noted) = &mut self.noted {
-            noted.statement(name);
+        if was && let Some(delta) = &mut self.delta {
+            delta.statement(name);
         }
         was
     }
@@ -319,8 +319,8 @@ impl Session {
     pub(super) fn forget_all(&mut self) {
         self.named.clear();
         self.asleep.retain(|name, _| name.is_empty());
-        if let Some(noted) = &mut self.noted {
-            noted.all_statements();
+        if let Some(delta) = &mut self.delta {
+            delta.all_statements();
         }
     }
 

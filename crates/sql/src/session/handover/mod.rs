@@ -15,7 +15,7 @@
 //! the first time, and reports an error then if that fails.
 //!
 //! - [`encoding`]: the encoding of the state.
-//! - [`noted`]: the changes since the last message to the client's node.
+//! - [`delta`]: the changes since the last message to the client's node.
 //! - [`resume`]: starting a session with that state.
 //!
 //! Invariant: a receiver that applies a session's pieces, in their order, to the state
@@ -23,8 +23,8 @@
 //! that are too large ([`MOST_RECORD`], [`MOST_BYTES`]), which are not handed over at
 //! all.
 
+mod delta;
 mod encoding;
-mod noted;
 mod resume;
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ use std::collections::BTreeMap;
 
 use encoding::{Record, Writer};
 
+pub(super) use delta::HandoverDelta;
 pub use encoding::{MOST_PIECE, MOST_RECORD, Malformed};
-pub(super) use noted::Noted;
 
 use super::Session;
 use super::identity::Identity;

@@ -11,7 +11,7 @@ const MOST_NAMES: usize = 1000;
 
 /// The changes that the next delta will contain.
 #[derive(Debug)]
-pub(in crate::session) struct Noted {
+pub(in crate::session) struct HandoverDelta {
     /// The settings as of the last delta.
     settings: Arc<Settings>,
     /// Names of the statements that have changed since the last delta.
@@ -20,7 +20,7 @@ pub(in crate::session) struct Noted {
     any: bool,
 }
 
-impl Noted {
+impl HandoverDelta {
     /// Records that the statement of this name was replaced or dropped.
     pub(in crate::session) fn statement(&mut self, name: &str) {
         if self.any && !name.is_empty() {
@@ -46,7 +46,7 @@ impl Session {
     /// [`Session::take_handover_changes`]. Must be called right after the session has
     /// begun.
     pub fn note_changes(&mut self) {
-        self.noted = Some(Box::new(Noted {
+        self.delta = Some(Box::new(HandoverDelta {
             settings: Arc::clone(self.lasting_settings()),
             names: BTreeSet::new(),
             any: false,
@@ -58,32 +58,32 @@ impl Session {
     /// called after [`Session::finish`]: the result leaves out the settings of an open
     /// transaction.
     pub fn take_handover_changes(&mut self) -> Vec<Vec<u8>> {
-        let Some(mut noted) = self.noted.take() else {
+        let Some(mut delta) = self.delta.take() else {
             return Vec::new();
         };
-        let unchanged = Arc::ptr_eq(&noted.settings, self.lasting_settings());
-        let pieces = if unchanged && noted.names.is_empty() && !noted.any {
+        let unchanged = Arc::ptr_eq(&delta.settings, self.lasting_settings());
+        let pieces = if unchanged && delta.names.is_empty() && !delta.any {
             Vec::new()
         } else {
-            self.write_changes(&mut noted)
+            self.write_changes(&mut delta)
         };
-        self.noted = Some(noted);
+        self.delta = Some(delta);
         pieces
     }
 
-    fn write_changes(&self, noted: &mut Noted) -> Vec<Vec<u8>> {
+    fn write_changes(&self, delta: &mut HandoverDelta) -> Vec<Vec<u8>> {
         let mut writer = Writer::default();
         let settings = self.lasting_settings();
-        if !Arc::ptr_eq(&noted.settings, settings) {
-            write_settings(&mut writer, &noted.settings, settings);
-            noted.settings = Arc::clone(settings);
+        if !Arc::ptr_eq(&delta.settings, settings) {
+            write_settings(&mut writer, &delta.settings, settings);
+            delta.settings = Arc::clone(settings);
         }
-        if std::mem::take(&mut noted.any) {
+        if std::mem::take(&mut delta.any) {
             writer.forget_all();
             let all = self.named.keys().chain(self.asleep.keys());
-            noted.names.extend(all.cloned());
+            delta.names.extend(all.cloned());
         }
-        for name in std::mem::take(&mut noted.names) {
+        for name in std::mem::take(&mut delta.names) {
             writer.statement(&name, self.handover_statement(&name).as_ref());
         }
         writer.finish()
