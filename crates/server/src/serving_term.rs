@@ -59,7 +59,7 @@ impl ServingTerm {
         let database = Database::open(Arc::clone(&engine)).await?;
         let admission = database.admission();
         admission.set_places(settings.running_transactions());
-        database.surroundings().set_host(Box::new(host));
+        database.instance().set_host(Box::new(host));
         Ok(Arc::new(Self {
             memory: memory::watch(&own),
             forgetting: forgetting::start(&database, settings),

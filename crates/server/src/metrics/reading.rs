@@ -71,7 +71,7 @@ impl Reading {
             sheets.add(sheet);
         }
         let shown = serving_term.as_ref().map_or_else(Vec::new, |serving_term| {
-            serving_term.database.surroundings().activities().all()
+            serving_term.database.instance().activities().all()
         });
         let mut sessions: BTreeMap<_, u64> = SessionState::ALL
             .into_iter()

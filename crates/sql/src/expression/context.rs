@@ -12,7 +12,7 @@ use smol_str::SmolStr;
 use super::SystemObjects;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::instance::{ClusterChange, Deadline, Memory, Surroundings};
+use crate::instance::{ClusterChange, Deadline, Instance, Memory};
 use crate::outcome::Numbered;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -50,7 +50,7 @@ pub struct SessionInfo {
     /// Deadline of the statement, and the timeout that it comes from.
     pub deadline: Option<Deadline>,
     /// The other sessions, and the server instance that all sessions share.
-    pub around: Arc<Surroundings>,
+    pub around: Arc<Instance>,
     /// Memory in bytes that sorting, grouping and collecting rows may take.
     pub work_memory: usize,
     /// Number of the session's transaction; assigned when the session first asks for

@@ -349,13 +349,13 @@ pub(crate) struct Entrant<'a> {
 /// A session's membership in the list, for as long as the session lives.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    around: Arc<super::Surroundings>,
+    around: Arc<super::Instance>,
     number: u64,
     activity: Arc<Activity>,
 }
 
 impl Listed {
-    pub(crate) fn enter(around: &Arc<super::Surroundings>, entrant: Entrant<'_>) -> Self {
+    pub(crate) fn enter(around: &Arc<super::Instance>, entrant: Entrant<'_>) -> Self {
         let activity = Arc::new(Activity {
             process_id: entrant.process_id,
             role: entrant.role,
@@ -415,7 +415,7 @@ impl Drop for Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instance::Surroundings;
+    use crate::instance::Instance;
 
     #[derive(Debug)]
     struct Nobody;
@@ -425,7 +425,7 @@ mod tests {
         fn goes_on(&self) {}
     }
 
-    fn listed(around: &Arc<Surroundings>, process_id: i32) -> Listed {
+    fn listed(around: &Arc<Instance>, process_id: i32) -> Listed {
         let entrant = Entrant {
             process_id,
             role: 10,

@@ -5,13 +5,13 @@
 //!      │         │         │                      │
 //!      └─────────┴─────────┴──────────┬───────────┘
 //!                                     ▼
-//!   Surroundings   memory budget for statements, list of sessions, outcomes of
+//!   Instance   memory budget for statements, list of sessions, outcomes of
 //!                  their transactions, and the server process it all runs in
 //! ```
 //!
 //! This module depends on no session, statement or catalog.
 //!
-//! - `surroundings`: the instance itself, and the interface to the server process.
+//! - `instance`: the instance itself, and the interface to the server process.
 //! - `room`: memory accounting: the memory budget for statements, and one statement's
 //!   share.
 //! - `admission`: admission control: how many transactions run at once.
@@ -26,7 +26,7 @@ mod cluster;
 pub(crate) mod deadline;
 mod limits;
 mod room;
-mod surroundings;
+mod shared;
 mod waiting;
 
 pub use admission::{Admission, AdmissionCounts};
@@ -37,7 +37,7 @@ pub use cluster::{
 pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};
 pub use room::{Memory, Room};
-pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
+pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
 
 pub(crate) use admission::Ticket;
 pub(crate) use deadline::within;

@@ -9,7 +9,7 @@ use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
-use crate::instance::{Admission, Surroundings};
+use crate::instance::{Admission, Instance};
 use crate::outcome::{self, OUTCOME_STORAGE};
 
 /// A role that has passed authentication.
@@ -40,7 +40,7 @@ pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) store: Store,
     pub(crate) admission: Arc<Admission>,
-    pub(crate) around: Arc<Surroundings>,
+    pub(crate) around: Arc<Instance>,
 }
 
 impl std::fmt::Debug for Database {
@@ -92,7 +92,7 @@ impl Database {
                 engine.drop_storage(storage);
             }
         }
-        let around = Arc::<Surroundings>::default();
+        let around = Arc::<Instance>::default();
         around.outcomes.start(engine.term(), outcomes);
         let asked = Arc::clone(&engine);
         around.room().ask(Box::new(move || asked.spare_memory()));
@@ -112,7 +112,7 @@ impl Database {
 
     /// The instance: the list of sessions, and the server process they run in.
     #[must_use]
-    pub fn surroundings(&self) -> &Arc<Surroundings> {
+    pub fn instance(&self) -> &Arc<Instance> {
         &self.around
     }
 

@@ -104,7 +104,7 @@ impl Host for Made {
 async fn clustered() -> (Arc<Database>, Made) {
     let database = database(occ()).await;
     let made = Made::default();
-    database.surroundings().set_host(Box::new(made.clone()));
+    database.instance().set_host(Box::new(made.clone()));
     (database, made)
 }
 

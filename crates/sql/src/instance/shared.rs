@@ -89,14 +89,14 @@ pub struct Totals {
 
 /// The state that all sessions of a database share.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct Instance {
     pub(crate) activities: Activities,
     pub(crate) outcomes: Arc<Outcomes>,
     room: Room,
     host: OnceLock<Box<dyn Host>>,
 }
 
-impl Surroundings {
+impl Instance {
     /// The list of sessions.
     #[must_use]
     pub fn activities(&self) -> &Activities {
@@ -109,7 +109,7 @@ impl Surroundings {
         &self.room
     }
 
-    /// The server process, if it has called [`Surroundings::set_host`].
+    /// The server process, if it has called [`Instance::set_host`].
     #[must_use]
     pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
