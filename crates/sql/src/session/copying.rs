@@ -5,8 +5,8 @@ use std::sync::Arc;
 use coeval_txn::Basis;
 
 use super::Session;
-use super::delivery::drain;
 use super::read_confirmation::Open;
+use super::result_writer::drain;
 use super::run::Started;
 use crate::catalog::Catalog;
 use crate::change::lock_for_write;

@@ -25,7 +25,7 @@
 //! - [`set`] and [`settings`]: SET, SHOW and the list of settings.
 //! - [`prepared`]: statements with their names resolved; [`portal`]: prepared statements
 //!   with their parameters.
-//! - [`run`]: executing portals; [`utility`]: statements without a plan; [`delivery`]:
+//! - [`run`]: executing portals; [`utility`]: statements without a plan; [`result_writer`]:
 //!   writing results to the sink.
 //! - [`handover`]: session handover, the state that survives a move to another node.
 //! - [`timeouts`]: time limits; [`cluster`]: changes of the cluster.
@@ -36,7 +36,6 @@ mod cluster;
 mod control;
 mod copying;
 mod database;
-mod delivery;
 mod explain;
 mod handover;
 pub(crate) mod identity;
@@ -46,6 +45,7 @@ mod planted;
 mod portal;
 mod prepared;
 mod read_confirmation;
+mod result_writer;
 mod run;
 mod set;
 pub mod settings;
@@ -83,12 +83,12 @@ use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use crate::system;
-use delivery::Watched;
 use handover::{HandoverDelta, HandoverStatement};
 use identity::Who;
 use plan_cache::PlanCache;
 use portal::Portals;
 use read_confirmation::{Open, ReadConfirmation};
+use result_writer::Watched;
 use settings::Settings;
 use statement_cache::StatementCache;
 use transaction::{Block, Running};

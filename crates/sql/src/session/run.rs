@@ -6,10 +6,10 @@ use std::sync::Arc;
 use coeval_txn::Basis;
 
 use super::Session;
-use super::delivery::{Delivery, Watched, drain};
 use super::portal::{Portal, Progress};
 use super::prepared::Plan;
 use super::read_confirmation::Open;
+use super::result_writer::{ResultWriter, Watched, drain};
 use super::transaction::Block;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
@@ -377,7 +377,7 @@ impl Session {
             running.transaction.resume_snapshot(kept)?;
         }
         let open = Open::of(self.block, running);
-        let mut delivery = Delivery {
+        let mut result_writer = ResultWriter {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
             formats: &portal.formats,
@@ -395,12 +395,12 @@ impl Session {
         context.engine = Some(&*self.database.engine);
         let mut row = Vec::new();
         let mut more = true;
-        while more && !delivery.is_full() {
+        while more && !result_writer.is_full() {
             more = cursor.next(&mut context, &mut row).await?;
             if more {
-                delivery.row(&row);
+                result_writer.row(&row);
             }
-            if more && delivery.wants_drain() {
+            if more && result_writer.wants_drain() {
                 let seen = context
                     .reads()?
                     .newest_seen()
@@ -410,10 +410,10 @@ impl Session {
                     newest_seen: self.newest_seen.max(seen),
                     confirmation: self.read_confirmation.confirmation(engine, open),
                 };
-                drain(delivery.sink, basis, &self.ticket).await?;
+                drain(result_writer.sink, basis, &self.ticket).await?;
             }
         }
-        let delivered = u64::from(delivery.delivered);
+        let delivered = u64::from(result_writer.delivered);
         if more {
             *kept = Some(context.reads()?.keep_snapshot());
             self.take_over(viewer);
@@ -442,7 +442,7 @@ impl Session {
             Progress::Collected(rows) => (rows, None),
             _ => return Err(Error::internal("rows that are not there")),
         };
-        let mut delivery = Delivery {
+        let mut result_writer = ResultWriter {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
             formats: &portal.formats,
@@ -450,18 +450,18 @@ impl Session {
             most,
             delivered: 0,
         };
-        while !delivery.is_full() {
+        while !result_writer.is_full() {
             let Some(row) = rows.pop_front() else { break };
-            delivery.row(&row);
-            if delivery.wants_drain() {
+            result_writer.row(&row);
+            if result_writer.wants_drain() {
                 let basis = self.basis();
-                drain(delivery.sink, basis, &self.ticket).await?;
+                drain(result_writer.sink, basis, &self.ticket).await?;
             }
         }
-        if delivery.is_full() {
+        if result_writer.is_full() {
             return Ok(Completion::Suspended);
         }
-        let delivered = u64::from(delivery.delivered);
+        let delivered = u64::from(result_writer.delivered);
         // A command tag with a row count counts the rows of this execution only.
         let tag = match tag {
             None => CommandTag::with_rows("SELECT", delivered),

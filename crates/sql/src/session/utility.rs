@@ -9,9 +9,9 @@ use std::time::Duration;
 use coeval_txn::Isolation;
 
 use super::Session;
-use super::delivery::{Watched, drain};
 use super::portal::Portal;
 use super::prepared::Prepared;
+use super::result_writer::{Watched, drain};
 use super::run::MOST_REPLANS;
 use super::transaction::{Block, Running};
 use crate::access::{Kind, Privileges, denied};

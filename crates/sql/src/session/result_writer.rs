@@ -14,7 +14,7 @@ use crate::value::{Style, Value};
 const ROWS_BETWEEN_DRAINS: u32 = 128;
 
 /// Writes a result's rows to the sink, and checks for back-pressure at intervals.
-pub(super) struct Delivery<'sink> {
+pub(super) struct ResultWriter<'sink> {
     pub(super) sink: &'sink mut dyn Sink,
     pub(super) columns: &'sink [Column],
     pub(super) formats: &'sink [Format],
@@ -24,7 +24,7 @@ pub(super) struct Delivery<'sink> {
     pub(super) delivered: u32,
 }
 
-impl Delivery<'_> {
+impl ResultWriter<'_> {
     pub(super) fn is_full(&self) -> bool {
         self.most.is_some_and(|most| self.delivered >= most)
     }
