@@ -178,7 +178,7 @@ impl Judge {
 
     async fn run_on(&mut self, text: &str) -> Result<Ran, Error> {
         let mut statements = self.session.parse_sequence(text)?;
-        while let Some(statement) = statements.next(self.session.room()) {
+        while let Some(statement) = statements.next(self.session.budget()) {
             let statement = statement.inspect_err(|_| self.session.fail())?;
             let prepared = self.session.prepare(statement, &[]).await?;
             if !prepared.parameter_types().is_empty() {

@@ -198,7 +198,7 @@ impl Conversation {
                     // message.
                     let held = buffer.capacity();
                     if held > self.asked_for {
-                        let room = self.session.room();
+                        let room = self.session.budget();
                         if let Err(error) = room.ask_for(held as u64, "A message") {
                             return self.end(error).await;
                         }

@@ -48,7 +48,7 @@ impl Conversation {
 
     /// Runs the remaining statements of a query string.
     pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
-        while let Some(statement) = self.rest.next(self.session.room()) {
+        while let Some(statement) = self.rest.next(self.session.budget()) {
             let last = self.rest.is_empty();
             let statement = statement.inspect_err(|_| self.session.fail());
             let ran = match statement {

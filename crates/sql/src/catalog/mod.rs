@@ -181,8 +181,8 @@ impl Catalog {
                     0 => format!("_{suffix}"),
                     _ => format!("_{suffix}{number}"),
                 };
-                let room = crate::catalog::MAX_NAME_BYTES.saturating_sub(suffix.len());
-                format!("{}{suffix}", truncate_name(&stem, room))
+                let budget = crate::catalog::MAX_NAME_BYTES.saturating_sub(suffix.len());
+                format!("{}{suffix}", truncate_name(&stem, budget))
             })
             .find(|name| !self.names.contains_key(name))
             .expect("some number is free")

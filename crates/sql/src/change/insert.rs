@@ -86,8 +86,8 @@ async fn collect(
         inserting.evaluate(columns, context, &row)?;
         let needed = rows.bytes.len() + inserting.row.len();
         if needed > rows.bytes.capacity() {
-            let room = context.session.around.room();
-            room.ask_for(2 * needed as u64, "Collecting the rows")?;
+            let budget = context.session.around.budget();
+            budget.ask_for(2 * needed as u64, "Collecting the rows")?;
         }
         rows.bytes.extend_from_slice(&inserting.row);
         rows.ends.push(rows.bytes.len());

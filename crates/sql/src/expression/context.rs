@@ -12,7 +12,7 @@ use smol_str::SmolStr;
 use super::SystemObjects;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::instance::{ClusterChange, Deadline, Instance, Memory};
+use crate::instance::{ClusterChange, Deadline, Instance, StatementMemory};
 use crate::outcome::Numbered;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -159,7 +159,7 @@ pub struct EvaluationContext<'a> {
     /// Values of the enclosing query's row, for [`super::Expression::Outer`].
     pub outer: Vec<Value>,
     /// Memory that sorting, grouping and collecting have taken.
-    pub memory: Memory<'a>,
+    pub memory: StatementMemory<'a>,
     /// Wakes the executing task, for operators that wait for locks.
     pub waker: Waker,
     /// Number of rows that the executing task may still process before it yields. A
@@ -187,7 +187,7 @@ impl<'a> EvaluationContext<'a> {
             parameters,
             transaction,
             outer: Vec::new(),
-            memory: Memory::new(session.work_memory, session.around.room()),
+            memory: StatementMemory::new(session.work_memory, session.around.budget()),
             waker: Waker::noop().clone(),
             budget: u32::MAX,
             slice_began: coeval_env::coarse_milliseconds(),
@@ -229,8 +229,8 @@ impl<'a> EvaluationContext<'a> {
             )
             .with_detail(format!("A value has {MAX_LENGTH} bytes at most.")));
         }
-        let room = self.session.around.room();
-        room.ask_for(bytes as u64, "A value")
+        let budget = self.session.around.budget();
+        budget.ask_for(bytes as u64, "A value")
     }
 
     /// Called between two rows of a change: yields to other tasks if the time slice is

@@ -162,7 +162,7 @@ fn planning_ends_when_somebody_asks_for_it() {
 #[test]
 fn planning_takes_no_memory_that_is_not_there() {
     let bench = Bench::new();
-    bench.session.around.room().ask(Box::new(|| 1000));
+    bench.session.around.budget().ask(Box::new(|| 1000));
     bind_list(&bench, 10_000, 10_000_000).unwrap();
     let error = bind_list(&bench, 10_000, 1_000_000).unwrap_err();
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
@@ -186,7 +186,7 @@ fn values_are_as_long_as_there_is_memory_for_them() {
             "{too_long}"
         );
     }
-    bench.session.around.room().ask(Box::new(|| 3 << 20));
+    bench.session.around.budget().ask(Box::new(|| 3 << 20));
     for too_much in [
         "select length(repeat('x', 4000000));",
         "select length(repeat('x', 1700000) || repeat('x', 1700000));",

@@ -12,7 +12,7 @@
 //! This module depends on no session, statement or catalog.
 //!
 //! - `instance`: the instance itself, and the interface to the server process.
-//! - `room`: memory accounting: the memory budget for statements, and one statement's
+//! - `memory_budget`: memory accounting: the memory budget for statements, and one statement's
 //!   share.
 //! - `admission`: admission control: how many transactions run at once.
 //! - `deadline`: time limits. `limits`: size limits.
@@ -25,7 +25,7 @@ mod admission;
 mod cluster;
 pub(crate) mod deadline;
 mod limits;
-mod room;
+mod memory_budget;
 mod shared;
 mod waiting;
 
@@ -36,7 +36,7 @@ pub use cluster::{
 };
 pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};
-pub use room::{Memory, Room};
+pub use memory_budget::{MemoryBudget, StatementMemory};
 pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
 
 pub(crate) use admission::Ticket;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::activity::Activities;
 use super::cluster::{Changing, Cluster, ClusterChange, alone};
-use super::room::Room;
+use super::memory_budget::MemoryBudget;
 use crate::outcome::Outcomes;
 
 /// The server process that a database runs in.
@@ -92,7 +92,7 @@ pub struct Totals {
 pub struct Instance {
     pub(crate) activities: Activities,
     pub(crate) outcomes: Arc<Outcomes>,
-    room: Room,
+    budget: MemoryBudget,
     host: OnceLock<Box<dyn Host>>,
 }
 
@@ -105,8 +105,8 @@ impl Instance {
 
     /// The memory budget of statements.
     #[must_use]
-    pub fn room(&self) -> &Room {
-        &self.room
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     /// The server process, if it has called [`Instance::set_host`].

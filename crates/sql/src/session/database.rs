@@ -95,7 +95,7 @@ impl Database {
         let around = Arc::<Instance>::default();
         around.outcomes.start(engine.term(), outcomes);
         let asked = Arc::clone(&engine);
-        around.room().ask(Box::new(move || asked.spare_memory()));
+        around.budget().ask(Box::new(move || asked.spare_memory()));
         Ok(Arc::new(Self {
             engine,
             store,

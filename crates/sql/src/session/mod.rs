@@ -78,7 +78,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
-use crate::instance::{Limits, Room, Ticket, within};
+use crate::instance::{Limits, MemoryBudget, Ticket, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
@@ -278,7 +278,7 @@ impl Session {
         if let Some(statement) = self.statement_cache.statement(text) {
             return Ok(vec![statement]);
         }
-        let statements = statement::parse(text, self.info.around.room())?;
+        let statements = statement::parse(text, self.info.around.budget())?;
         if let [statement] = &statements[..] {
             self.statement_cache.note(text, statement);
         }
@@ -292,7 +292,7 @@ impl Session {
         if let Some(statement) = self.statement_cache.statement(text) {
             return Ok(statement.into());
         }
-        let statements = Statements::parse(text, self.info.around.room())?;
+        let statements = Statements::parse(text, self.info.around.budget())?;
         if let Some(statement) = statements.single() {
             self.statement_cache.note(text, statement);
         }
@@ -301,8 +301,8 @@ impl Session {
 
     /// The memory budget for statements.
     #[must_use]
-    pub fn room(&self) -> &Room {
-        self.info.around.room()
+    pub fn budget(&self) -> &MemoryBudget {
+        self.info.around.budget()
     }
 
     /// Resolves a statement's names and types. `parameter_oids` holds the parameter types
@@ -358,7 +358,7 @@ impl Session {
         // The parameters stay until the portal is dropped; the next bind finds them
         // counted as used.
         let bytes: usize = parameters.iter().flatten().map(|bytes| bytes.len()).sum();
-        self.room().ask_for(2 * bytes as u64, "The parameters")?;
+        self.budget().ask_for(2 * bytes as u64, "The parameters")?;
         let number = self.portals.number();
         Portal::new(
             Arc::clone(prepared),

@@ -311,7 +311,7 @@ impl Session {
                 _ => DataType::Int8.oid(),
             })
             .collect();
-        let Ok(mut statements) = statement::parse(shape.statement(), self.room()) else {
+        let Ok(mut statements) = statement::parse(shape.statement(), self.budget()) else {
             return Ok(None);
         };
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {

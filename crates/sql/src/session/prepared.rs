@@ -411,8 +411,8 @@ impl Session {
         parameter_oids: &[u32],
         catalog: &Arc<Catalog>,
     ) -> Result<Bound> {
-        let room = self.room();
-        let _reserved = room.reserve(statement.plan_bytes(), "Planning the statement")?;
+        let budget = self.budget();
+        let _reserved = budget.reserve(statement.plan_bytes(), "Planning the statement")?;
         let locate = |location| statement.position(location);
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);

@@ -54,7 +54,7 @@ pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
-use crate::instance::Room;
+use crate::instance::MemoryBudget;
 
 /// Maximum depth of an expression, counting nested parentheses and chained operators.
 const MOST_DEPTH: usize = 1000;
@@ -174,10 +174,10 @@ impl Statement {
 /// Maximum length of a text, in bytes, that is parsed without checking the memory budget.
 const ALWAYS_PARSED: usize = 4096;
 
-/// Parses a query string. Fails with SQLSTATE 53200 when `room` lacks the memory for it.
-pub(crate) fn parse(query: &str, room: &Room) -> Result<Vec<Statement>> {
+/// Parses a query string. Fails with SQLSTATE 53200 when `memory_budget` lacks the memory for it.
+pub(crate) fn parse(query: &str, budget: &MemoryBudget) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
-    parse_each(query, Text::new(query), room, &mut |statement, _| {
+    parse_each(query, Text::new(query), budget, &mut |statement, _| {
         statements.push(statement);
     })?;
     Ok(statements)
@@ -192,26 +192,26 @@ const PARSED_IN_A_STEP: usize = 64 << 10;
 fn parse_each(
     query: &str,
     text: Text,
-    room: &Room,
+    budget: &MemoryBudget,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
     if query.len() > PARSED_IN_A_STEP {
-        return coeval_env::block_in_place(|| parse_each_here(query, text, room, visit));
+        return coeval_env::block_in_place(|| parse_each_here(query, text, budget, visit));
     }
-    parse_each_here(query, text, room, visit)
+    parse_each_here(query, text, budget, visit)
 }
 
 fn parse_each_here(
     query: &str,
     text: Text,
-    room: &Room,
+    budget: &MemoryBudget,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
     let mut tokens = Vec::new();
     let _reserved = if query.len() > ALWAYS_PARSED {
         let count = size::tokens(query);
         let bytes = count as u64 * size::PARSED + size::KEPT * query.len() as u64;
-        let reserved = room.reserve(bytes, "Parsing the text")?;
+        let reserved = budget.reserve(bytes, "Parsing the text")?;
         // The exact capacity avoids copying the tokens and up to twice the memory.
         tokens.reserve_exact(count);
         reserved
@@ -430,7 +430,7 @@ mod tests {
     use super::*;
 
     fn parse(query: &str) -> Result<Vec<Statement>> {
-        super::parse(query, &Room::default())
+        super::parse(query, &MemoryBudget::default())
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn without_password(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instance::Room;
+    use crate::instance::MemoryBudget;
     use crate::statement::parse;
 
     #[test]
@@ -69,7 +69,7 @@ mod tests {
             "alter role password password 'secret'",
         ] {
             assert!(!loggable(text).contains("secret"), "{text}");
-            for statement in parse(text, &Room::default()).into_iter().flatten() {
+            for statement in parse(text, &MemoryBudget::default()).into_iter().flatten() {
                 assert!(!statement.text().contains("secret"), "{text}");
                 assert!(!format!("{statement:?}").contains("secret"), "{text}");
             }

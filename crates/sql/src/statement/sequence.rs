@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::text::Text;
 use super::{Statement, parse_each};
 use crate::error::{Error, Result};
-use crate::instance::Room;
+use crate::instance::MemoryBudget;
 
 /// Number of statements whose syntax trees are kept.
 const AT_HAND: usize = 64;
@@ -38,13 +38,13 @@ struct Deferred {
 }
 
 impl Statements {
-    /// Parses a query string. Fails with SQLSTATE 53200 when `room` lacks the memory for
+    /// Parses a query string. Fails with SQLSTATE 53200 when `memory_budget` lacks the memory for
     /// it.
-    pub(crate) fn parse(query: &str, room: &Room) -> Result<Self> {
+    pub(crate) fn parse(query: &str, budget: &MemoryBudget) -> Result<Self> {
         let mut at_hand = Vec::new();
         let mut deferred = Vec::new();
         let (mut offset, mut characters) = (0, 0_u32);
-        parse_each(query, Text::new(query), room, &mut |statement, bytes| {
+        parse_each(query, Text::new(query), budget, &mut |statement, bytes| {
             if at_hand.len() < AT_HAND {
                 at_hand.push(statement);
                 return;
@@ -63,8 +63,8 @@ impl Statements {
     }
 
     /// The next statement. Parsing a statement again cannot find a syntax error, but
-    /// fails with SQLSTATE 53200 when `room` lacks the memory for it.
-    pub fn next(&mut self, room: &Room) -> Option<Result<Statement>> {
+    /// fails with SQLSTATE 53200 when `memory_budget` lacks the memory for it.
+    pub fn next(&mut self, budget: &MemoryBudget) -> Option<Result<Statement>> {
         if let Some(statement) = self.at_hand.next() {
             return Some(Ok(statement));
         }
@@ -72,7 +72,7 @@ impl Statements {
         let own = self.query.get(bytes).unwrap_or_default();
         let text = Text::within(own, characters);
         let mut again = None;
-        let parsed = parse_each(own, text, room, &mut |statement, _| {
+        let parsed = parse_each(own, text, budget, &mut |statement, _| {
             again = Some(statement);
         });
         let missing = || Error::internal("a statement that is none the second time");
@@ -118,12 +118,12 @@ mod tests {
         let query: String = (0..200)
             .map(|number| format!("select 'ä;' -- {number};\n, {number} ;; "))
             .collect();
-        let room = Room::default();
-        let mut statements = Statements::parse(&query, &room).unwrap();
+        let budget = MemoryBudget::default();
+        let mut statements = Statements::parse(&query, &budget).unwrap();
         assert_eq!(statements.len(), 200);
-        let all = super::super::parse(&query, &room).unwrap();
+        let all = super::super::parse(&query, &budget).unwrap();
         for eager in &all {
-            let lazy = statements.next(&room).unwrap().unwrap();
+            let lazy = statements.next(&budget).unwrap().unwrap();
             assert_eq!(lazy.text(), eager.text());
             // The number is in the statement's second line, or in its own first one.
             let number = |statement: &Statement, line| {
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn a_mistake_anywhere_is_found_before_anything_runs() {
         let query = format!("{} selec 1", "select 1;".repeat(500));
-        let room = Room::default();
-        let error = Statements::parse(&query, &room).unwrap_err();
+        let budget = MemoryBudget::default();
+        let error = Statements::parse(&query, &budget).unwrap_err();
         assert_eq!(error.report().position, Some(500 * 9 + 2));
-        let nothing = Statements::parse(" ;; -- nothing\n", &room).unwrap();
+        let nothing = Statements::parse(" ;; -- nothing\n", &budget).unwrap();
         assert!(nothing.is_empty());
     }
 }

@@ -22,7 +22,7 @@ use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
 use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
-use crate::instance::Memory;
+use crate::instance::StatementMemory;
 use crate::select::SetFunction;
 use crate::statement::PLANNED;
 use crate::value::{ColumnType, DataType, Numeric, Value};
@@ -172,7 +172,7 @@ pub struct Binder<'a> {
     bound: usize,
     /// Number of expressions for which the caller has reserved memory.
     foreseen: usize,
-    memory: Memory<'a>,
+    memory: StatementMemory<'a>,
     /// Privileges that the role running the statement needs.
     pub(crate) needs: Needs,
 }
@@ -197,7 +197,7 @@ impl<'a> Binder<'a> {
             subqueries: 0,
             bound: 0,
             foreseen: usize::MAX,
-            memory: Memory::new(usize::MAX, session.around.room()),
+            memory: StatementMemory::new(usize::MAX, session.around.budget()),
             needs: Needs::default(),
         }
     }

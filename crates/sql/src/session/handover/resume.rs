@@ -144,7 +144,7 @@ impl Session {
 
 impl HandoverStatement {
     fn statement(&self, session: &Session) -> Result<Statement> {
-        let mut statements = statement::parse(&self.text, session.room())?.into_iter();
+        let mut statements = statement::parse(&self.text, session.budget())?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
         if self.within {
             return Ok(statement.within_prepare().unwrap_or(statement));

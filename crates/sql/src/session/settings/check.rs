@@ -148,8 +148,8 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             number.to_string()
         }
         Kind::TimeOrNever if value.trim() == "-1" => "-1".to_owned(),
-        Kind::Time | Kind::TimeOrNever | Kind::Memory => {
-            let units = if matches!(definition.kind, Kind::Memory) {
+        Kind::Time | Kind::TimeOrNever | Kind::StatementMemory => {
+            let units = if matches!(definition.kind, Kind::StatementMemory) {
                 MEMORY
             } else {
                 TIMES

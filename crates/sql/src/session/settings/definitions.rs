@@ -14,7 +14,7 @@ pub(super) enum Kind {
     /// The value is a duration, or -1 for never.
     TimeOrNever,
     /// The value is an amount of memory, in kilobytes if it has no unit.
-    Memory,
+    StatementMemory,
     /// The value is one of the listed words.
     Word(&'static [&'static str]),
     /// The value is any text.
@@ -284,7 +284,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     setting(
         "maintenance_work_mem",
         "64MB",
-        Kind::Memory,
+        Kind::StatementMemory,
         "Kept for clients that set it.",
     ),
     setting(
@@ -423,7 +423,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     setting(
         "work_mem",
         "64MB",
-        Kind::Memory,
+        Kind::StatementMemory,
         "Sets the maximum memory to be used for query workspaces.",
     ),
     setting(

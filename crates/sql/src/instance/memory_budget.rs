@@ -3,7 +3,7 @@
 //! The engine counts the memory of rows, and refuses to grow beyond its limit. Statements
 //! take memory too, for as long as they run: a text becomes a tree and a plan of many
 //! times its bytes, and sorting and grouping keep rows. Each statement has a limit of its
-//! own (`max_statement_bytes`, `work_mem`); [`Room`] limits all of them together, by the
+//! own (`max_statement_bytes`, `work_mem`); [`MemoryBudget`] limits all of them together, by the
 //! bytes that the engine has available:
 //!
 //! ```text
@@ -36,15 +36,15 @@ pub(crate) type Spare = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The memory budget of all statements.
 #[derive(Default)]
-pub struct Room {
+pub struct MemoryBudget {
     spare: OnceLock<Spare>,
     reserved: AtomicU64,
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for MemoryBudget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Room")
+            .debug_struct("MemoryBudget")
             .field("spare", &self.spare.get().map(|spare| spare()))
             .field("reserved", &self.reserved)
             .finish()
@@ -56,17 +56,19 @@ impl fmt::Debug for Room {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reservation<'a> {
-    room: &'a Room,
+    budget: &'a MemoryBudget,
     bytes: u64,
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.room.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget
+            .reserved
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Room {
+impl MemoryBudget {
     /// Makes `spare` the source of the available bytes. Before the first call the budget
     /// is unlimited; further calls change nothing.
     pub(crate) fn ask(&self, spare: Spare) {
@@ -84,7 +86,10 @@ impl Room {
             return Ok(None);
         }
         let before = self.reserved.fetch_add(bytes, Ordering::Relaxed);
-        let reservation = Reservation { room: self, bytes };
+        let reservation = Reservation {
+            budget: self,
+            bytes,
+        };
         let spare = self.spare();
         if before.saturating_add(bytes) > spare {
             return Err(Error::no_room(purpose, bytes, spare.saturating_sub(before)));
@@ -112,23 +117,23 @@ impl Room {
 /// Memory of one statement, checked against its own limit and the budget of all
 /// statements.
 #[derive(Clone, Debug)]
-pub struct Memory<'a> {
+pub struct StatementMemory<'a> {
     used: usize,
     limit: usize,
     /// Bytes taken since the budget was last checked.
     unseen: usize,
-    room: &'a Room,
+    budget: &'a MemoryBudget,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> StatementMemory<'a> {
     /// Starts with nothing used of `limit` bytes.
     #[must_use]
-    pub fn new(limit: usize, room: &'a Room) -> Self {
+    pub fn new(limit: usize, budget: &'a MemoryBudget) -> Self {
         Self {
             used: 0,
             limit,
             unseen: 0,
-            room,
+            budget,
         }
     }
 
@@ -141,7 +146,7 @@ impl<'a> Memory<'a> {
         self.unseen = self.unseen.saturating_add(bytes);
         if self.unseen.min(self.used) > STEP as usize {
             self.unseen = 0;
-            self.room.check()?;
+            self.budget.check()?;
         }
         Ok(())
     }
@@ -157,32 +162,32 @@ mod tests {
     use super::*;
     use crate::error::SqlState;
 
-    fn room(spare: u64) -> Room {
-        let room = Room::default();
-        room.ask(Box::new(move || spare));
-        room
+    fn budget(spare: u64) -> MemoryBudget {
+        let budget = MemoryBudget::default();
+        budget.ask(Box::new(move || spare));
+        budget
     }
 
     #[test]
     fn what_is_reserved_is_nobody_elses() {
-        let room = room(10 * STEP);
-        let first = room.reserve(6 * STEP, "Parsing").unwrap();
-        let refused = room.reserve(6 * STEP, "Parsing").unwrap_err();
+        let budget = budget(10 * STEP);
+        let first = budget.reserve(6 * STEP, "Parsing").unwrap();
+        let refused = budget.reserve(6 * STEP, "Parsing").unwrap_err();
         assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);
-        let second = room.reserve(4 * STEP, "Parsing").unwrap();
+        let second = budget.reserve(4 * STEP, "Parsing").unwrap();
         drop(first);
-        assert!(room.reserve(7 * STEP, "Parsing").is_err());
-        assert!(room.reserve(6 * STEP, "Parsing").unwrap().is_some());
+        assert!(budget.reserve(7 * STEP, "Parsing").is_err());
+        assert!(budget.reserve(6 * STEP, "Parsing").unwrap().is_some());
         drop(second);
-        assert!(room.reserve(10 * STEP, "Parsing").is_ok());
-        assert_eq!(room.reserved.load(Ordering::Relaxed), 0);
+        assert!(budget.reserve(10 * STEP, "Parsing").is_ok());
+        assert_eq!(budget.reserved.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn little_is_to_be_had_when_nothing_is_left() {
-        let room = room(0);
-        assert!(room.reserve(STEP, "Parsing").unwrap().is_none());
-        let mut memory = Memory::new(1 << 30, &room);
+        let budget = budget(0);
+        assert!(budget.reserve(STEP, "Parsing").unwrap().is_none());
+        let mut memory = StatementMemory::new(1 << 30, &budget);
         for _ in 0..STEP / 1024 {
             memory.take(1024).unwrap();
         }
@@ -193,10 +198,10 @@ mod tests {
     #[test]
     fn each_step_is_looked_at() {
         let left = std::sync::Arc::new(AtomicU64::new(3 * STEP));
-        let room = Room::default();
+        let budget = MemoryBudget::default();
         let asked = std::sync::Arc::clone(&left);
-        room.ask(Box::new(move || asked.load(Ordering::Relaxed)));
-        let mut memory = Memory::new(usize::MAX, &room);
+        budget.ask(Box::new(move || asked.load(Ordering::Relaxed)));
+        let mut memory = StatementMemory::new(usize::MAX, &budget);
         let mut taken = 0;
         // The test counts the bytes as if it had allocated them.
         while memory.take(4096).is_ok() {
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_there_is_always_room() {
-        let room = Room::default();
-        assert!(room.reserve(u64::MAX / 2, "Parsing").unwrap().is_some());
+        let budget = MemoryBudget::default();
+        assert!(budget.reserve(u64::MAX / 2, "Parsing").unwrap().is_some());
     }
 }
