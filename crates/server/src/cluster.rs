@@ -95,14 +95,14 @@ pub(crate) fn cluster(shared: &Shared) -> Option<Cluster> {
     let seen = shared.cluster.last();
     // The node has just started and has not answered yet.
     let Some(status) = seen.status else {
-        let standing = node.standing().borrow().clone();
+        let node_status = node.node_status().borrow().clone();
         return Some(Cluster {
             id,
             node: shared.settings.cluster_node,
-            term: standing.term.0.into(),
-            leader: standing.leader.map(|node| node.0),
-            end: standing.end.0,
-            committed: standing.committed.0,
+            term: node_status.term.0.into(),
+            leader: node_status.leader.map(|node| node.0),
+            end: node_status.end.0,
+            committed: node_status.committed.0,
             ..Cluster::default()
         });
     };

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::{self, Link, Node, Observer, Place, Standing};
+use coeval_leader::node::{self, Link, Node, NodeStatus, Observer, Place};
 use coeval_peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
 use tracing::{debug, error, info};
@@ -140,9 +140,9 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
     let Some(node) = &shared.node else {
         return;
     };
-    let mut standing = node.standing();
+    let mut node_status = node.node_status();
     loop {
-        let now = standing.borrow_and_update().clone();
+        let now = node_status.borrow_and_update().clone();
         if let Some(reason) = &now.failure {
             end(&shared, Lead::Nowhere);
             shared.engine_stopped(reason.to_string());
@@ -152,7 +152,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
             Some(engine) => {
                 if !serving_terms(&shared, engine) {
                     end(&shared, Lead::Nowhere);
-                    begin(&shared, &now, &effective, standing.clone()).await;
+                    begin(&shared, &now, &effective, node_status.clone()).await;
                 }
             }
             None => {
@@ -160,7 +160,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
                 end(&shared, elsewhere.map_or(Lead::Nowhere, Lead::There));
             }
         }
-        if standing.changed().await.is_err() {
+        if node_status.changed().await.is_err() {
             return end(&shared, Lead::Nowhere);
         }
     }
@@ -191,11 +191,11 @@ fn serving_terms(shared: &Shared, engine: &Arc<coeval_occ::Engine>) -> bool {
 
 async fn begin(
     shared: &Arc<Shared>,
-    standing: &Standing,
+    node_status: &NodeStatus,
     effective: &Effective,
-    mut changes: watch::Receiver<Standing>,
+    mut changes: watch::Receiver<NodeStatus>,
 ) {
-    let Some(engine) = &standing.engine else {
+    let Some(engine) = &node_status.engine else {
         return;
     };
     let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
@@ -225,7 +225,7 @@ async fn begin(
         biased;
         _ = over => {}
         serving_term = serving => {
-            info!(term = %standing.term, "this node leads: sessions run here");
+            info!(term = %node_status.term, "this node leads: sessions run here");
             shared.lead.send_replace(Lead::Here(serving_term));
         }
     }

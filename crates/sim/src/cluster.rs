@@ -172,12 +172,12 @@ pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_serve
         return refuse(board, "it is no node".to_owned());
     };
     take_part(board);
-    let standing = node.standing();
+    let node_status = node.node_status();
     let mut shown = None;
     let failed = running.failed();
     let mut failed = std::pin::pin!(failed);
     loop {
-        let now = running.leads().then(|| standing.borrow().clone());
+        let now = running.leads().then(|| node_status.borrow().clone());
         let leads = now.and_then(|now| Some((now.engine?, now.term)));
         let term = leads.as_ref().map(|(_, term)| *term);
         if term != shown {
@@ -208,10 +208,10 @@ pub(crate) async fn live(
         Err(error) => return refuse(board, error.to_string()),
     };
     take_part(board);
-    let mut standing = node.standing();
+    let mut node_status = node.node_status();
     let mut shown = None;
     loop {
-        let now = standing.borrow_and_update().clone();
+        let now = node_status.borrow_and_update().clone();
         if let Some(failure) = now.failure {
             return stop(board, failure.to_string());
         }
@@ -231,7 +231,7 @@ pub(crate) async fn live(
                 }
             }
         }
-        if standing.changed().await.is_err() {
+        if node_status.changed().await.is_err() {
             return stop(board, "the node's status is no longer published".to_owned());
         }
     }

@@ -8,7 +8,7 @@ use super::disk::Command;
 use super::driver::{Driver, TELL_COMMIT};
 use super::frames;
 use super::lead::Lead;
-use super::{Error, Standing};
+use super::{Error, NodeStatus};
 
 impl Driver {
     /// Takes and carries out the actions of consensus until none are left.
@@ -212,10 +212,10 @@ impl Driver {
     /// Publishes the node's status if it has changed.
     fn show(&mut self) {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
-        let now = Standing {
+        let now = NodeStatus {
             engine,
             transfers: self.transfers.all(),
-            ..Standing::of(&self.consensus)
+            ..NodeStatus::of(&self.consensus)
         };
         self.shown.send_if_modified(|shown| {
             let changed = !shown.is(&now);

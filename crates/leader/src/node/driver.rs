@@ -19,7 +19,7 @@ use super::neighbours::Neighbours;
 use super::operation::{self, Answer, Operation, Refused, Wish};
 use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
-use super::{Error, Settings, Standing, Status, Watch, entries};
+use super::{Error, NodeStatus, Settings, Status, Watch, entries};
 
 /// Bytes of the engine's log that the driver proposes before it polls other events again.
 const PROPOSE_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) struct Driver {
     pub(super) consensus: Consensus,
     pub(super) peers: Peers,
     pub(super) disk: mpsc::UnboundedSender<Command>,
-    pub(super) shown: watch::Sender<Standing>,
+    pub(super) shown: watch::Sender<NodeStatus>,
     pub(super) watch: Watch,
     /// State of the leader's term, while this node leads.
     pub(super) lead: Option<Lead>,
@@ -135,7 +135,7 @@ impl Driver {
         consensus: Consensus,
         (peers, neighbours): (Peers, Neighbours),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
-        shown: watch::Sender<Standing>,
+        shown: watch::Sender<NodeStatus>,
         replayed: Replayed,
         settings: &Settings,
     ) -> Self {
@@ -513,9 +513,9 @@ impl Driver {
         };
         self.lead = None;
         self.end_confirmations();
-        self.shown.send_modify(|standing| {
-            standing.engine = None;
-            standing.failure = failure;
+        self.shown.send_modify(|node_status| {
+            node_status.engine = None;
+            node_status.failure = failure;
         });
         let (answer, answered) = oneshot::channel();
         let told = self.disk.send(Command::Close(committed, answer));

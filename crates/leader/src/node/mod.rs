@@ -66,7 +66,7 @@
 //! 5. *One engine at a time*, and none in a term that this node knows to be over.
 //! 6. *The set of peers that a node connects to follows from its log*, and from its
 //!    settings only for nodes that the log does not know (`neighbours`).
-//! 7. A node that cannot continue stops and reports the reason in its [`Standing`]; it
+//! 7. A node that cannot continue stops and reports the reason in its [`NodeStatus`]; it
 //!    never waits for an event that will not happen.
 //!
 //! # Not here
@@ -95,12 +95,12 @@ mod error;
 mod frames;
 mod lead;
 mod neighbours;
+mod node_status;
 mod observer;
 mod operation;
 mod reached;
 mod replay;
 mod settings;
-mod standing;
 mod status;
 mod transfer;
 mod witness;
@@ -123,11 +123,11 @@ use reached::Replayed;
 pub use confirmations::Counts as Confirmations;
 pub use elections::{Cause, Election};
 pub use error::Error;
+pub use node_status::{NodeStatus, Role};
 pub use observer::Observer;
 pub use operation::OperationError;
 pub use reached::Reached;
 pub use settings::Settings;
-pub use standing::{Role, Standing};
 pub use status::{Link, MemberProgress, MemberStatus, Status};
 pub use transfer::Transfer;
 pub use witness::Witness;
@@ -158,7 +158,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Node {
     requests: mpsc::UnboundedSender<Request>,
-    standing: watch::Receiver<Standing>,
+    node_status: watch::Receiver<NodeStatus>,
     streams: Streams,
     driver: JoinHandle<()>,
 }
@@ -209,7 +209,7 @@ impl Node {
             Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;
         let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
-        let (shown, standing) = watch::channel(Standing::of(&consensus));
+        let (shown, node_status) = watch::channel(NodeStatus::of(&consensus));
         let driver = Driver::new(
             consensus,
             (peers, neighbours),
@@ -221,7 +221,7 @@ impl Node {
         let running = coeval_env::spawn("node", driver.run(inbox, done, asked));
         Ok(Self {
             requests,
-            standing,
+            node_status,
             streams,
             driver: running,
         })
@@ -229,8 +229,8 @@ impl Node {
 
     /// The node's status, to be watched; it includes the engine while the node leads.
     #[must_use]
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.clone()
+    pub fn node_status(&self) -> watch::Receiver<NodeStatus> {
+        self.node_status.clone()
     }
 
     /// Opens a stream from this node to another member; see [`Streams`].

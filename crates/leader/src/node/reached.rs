@@ -21,7 +21,7 @@ use coeval_types::Lsn;
 
 use super::driver::Driver;
 use super::frames;
-use super::{Role, Standing};
+use super::{NodeStatus, Role};
 
 /// Ticks between two checks of a follower whether its progress has changed.
 const TICKS: u32 = 4;
@@ -108,8 +108,11 @@ impl Driver {
             return;
         }
         self.reaching.ticks = 0;
-        let standing = Standing::of(&self.consensus);
-        let Some(leader) = standing.leader.filter(|_| standing.role == Role::Follower) else {
+        let node_status = NodeStatus::of(&self.consensus);
+        let Some(leader) = node_status
+            .leader
+            .filter(|_| node_status.role == Role::Follower)
+        else {
             self.reaching.told = None;
             return;
         };

@@ -8,7 +8,7 @@ use coeval_peers::{Connection, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
-use super::{Confirmations, Election, Reached, Role, Standing};
+use super::{Confirmations, Election, NodeStatus, Reached, Role};
 
 /// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Link {
 impl Driver {
     pub(super) fn status(&self) -> Status {
         let consensus = self.consensus.status();
-        let standing = Standing::of(&self.consensus);
+        let node_status = NodeStatus::of(&self.consensus);
         let own = NodeId(consensus.id.0);
         let peers = self.peers.status();
         let end = consensus.last.end;
@@ -195,9 +195,9 @@ impl Driver {
             .collect();
         Status {
             node: own,
-            term: standing.term,
-            role: standing.role,
-            leader: standing.leader,
+            term: node_status.term,
+            role: node_status.role,
+            leader: node_status.leader,
             committed: consensus.commit,
             durable: consensus.durable,
             end,

@@ -34,8 +34,8 @@ pub async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> 
 pub async fn leader(cluster: &Cluster) -> usize {
     let serves = |cluster: &Cluster| {
         let leader = cluster.leader()?;
-        let standing = cluster.standing(leader)?;
-        standing.engine.is_some().then_some(leader)
+        let node_status = cluster.node_status(leader)?;
+        node_status.engine.is_some().then_some(leader)
     };
     until(cluster, "somebody leads", serves).await
 }
@@ -147,7 +147,7 @@ fn a_fourth_node_is_added_under_load_and_counts() {
             cluster.restart(down);
             // The node reads of the fourth member in its log, and learns its address from
             // it.
-            let meets = |cluster: &Cluster| cluster.standing(down)?.leader;
+            let meets = |cluster: &Cluster| cluster.node_status(down)?.leader;
             until(&cluster, "it is back", meets).await;
             world.wait(milliseconds(2500)).await;
             let back = status(&cluster, down).await;

@@ -34,8 +34,8 @@ async fn leader(cluster: &Cluster) -> usize {
         cluster.world.wait(milliseconds(20)).await;
         let leader = cluster.leader();
         if let Some(leader) = leader.filter(|leader| {
-            let standing = cluster.standing(*leader);
-            standing.is_some_and(|standing| standing.engine.is_some())
+            let node_status = cluster.node_status(*leader);
+            node_status.is_some_and(|node_status| node_status.engine.is_some())
         }) {
             return leader;
         }
@@ -81,8 +81,8 @@ fn one_that_is_only_cut_off_comes_back_as_well() {
 async fn sends(cluster: &Cluster, index: usize) {
     for _ in 0..10_000 {
         cluster.world.wait(milliseconds(1)).await;
-        let standing = cluster.standing(index);
-        if standing.is_some_and(|standing| !standing.transfers.is_empty()) {
+        let node_status = cluster.node_status(index);
+        if node_status.is_some_and(|node_status| !node_status.transfers.is_empty()) {
             return;
         }
     }
@@ -108,8 +108,8 @@ fn needs_log(cluster: &Cluster, index: usize) -> bool {
 /// Has the leader take a checkpoint while large transactions are being written, and waits
 /// until it has.
 async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
-    let standing = cluster.standing(leads);
-    let Some(engine) = standing.and_then(|standing| standing.engine) else {
+    let node_status = cluster.node_status(leads);
+    let Some(engine) = node_status.and_then(|node_status| node_status.engine) else {
         return cluster.court.lock().object("nobody serves".to_owned());
     };
     let machine = cluster.machines[leads];
@@ -269,7 +269,9 @@ fn alone(seed: u64) -> Outcome {
         for _ in 0..6 {
             let leads = cluster.leader().unwrap_or(leads);
             cluster.cut_off(leads, true);
-            let engine = cluster.standing(leads).and_then(|standing| standing.engine);
+            let engine = cluster
+                .node_status(leads)
+                .and_then(|node_status| node_status.engine);
             cluster.world.wait(milliseconds(60)).await;
             if let Some(engine) = engine {
                 drop(coeval_txn::Engine::checkpoint(&*engine));

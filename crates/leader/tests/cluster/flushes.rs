@@ -24,7 +24,7 @@ fn a_commit_does_not_wait_for_a_tick() {
             // No client writes, so that no other message wakes the driver instead.
             cluster.court.lock().set_idle(Some(leader as u64 + 1));
             cluster.world.wait(Duration::from_millis(300)).await;
-            let engine = cluster.standing(leader).and_then(|now| now.engine);
+            let engine = cluster.node_status(leader).and_then(|now| now.engine);
             let engine = engine.expect("it serves");
             let writes = async move {
                 let mut longest = Duration::ZERO;

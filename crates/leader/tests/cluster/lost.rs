@@ -78,7 +78,7 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
             cluster.court.lock().lose_disk(other as u64 + 1);
             let made = world.spawn(cluster.machines[other], another_log());
             made.await.expect("nothing crashes now");
-            let term = cluster.standing(leads).expect("it runs").term;
+            let term = cluster.node_status(leads).expect("it runs").term;
             cluster.restart(other);
             for _ in 0..500 {
                 world.wait(milliseconds(10)).await;
@@ -87,8 +87,8 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
                 }
             }
             assert!(goes_on(&cluster, 30).await);
-            let standing = cluster.standing(leads).expect("it runs");
-            assert_eq!((standing.term, standing.failure), (term, None));
+            let node_status = cluster.node_status(leads).expect("it runs");
+            assert_eq!((node_status.term, node_status.failure), (term, None));
             let objections = cluster.court.lock().objections();
             let of_it = format!("node {}", other + 1);
             let others = objections.iter().filter(|words| !words.contains(&of_it));
@@ -125,7 +125,7 @@ fn lost(seed: u64) -> Vec<String> {
         if cluster.has_objections() {
             return None;
         }
-        let alone = cluster.standing(lacks).expect("it runs");
+        let alone = cluster.node_status(lacks).expect("it runs");
         if alone.leader.is_some() {
             let mut court = cluster.court.lock();
             court.object("somebody leads by a vote that nobody had".to_owned());
@@ -153,7 +153,7 @@ fn lost(seed: u64) -> Vec<String> {
         world.kill(cluster.machines[leads]);
         work(&cluster).await;
         cluster.restart(leads);
-        let meets = |cluster: &Cluster| cluster.standing(leads)?.leader;
+        let meets = |cluster: &Cluster| cluster.node_status(leads)?.leader;
         until(&cluster, "it is back", meets).await;
         converge(&cluster).await;
         if !cluster.has_objections() {

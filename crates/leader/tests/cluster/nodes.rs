@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_env::sim::{Node as Machine, World};
-use coeval_leader::node::{Node, Place, Role, Settings, Standing};
+use coeval_leader::node::{Node, NodeStatus, Place, Role, Settings};
 use coeval_log::{HardState, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
@@ -94,7 +94,7 @@ fn place(node: u64, join: bool) -> Place {
 /// The state of a node's program as the test sees it.
 #[derive(Clone)]
 pub struct Shown {
-    standing: Standing,
+    node_status: NodeStatus,
     node: Weak<Node>,
 }
 
@@ -110,11 +110,11 @@ pub async fn live(
         Ok(node) => Arc::new(node),
         Err(error) => return court.lock().object(format!("node {number}: {error}")),
     };
-    let mut standing = node.standing();
+    let mut node_status = node.node_status();
     let mut clients: Vec<JoinHandle<()>> = Vec::new();
     let mut engine: Option<Arc<Engine>> = None;
     loop {
-        let now = standing.borrow_and_update().clone();
+        let now = node_status.borrow_and_update().clone();
         if let Some(failure) = &now.failure {
             return court
                 .lock()
@@ -130,20 +130,20 @@ pub async fn live(
         }
         // The watcher may have gone.
         let _ = shown.send_replace(Some(Shown {
-            standing: now,
+            node_status: now,
             node: Arc::downgrade(&node),
         }));
         tokio::select! {
             biased;
             changed = stop.changed() => if changed.is_err() || *stop.borrow() { break },
-            changed = standing.changed() => if changed.is_err() { break },
+            changed = node_status.changed() => if changed.is_err() { break },
         }
     }
     clients.iter().for_each(JoinHandle::abort);
     for client in clients {
         let _ = client.await;
     }
-    drop((engine, shown, standing));
+    drop((engine, shown, node_status));
     let node = loop {
         // The node's clients are dropped soon.
         coeval_env::sleep(Duration::from_millis(1)).await;
@@ -279,16 +279,16 @@ impl Cluster {
         }
     }
 
-    pub fn standing(&self, index: usize) -> Option<Standing> {
+    pub fn node_status(&self, index: usize) -> Option<NodeStatus> {
         let shown = self.shown[index].borrow();
-        shown.as_ref().map(|shown| shown.standing.clone())
+        shown.as_ref().map(|shown| shown.node_status.clone())
     }
 
     /// The node that leads the newest term, if one does.
     pub fn leader(&self) -> Option<usize> {
         let leading = (0..self.machines.len()).filter_map(|index| {
-            let standing = self.standing(index)?;
-            (standing.role == Role::Leader).then_some((standing.term, index))
+            let node_status = self.node_status(index)?;
+            (node_status.role == Role::Leader).then_some((node_status.term, index))
         });
         leading.max().map(|(_, index)| index)
     }

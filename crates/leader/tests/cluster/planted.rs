@@ -48,13 +48,13 @@ async fn at_work(cluster: &Cluster) -> Option<usize> {
 }
 
 fn term(cluster: &Cluster, index: usize) -> Term {
-    let standing = cluster.standing(index);
-    standing.map_or(Term(0), |standing| standing.term)
+    let node_status = cluster.node_status(index);
+    node_status.map_or(Term(0), |node_status| node_status.term)
 }
 
 fn leads(cluster: &Cluster, index: usize, after: Term) -> bool {
-    let standing = cluster.standing(index);
-    standing.is_some_and(|now| now.role == Role::Leader && now.term > after)
+    let node_status = cluster.node_status(index);
+    node_status.is_some_and(|now| now.role == Role::Leader && now.term > after)
 }
 
 fn cut_off(cluster: &Cluster, index: usize) {
@@ -134,7 +134,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
         cluster.court.lock().pause(true);
         cluster.world.wait(milliseconds(200)).await;
         cut_off(cluster, old);
-        let end = cluster.standing(old).map(|standing| standing.end);
+        let end = cluster.node_status(old).map(|node_status| node_status.end);
         let Some(node) = cluster.node(old) else {
             return;
         };
@@ -144,7 +144,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
         }));
         for _ in 0..100 {
             cluster.world.wait(milliseconds(1)).await;
-            if cluster.standing(old).map(|standing| standing.end) != end {
+            if cluster.node_status(old).map(|node_status| node_status.end) != end {
                 break;
             }
         }

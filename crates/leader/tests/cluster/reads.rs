@@ -19,8 +19,8 @@ async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
     for _ in 0..500 {
         cluster.world.wait(Duration::from_millis(10)).await;
         let leader = cluster.leader();
-        let standing = leader.and_then(|leader| cluster.standing(leader));
-        if let (Some(leader), Some(engine)) = (leader, standing.and_then(|now| now.engine))
+        let node_status = leader.and_then(|leader| cluster.node_status(leader));
+        if let (Some(leader), Some(engine)) = (leader, node_status.and_then(|now| now.engine))
             && cluster.court.lock().told().len() > 5
         {
             return (leader, engine);

@@ -28,7 +28,7 @@ fn they_are_sent_less_often() {
         // No other client writes.
         cluster.court.lock().set_idle(Some(leader as u64 + 1));
         cluster.world.wait(Duration::from_millis(300)).await;
-        let engine = cluster.standing(leader).and_then(|now| now.engine);
+        let engine = cluster.node_status(leader).and_then(|now| now.engine);
         let engine = engine.expect("it serves");
         let appends = || cluster.court.lock().witness.appends();
         let before = appends();

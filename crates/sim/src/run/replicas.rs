@@ -73,7 +73,7 @@ impl Run<'_> {
                     let node = server.leading();
                     if let (Some(engine), Some(node)) = (server.engine(), node) {
                         let read = self.world.spawn(server.node, async move {
-                            let followed = node.standing().borrow().engine.clone();
+                            let followed = node.node_status().borrow().engine.clone();
                             let checked = followed.map_or(Ok(()), |own| own.check_indexes());
                             (checked, rows(engine).await)
                         });

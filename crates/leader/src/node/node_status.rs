@@ -22,7 +22,7 @@ pub enum Role {
 
 /// A node's status at one moment.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct NodeStatus {
     /// The node's current term.
     pub term: Term,
     /// The node's role.
@@ -41,11 +41,11 @@ pub struct Standing {
     pub failure: Option<Arc<str>>,
 }
 
-impl Standing {
+impl NodeStatus {
     /// Whether both statuses are equal, ignoring `failure`.
     pub(super) fn is(&self, other: &Self) -> bool {
-        let engine = |standing: &Self| standing.engine.as_ref().map(Arc::as_ptr);
-        let numbers = |standing: &Self| {
+        let engine = |node_status: &Self| node_status.engine.as_ref().map(Arc::as_ptr);
+        let numbers = |node_status: &Self| {
             let Self {
                 term,
                 role,
@@ -53,7 +53,7 @@ impl Standing {
                 committed,
                 end,
                 ..
-            } = standing;
+            } = node_status;
             (*term, *role, *leader, *committed, *end)
         };
         numbers(self) == numbers(other)
