@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use coeval_txn::Engine;
 use coeval_types::Timestamp;
 
-use super::outcomes::{Outcomes, Standing};
+use super::outcomes::{NumberStatus, Outcomes};
 use super::{TransactionNumber, store};
 use crate::error::{Error, Result, SqlState};
 
@@ -73,14 +73,14 @@ impl Numbered {
     pub(crate) fn status(&self, number: i64, engine: &dyn Engine) -> Result<Option<&'static str>> {
         let number = TransactionNumber(number as u64);
         let outcomes = &self.outcomes;
-        match outcomes.standing(number) {
-            Standing::Future => Err(Error::new(
+        match outcomes.status(number) {
+            NumberStatus::Future => Err(Error::new(
                 SqlState::INVALID_PARAMETER_VALUE,
                 format!("transaction ID {} is in the future", number.0),
             )),
-            Standing::Forgotten => Ok(None),
-            Standing::Running => Ok(Some("in progress")),
-            Standing::Ended => match store::exists(engine, number) {
+            NumberStatus::Forgotten => Ok(None),
+            NumberStatus::Running => Ok(Some("in progress")),
+            NumberStatus::Ended => match store::exists(engine, number) {
                 Some(timestamp) => {
                     self.told.fetch_max(timestamp.to_bits(), Ordering::Relaxed);
                     Ok(Some("committed"))

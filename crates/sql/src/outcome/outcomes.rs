@@ -13,7 +13,7 @@ use crate::error::{Error, Result, SqlState};
 
 /// State of a number, as far as it is known without a look at its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum NumberStatus {
     /// The number is not assigned yet.
     Future,
     /// The number is below the horizon; its outcome is no longer known.
@@ -84,16 +84,16 @@ impl Outcomes {
     }
 
     /// State of a number. The caller must ask before it looks for the number's row.
-    pub(crate) fn standing(&self, number: TransactionNumber) -> Standing {
+    pub(crate) fn status(&self, number: TransactionNumber) -> NumberStatus {
         let given = self.given();
         if number > given.last {
-            Standing::Future
+            NumberStatus::Future
         } else if given.running.contains(&number) {
-            Standing::Running
+            NumberStatus::Running
         } else if self.is_forgotten(number) {
-            Standing::Forgotten
+            NumberStatus::Forgotten
         } else {
-            Standing::Ended
+            NumberStatus::Ended
         }
     }
 

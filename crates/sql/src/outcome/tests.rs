@@ -3,7 +3,7 @@
 use coeval_types::Term;
 
 use super::TransactionNumber;
-use super::outcomes::{Outcomes, Standing};
+use super::outcomes::{NumberStatus, Outcomes};
 use super::store::{Loaded, Mark};
 
 #[test]
@@ -24,15 +24,18 @@ fn what_has_run_out_gives_no_numbers() {
     let outcomes = Outcomes::default();
     outcomes.start(Term(3), Loaded::default());
     let given = outcomes.give().unwrap();
-    assert_eq!(outcomes.standing(given), Standing::Running);
+    assert_eq!(outcomes.status(given), NumberStatus::Running);
     outcomes.ended(given);
-    assert_eq!(outcomes.standing(given), Standing::Ended);
+    assert_eq!(outcomes.status(given), NumberStatus::Ended);
     let next = given.next().unwrap();
-    assert_eq!(outcomes.standing(next), Standing::Future);
-    assert_eq!(outcomes.standing(TransactionNumber(7)), Standing::Forgotten);
+    assert_eq!(outcomes.status(next), NumberStatus::Future);
+    assert_eq!(
+        outcomes.status(TransactionNumber(7)),
+        NumberStatus::Forgotten
+    );
     // A number of an earlier term, assigned or not.
     let earlier = TransactionNumber::before(Term(2)).next().unwrap();
-    assert_eq!(outcomes.standing(earlier), Standing::Ended);
+    assert_eq!(outcomes.status(earlier), NumberStatus::Ended);
 }
 
 #[test]
