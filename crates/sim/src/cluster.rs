@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coeval_leader::node::{Node, Observer, Place, Settings, Witness};
+use coeval_leader::node::{Node, Observer, Place, PropertyChecker, Settings};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{Server, Storage};
@@ -40,7 +40,7 @@ pub struct Member {
     /// Numbers of all current nodes.
     numbers: Arc<Mutex<Vec<u64>>>,
     /// Checks the consensus properties after every step of any node.
-    pub witness: Witness,
+    pub property_checker: PropertyChecker,
 }
 
 /// Address on which a node listens for the others.
@@ -52,7 +52,7 @@ pub(crate) fn address(node: u64) -> SocketAddr {
 impl Member {
     /// The nodes of one cluster.
     #[must_use]
-    pub fn all(engine: Engine, witness: &Witness) -> Vec<Self> {
+    pub fn all(engine: Engine, property_checker: &PropertyChecker) -> Vec<Self> {
         let founders: Vec<u64> = (1..=engine.nodes() as u64).collect();
         let numbers = Arc::new(Mutex::new(founders.clone()));
         let member = |number| Self {
@@ -60,7 +60,7 @@ impl Member {
             machine: number,
             joins: false,
             numbers: Arc::clone(&numbers),
-            witness: witness.clone(),
+            property_checker: property_checker.clone(),
         };
         founders.into_iter().map(member).collect()
     }
@@ -136,7 +136,7 @@ impl Member {
             consensus,
             engine,
             definitions: Some(Arc::new(Known(tables))),
-            observer: Some(Arc::new(self.witness.clone())),
+            observer: Some(Arc::new(self.property_checker.clone())),
             ..Settings::default()
         }
     }
@@ -161,7 +161,7 @@ impl Definitions for Known {
 /// Runs a node that is a whole server, and publishes its engine on the board while the
 /// server accepts sessions. Returns when the server stops by itself.
 pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_server::Settings) {
-    let observer: Arc<dyn Observer> = Arc::new(member.witness.clone());
+    let observer: Arc<dyn Observer> = Arc::new(member.property_checker.clone());
     let settings = member.of_server(settings);
     let starting = Server::start_observed(settings, Storage::Directory, Some(observer));
     let running = match starting.await {

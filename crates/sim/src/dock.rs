@@ -3,7 +3,7 @@
 
 use coeval_consensus::NodeId;
 use coeval_env::sim::{Node, World};
-use coeval_leader::node::Witness;
+use coeval_leader::node::PropertyChecker;
 use coeval_types::Term;
 use coeval_workload::store::Table;
 
@@ -17,7 +17,7 @@ pub struct Dock {
     /// The single server, or the nodes of a cluster in order.
     pub servers: Vec<Server>,
     /// Checker of the consensus properties, for a cluster.
-    pub witness: Option<Witness>,
+    pub property_checker: Option<PropertyChecker>,
     /// Whether clients have machines of their own.
     is_remote: bool,
     operator: Operator,
@@ -35,13 +35,13 @@ impl Dock {
         if engine.nodes() == 1 {
             return Self::alone(server(world.node()));
         }
-        let witness = Witness::default();
-        let members = Member::all(engine, &witness).into_iter();
+        let property_checker = PropertyChecker::default();
+        let members = Member::all(engine, &property_checker).into_iter();
         Self {
             servers: members
                 .map(|member| server(world.node()).of_cluster(member))
                 .collect(),
-            witness: Some(witness),
+            property_checker: Some(property_checker),
             is_remote: engine.is_remote(),
             operator: Operator::new(engine.nodes() as u64),
         }
@@ -52,7 +52,7 @@ impl Dock {
     pub fn alone(server: Server) -> Self {
         Self {
             servers: vec![server],
-            witness: None,
+            property_checker: None,
             is_remote: false,
             operator: Operator::new(1),
         }
@@ -97,8 +97,8 @@ impl Dock {
 
     /// Notes that a server's disk may have lost or changed durable data.
     pub fn is_damaged(&self, server: usize) {
-        if let Some(witness) = &self.witness {
-            witness.damaged(NodeId(self.servers[server].number()));
+        if let Some(property_checker) = &self.property_checker {
+            property_checker.damaged(NodeId(self.servers[server].number()));
         }
     }
 
@@ -113,8 +113,8 @@ impl Dock {
     pub fn lose_disk(&mut self, server: usize) {
         let server = &mut self.servers[server];
         let old = server.number();
-        if let Some(witness) = &self.witness {
-            witness.lost_its_disk(NodeId(old));
+        if let Some(property_checker) = &self.property_checker {
+            property_checker.lost_its_disk(NodeId(old));
         }
         server.replace(self.operator.replace(old));
     }

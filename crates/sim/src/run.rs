@@ -223,9 +223,9 @@ impl<'world> Run<'world> {
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
-        if let Some(witness) = &self.dock.witness {
-            report.elections = witness.elections();
-            let violations = witness.violations().into_iter().take(TOLD);
+        if let Some(property_checker) = &self.dock.property_checker {
+            report.elections = property_checker.elections();
+            let violations = property_checker.violations().into_iter().take(TOLD);
             let objections = violations.map(|violation| format!("consensus: {violation}"));
             report.objections.extend(objections);
         }

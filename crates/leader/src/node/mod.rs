@@ -98,12 +98,12 @@ mod neighbours;
 mod node_status;
 mod observer;
 mod operation;
+mod property_checker;
 mod reached;
 mod replay;
 mod settings;
 mod status;
 mod transfer;
-mod witness;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -126,11 +126,11 @@ pub use error::Error;
 pub use node_status::{NodeStatus, Role};
 pub use observer::Observer;
 pub use operation::OperationError;
+pub use property_checker::PropertyChecker;
 pub use reached::Reached;
 pub use settings::Settings;
 pub use status::{Link, MemberProgress, MemberStatus, Status};
 pub use transfer::Transfer;
-pub use witness::Witness;
 
 /// A node's identity, addresses and data directory.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ fn milliseconds(count: u64) -> Duration {
 async fn installed(cluster: &Cluster, count: u64) {
     for _ in 0..400 {
         cluster.world.wait(milliseconds(20)).await;
-        if cluster.has_objections() || cluster.court.lock().witness.installed() >= count {
+        if cluster.has_objections() || cluster.court.lock().property_checker.installed() >= count {
             return;
         }
     }
@@ -176,7 +176,7 @@ fn one_is_lost_and_one_is_behind(seed: u64, begins: Begins) -> Outcome {
         if cluster.has_objections() {
             return;
         }
-        let installed = cluster.court.lock().witness.installed();
+        let installed = cluster.court.lock().property_checker.installed();
         assert!(installed > 0, "nothing else lets anybody serve");
         work(cluster).await;
         cluster.restart(lost);

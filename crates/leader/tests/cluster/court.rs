@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_consensus::NodeId;
-use coeval_leader::node::Witness;
+use coeval_leader::node::PropertyChecker;
 
 /// Results of a run, collected for its checks.
 #[derive(Debug, Default)]
 pub struct Court {
     /// Checks the properties of consensus.
-    pub witness: Witness,
+    pub property_checker: PropertyChecker,
     /// Transfers that a client knows to be done: from its own commit, or from a read.
     told: BTreeSet<u64>,
     next: u64,
@@ -70,7 +70,7 @@ impl Court {
 
     /// A node has lost its disk.
     pub fn lose_disk(&mut self, node: u64) {
-        self.witness.lost_its_disk(NodeId(node));
+        self.property_checker.lost_its_disk(NodeId(node));
     }
 
     pub fn object(&mut self, what: String) {
@@ -78,7 +78,7 @@ impl Court {
     }
 
     pub fn objections(&self) -> Vec<String> {
-        let violations = self.witness.violations();
+        let violations = self.property_checker.violations();
         let violations = violations.iter().map(ToString::to_string);
         violations.chain(self.objections.iter().cloned()).collect()
     }

@@ -64,7 +64,7 @@ fn settings(court: &Shared) -> Settings {
             ..coeval_peers::Settings::default()
         },
         definitions: Some(Arc::new(crate::table::Known)),
-        observer: Some(Arc::new(court.lock().witness.clone())),
+        observer: Some(Arc::new(court.lock().property_checker.clone())),
         ..Settings::default()
     }
 }

@@ -55,9 +55,9 @@ pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
     Outcome {
         trace: cluster.world.trace_hash(),
         told: court.told().len(),
-        elections: court.witness.elections(),
+        elections: court.property_checker.elections(),
         reads: court.confirmed_reads,
-        installed: court.witness.installed(),
+        installed: court.property_checker.installed(),
         objections: court.objections(),
     }
 }

@@ -30,7 +30,7 @@ fn they_are_sent_less_often() {
         cluster.world.wait(Duration::from_millis(300)).await;
         let engine = cluster.node_status(leader).and_then(|now| now.engine);
         let engine = engine.expect("it serves");
-        let appends = || cluster.court.lock().witness.appends();
+        let appends = || cluster.court.lock().property_checker.appends();
         let before = appends();
         let writes = async move {
             let began = coeval_env::now();

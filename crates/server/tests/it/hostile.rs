@@ -182,8 +182,11 @@ fn announced_megabytes_take_no_memory() {
             wire.send(&[b' '; 1000]).await;
             wires.push(wire);
         }
-        let mut witness = Wire::connect(address).await;
-        assert_eq!(witness.value("select 1").await.as_deref(), Some("1"));
+        let mut property_checker = Wire::connect(address).await;
+        assert_eq!(
+            property_checker.value("select 1").await.as_deref(),
+            Some("1")
+        );
         let grown = resident().saturating_sub(before);
         assert!(grown < 100 << 20, "{grown} bytes");
     });

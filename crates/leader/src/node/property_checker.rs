@@ -12,7 +12,7 @@ use super::Observer;
 /// Observes the steps of all nodes of one cluster. The steps need one order: the nodes
 /// run in one simulated world, or under one lock.
 #[derive(Clone, Debug, Default)]
-pub struct Witness(Arc<Mutex<Seen>>);
+pub struct PropertyChecker(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -34,7 +34,7 @@ impl Seen {
     }
 }
 
-impl Witness {
+impl PropertyChecker {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().expect("no panic while it was held")
     }
@@ -88,7 +88,7 @@ fn meanings(entries: &[Entry]) -> Vec<Entry> {
     entries
 }
 
-impl Observer for Witness {
+impl Observer for PropertyChecker {
     fn started(&self, node: NodeId, restored: &Restored, entries: &[Entry]) {
         let mut seen = self.seen();
         let held = seen.properties.started(node, restored, &meanings(entries));
