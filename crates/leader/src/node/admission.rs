@@ -184,7 +184,7 @@ impl Driver {
             return Ok(());
         };
         let status = self.consensus.status();
-        let is_meant = self.neighbours.newcomer().map(NonZeroU64::get) == Some(admission.newcomer);
+        let is_meant = self.peer_set.newcomer().map(NonZeroU64::get) == Some(admission.newcomer);
         let follows = status.role.role == Part::Follower
             && status.role.term == admission.term
             && status.role.leader == Some(Member(frame.from.0))
@@ -201,7 +201,7 @@ impl Driver {
     pub(super) fn admitted(&mut self) {
         tracing::info!("admitted: this node may vote now");
         self.consensus.admit();
-        self.neighbours.admitted();
+        self.peer_set.admitted();
         self.tell_peers();
     }
 }

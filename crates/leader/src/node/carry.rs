@@ -31,7 +31,7 @@ impl Driver {
         };
         self.say_when_batches_go();
         self.say_how_certain();
-        self.meet_neighbours();
+        self.update_peer_set();
         self.show();
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Driver {
     }
 
     /// Updates the peer set if the membership has changed.
-    fn meet_neighbours(&mut self) {
+    fn update_peer_set(&mut self) {
         let changes = Some(self.consensus.membership_changes());
         if std::mem::replace(&mut self.met_at, changes) == changes {
             return;
@@ -196,7 +196,7 @@ impl Driver {
         let committed = (!status.membership_is_open).then_some(&status.membership);
         let now = self.consensus.takes_part();
         let voters = self.consensus.voters_so_far();
-        if self.neighbours.take_part(now, voters, committed) {
+        if self.peer_set.take_part(now, voters, committed) {
             tracing::info!(members = %status.membership, "who takes part");
             self.tell_peers();
         }
@@ -204,7 +204,7 @@ impl Driver {
 
     /// Passes the peer set to the connections.
     pub(super) fn tell_peers(&self) {
-        if let Err(error) = self.peers.set_members(self.neighbours.members()) {
+        if let Err(error) = self.peers.set_members(self.peer_set.members()) {
             tracing::error!(%error, "a member is not talked to");
         }
     }

@@ -15,8 +15,8 @@ use super::disk::{Command, Done};
 use super::elections::Elections;
 use super::frames;
 use super::lead::Lead;
-use super::neighbours::Neighbours;
 use super::operation::{self, Answer, Operation, Refused, Wish};
+use super::peer_set::PeerSet;
 use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
 use super::{Error, NodeStatus, Settings, Status, Watch, entries};
@@ -58,7 +58,7 @@ pub(super) struct Driver {
     /// Number of confirmation rounds begun for admissions; then the last one confirmed.
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
-    pub(super) neighbours: Neighbours,
+    pub(super) peer_set: PeerSet,
     /// Count of membership changes when the connections were last updated.
     pub(super) met_at: Option<u64>,
     pub(super) elections: Elections,
@@ -133,7 +133,7 @@ impl End {
 impl Driver {
     pub(super) fn new(
         consensus: Consensus,
-        (peers, neighbours): (Peers, Neighbours),
+        (peers, peer_set): (Peers, PeerSet),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
         shown: watch::Sender<NodeStatus>,
         replayed: Replayed,
@@ -150,7 +150,7 @@ impl Driver {
             counts: Counts::default(),
             admissions: 0,
             admission_confirmed: None,
-            neighbours,
+            peer_set,
             met_at: None,
             elections: Elections::default(),
             operation: None,

@@ -65,7 +65,7 @@
 //!    published.*
 //! 5. *One engine at a time*, and none in a term that this node knows to be over.
 //! 6. *The set of peers that a node connects to follows from its log*, and from its
-//!    settings only for nodes that the log does not know (`neighbours`).
+//!    settings only for nodes that the log does not know (`peer_set`).
 //! 7. A node that cannot continue stops and reports the reason in its [`NodeStatus`]; it
 //!    never waits for an event that will not happen.
 //!
@@ -94,10 +94,10 @@ mod entries;
 mod error;
 mod frames;
 mod lead;
-mod neighbours;
 mod node_status;
 mod observer;
 mod operation;
+mod peer_set;
 mod property_checker;
 mod reached;
 mod replay;
@@ -116,8 +116,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use disk::{Beginning, Disk};
 use driver::{Driver, Request};
-use neighbours::Neighbours;
 use operation::Wish;
+use peer_set::PeerSet;
 use reached::Replayed;
 
 pub use confirmations::Counts as Confirmations;
@@ -203,8 +203,8 @@ impl Node {
         };
         let consensus = Consensus::new(id, of_consensus, &opened.restored, seed)?;
         let peers = settings.peers.clone();
-        let neighbours = Neighbours::new(identity.node, members.addresses, opened.ever, &consensus);
-        let members = neighbours.members();
+        let peer_set = PeerSet::new(identity.node, members.addresses, opened.ever, &consensus);
+        let members = peer_set.members();
         let (peers, inbox) =
             Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;
         let streams = peers.streams();
@@ -212,7 +212,7 @@ impl Node {
         let (shown, node_status) = watch::channel(NodeStatus::of(&consensus));
         let driver = Driver::new(
             consensus,
-            (peers, neighbours),
+            (peers, peer_set),
             (disk, directory),
             shown,
             replayed,

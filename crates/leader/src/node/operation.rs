@@ -301,12 +301,12 @@ impl Driver {
             Wish::Add(node, _) if members.is_voter(member(node)) => {
                 Err(OperationError::AlreadyMember(node))
             }
-            Wish::Add(node, _) if self.neighbours.is_removed(node) => {
+            Wish::Add(node, _) if self.peer_set.is_removed(node) => {
                 Err(OperationError::Removed(node))
             }
             Wish::Add(node, address) => {
                 self.peers.check(address)?;
-                self.neighbours.add(node, address);
+                self.peer_set.add(node, address);
                 if members.is_member(member(node)) {
                     self.tell_peers();
                     return Ok(Some(Step::CatchUp(CatchUp::new(node, status.last.end))));

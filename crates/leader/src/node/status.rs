@@ -170,7 +170,7 @@ impl Driver {
                 node,
                 address: peer
                     .map(|peer| peer.address)
-                    .or_else(|| self.neighbours.address(node)),
+                    .or_else(|| self.peer_set.address(node)),
                 is_voter,
                 link: match is_own {
                     true => Link::Own,

@@ -26,7 +26,7 @@ use coeval_peers::{Members, NodeId};
 use coeval_types::planted;
 
 #[derive(Debug)]
-pub(super) struct Neighbours {
+pub(super) struct PeerSet {
     own: NodeId,
     addresses: BTreeMap<NodeId, SocketAddr>,
     /// All nodes that committed changes have made members at any time.
@@ -46,7 +46,7 @@ fn ids(members: impl IntoIterator<Item = Member>) -> BTreeSet<NodeId> {
     members.into_iter().map(|node| NodeId(node.0)).collect()
 }
 
-impl Neighbours {
+impl PeerSet {
     pub(super) fn new(
         own: NodeId,
         settings: BTreeMap<NodeId, SocketAddr>,
@@ -158,18 +158,18 @@ mod tests {
         let consensus = Consensus::new(Member(1), Settings::default(), &restored, 7);
         let consensus = consensus.expect("sound");
         let ever = members(&[1, 2, 3]);
-        let mut neighbours = Neighbours::new(NodeId(1), settings.clone(), ever, &consensus);
-        assert_eq!(neighbours.members().addresses, settings);
+        let mut peer_set = PeerSet::new(NodeId(1), settings.clone(), ever, &consensus);
+        assert_eq!(peer_set.members().addresses, settings);
         let open = None;
         let all = || members(&[1, 2, 3, 4]);
-        assert!(neighbours.take_part(all(), members(&[1, 2, 3]), open));
-        assert!(!neighbours.take_part(all(), members(&[1, 2, 3]), open));
-        assert!(neighbours.take_part(all(), all(), open));
+        assert!(peer_set.take_part(all(), members(&[1, 2, 3]), open));
+        assert!(!peer_set.take_part(all(), members(&[1, 2, 3]), open));
+        assert!(peer_set.take_part(all(), all(), open));
         let before = Membership::new(all(), []);
-        assert!(!neighbours.take_part(all(), all(), Some(&before)));
+        assert!(!peer_set.take_part(all(), all(), Some(&before)));
         let after = Membership::new(members(&[1, 2, 4]), []);
         let left = || members(&[1, 2, 4]);
-        assert!(neighbours.take_part(left(), left(), Some(&after)));
+        assert!(peer_set.take_part(left(), left(), Some(&after)));
         let expected = Members {
             addresses: [1, 2, 6].map(at).into(),
             expected: [NodeId(4)].into(),
@@ -177,10 +177,10 @@ mod tests {
             voters: [1, 2, 4].map(NodeId).into(),
             newcomer: None,
         };
-        assert_eq!(neighbours.members(), expected);
+        assert_eq!(peer_set.members(), expected);
         // A node whose membership was never committed can be added at any time.
-        neighbours.take_part(members(&[1, 2, 4, 5]), left(), open);
-        neighbours.take_part(left(), left(), Some(&after));
-        assert!(neighbours.is_removed(NodeId(3)) && !neighbours.is_removed(NodeId(5)));
+        peer_set.take_part(members(&[1, 2, 4, 5]), left(), open);
+        peer_set.take_part(left(), left(), Some(&after));
+        assert!(peer_set.is_removed(NodeId(3)) && !peer_set.is_removed(NodeId(5)));
     }
 }
