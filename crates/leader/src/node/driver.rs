@@ -15,7 +15,7 @@ use super::disk::{Command, Done};
 use super::elections::Elections;
 use super::frames;
 use super::lead::Lead;
-use super::operation::{self, Answer, Operation, Refused, Wish};
+use super::operation::{self, AdminRequest, Answer, Operation, Refused};
 use super::peer_set::PeerSet;
 use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
@@ -34,7 +34,7 @@ pub(super) enum Request {
     /// The node's status, with its connections and followers.
     Status(oneshot::Sender<Status>),
     /// An administrator's request to change the leader or the membership.
-    Operate(Wish, Answer),
+    Operate(AdminRequest, Answer),
     /// Shut the node down.
     Stop(oneshot::Sender<Result<(), Error>>),
 }
@@ -247,7 +247,7 @@ impl Driver {
                         // The caller may have gone.
                         drop(answer.send(self.status()));
                     }
-                    Some(Request::Operate(wish, answer)) => self.begin(wish, answer).await?,
+                    Some(Request::Operate(request, answer)) => self.begin(request, answer).await?,
                     Some(Request::Stop(answer)) => return Err(End::Asked(answer)),
                     // The node was dropped, and this task is about to be.
                     None => return Err(End::Failed(Error::Ended)),

@@ -116,7 +116,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use disk::{Beginning, Disk};
 use driver::{Driver, Request};
-use operation::Wish;
+use operation::AdminRequest;
 use peer_set::PeerSet;
 use reached::Replayed;
 
@@ -264,24 +264,24 @@ impl Node {
     /// doubt. A caller that drops the future does not cancel the request, here as in the
     /// next two methods.
     pub async fn transfer(&self, to: NodeId) -> Result<(), OperationError> {
-        self.operate(Wish::Transfer(to)).await
+        self.operate(AdminRequest::Transfer(to)).await
     }
 
     /// Adds a node that listens at this address, or promotes a learner to voter. A new
     /// node is a learner until it has caught up. The caller asks the node that leads.
     pub async fn add(&self, node: NodeId, address: SocketAddr) -> Result<(), OperationError> {
-        self.operate(Wish::Add(node, address)).await
+        self.operate(AdminRequest::Add(node, address)).await
     }
 
     /// Removes a node. The caller asks the node that leads; a leader that removes itself
     /// first has another node elected, and continues as a non-member.
     pub async fn remove(&self, node: NodeId) -> Result<(), OperationError> {
-        self.operate(Wish::Remove(node)).await
+        self.operate(AdminRequest::Remove(node)).await
     }
 
-    async fn operate(&self, wish: Wish) -> Result<(), OperationError> {
+    async fn operate(&self, request: AdminRequest) -> Result<(), OperationError> {
         let (answer, answered) = oneshot::channel();
-        let asked = self.requests.send(Request::Operate(wish, answer));
+        let asked = self.requests.send(Request::Operate(request, answer));
         asked.map_err(|_| OperationError::Ended)?;
         answered.await.map_err(|_| OperationError::Ended)?
     }

@@ -155,7 +155,7 @@ pub(super) type Answer = oneshot::Sender<Result<(), OperationError>>;
 
 /// An administrator's request to change the leader or the membership.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wish {
+pub(super) enum AdminRequest {
     Transfer(NodeId),
     Add(NodeId, SocketAddr),
     Remove(NodeId),
@@ -231,13 +231,17 @@ fn member(node: NodeId) -> Member {
 
 impl Driver {
     /// Begins an operation, or answers why it cannot.
-    pub(super) async fn begin(&mut self, wish: Wish, answer: Answer) -> Result<(), Error> {
+    pub(super) async fn begin(
+        &mut self,
+        request: AdminRequest,
+        answer: Answer,
+    ) -> Result<(), Error> {
         // Pending log is proposed first, so that those commits do not end in doubt.
-        if matches!(wish, Wish::Transfer(_)) && self.operation.is_none() {
+        if matches!(request, AdminRequest::Transfer(_)) && self.operation.is_none() {
             self.log_moved().await?;
         }
-        self.overtake(wish);
-        match self.first_step(wish) {
+        self.overtake(request);
+        match self.first_step(request) {
             Ok(Some(stage)) => {
                 let term = self.consensus.role().term;
                 self.operation = Some(Operation {
@@ -254,10 +258,10 @@ impl Driver {
     }
 
     /// Gives up waiting for a new node if the new request concerns that node.
-    fn overtake(&mut self, wish: Wish) {
-        let of = match wish {
-            Wish::Add(node, _) | Wish::Remove(node) => node,
-            Wish::Transfer(_) => return,
+    fn overtake(&mut self, request: AdminRequest) {
+        let of = match request {
+            AdminRequest::Add(node, _) | AdminRequest::Remove(node) => node,
+            AdminRequest::Transfer(_) => return,
         };
         let operation = self.operation.as_ref();
         let waits = |operation: &Operation| match &operation.stage {
@@ -271,7 +275,7 @@ impl Driver {
     }
 
     /// The first step of an operation, or `None` when nothing has to be done.
-    fn first_step(&mut self, wish: Wish) -> Result<Option<Step>, OperationError> {
+    fn first_step(&mut self, request: AdminRequest) -> Result<Option<Step>, OperationError> {
         let status = self.consensus.status();
         let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
         match status.role.role {
@@ -286,25 +290,25 @@ impl Driver {
             return Err(OperationError::Busy);
         }
         let members = &status.membership;
-        match wish {
-            Wish::Transfer(to) if member(to) == status.id => Ok(None),
-            Wish::Transfer(to) if !members.is_member(member(to)) => {
+        match request {
+            AdminRequest::Transfer(to) if member(to) == status.id => Ok(None),
+            AdminRequest::Transfer(to) if !members.is_member(member(to)) => {
                 Err(OperationError::Unknown(to))
             }
-            Wish::Transfer(to) => {
+            AdminRequest::Transfer(to) => {
                 self.consensus
                     .transfer(member(to))
                     .map_err(|refusal| refused(to, &refusal))?;
                 let until = coeval_env::now() + 3 * self.election;
                 Ok(Some(Step::Transfer { to, until }))
             }
-            Wish::Add(node, _) if members.is_voter(member(node)) => {
+            AdminRequest::Add(node, _) if members.is_voter(member(node)) => {
                 Err(OperationError::AlreadyMember(node))
             }
-            Wish::Add(node, _) if self.peer_set.is_removed(node) => {
+            AdminRequest::Add(node, _) if self.peer_set.is_removed(node) => {
                 Err(OperationError::Removed(node))
             }
-            Wish::Add(node, address) => {
+            AdminRequest::Add(node, address) => {
                 self.peers.check(address)?;
                 self.peer_set.add(node, address);
                 if members.is_member(member(node)) {
@@ -313,10 +317,10 @@ impl Driver {
                 }
                 self.put(Change::Learner(member(node))).map(Some)
             }
-            Wish::Remove(node) if !members.is_member(member(node)) => {
+            AdminRequest::Remove(node) if !members.is_member(member(node)) => {
                 Err(OperationError::Unknown(node))
             }
-            Wish::Remove(node) => self.put(Change::Remove(member(node))).map(Some),
+            AdminRequest::Remove(node) => self.put(Change::Remove(member(node))).map(Some),
         }
     }
 
