@@ -242,7 +242,7 @@ impl Disk {
                     let _ = answer.send(self.close(committed).await);
                     return;
                 }
-                other => self.carry_out(other).await,
+                other => self.execute(other).await,
             };
             match (carried_out, written) {
                 (Err(error), _) => return self.fail(error),
@@ -264,7 +264,7 @@ impl Disk {
         self.tell(Done::Failed(error));
     }
 
-    async fn carry_out(&mut self, command: Command) -> Result<(), Error> {
+    async fn execute(&mut self, command: Command) -> Result<(), Error> {
         match command {
             Command::Committed(end) => {
                 self.committed(end);

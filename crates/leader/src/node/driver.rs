@@ -265,10 +265,10 @@ impl Driver {
         }
         // A flush that no commit waited for raised no event.
         self.report_flushed();
-        self.carry_out()?;
+        self.apply_ready()?;
         self.operate().await?;
         while self.wants_flush() && self.report_flushed() {
-            self.carry_out()?;
+            self.apply_ready()?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Driver {
             self.tick_transfers();
             self.keep_log_for_followers();
             self.tell_reached();
-            self.carry_out()?;
+            self.apply_ready()?;
         }
         Ok(())
     }
@@ -449,7 +449,7 @@ impl Driver {
                     Err(refusal) => return Err(Error::NotLeading(refusal.to_string())),
                 }
             }
-            self.carry_out()?;
+            self.apply_ready()?;
         }
         self.report_flushed();
         Ok(())

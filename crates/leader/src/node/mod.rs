@@ -84,7 +84,7 @@
 //! Raft libraries of etcd and TiKV.
 
 mod admission;
-mod carry;
+mod apply_ready;
 mod checkpoint;
 mod confirmations;
 mod disk;

@@ -402,7 +402,7 @@ impl Driver {
                     drop(operation.answer.send(outcome));
                     if handed_over {
                         self.log_moved().await?;
-                        self.carry_out()?;
+                        self.apply_ready()?;
                     }
                 }
             }

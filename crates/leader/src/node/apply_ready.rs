@@ -12,7 +12,7 @@ use super::{Error, NodeStatus};
 
 impl Driver {
     /// Takes and carries out the actions of consensus until none are left.
-    pub(super) fn carry_out(&mut self) -> Result<(), Error> {
+    pub(super) fn apply_ready(&mut self) -> Result<(), Error> {
         loop {
             let ready = self.consensus.ready();
             if ready.is_empty() {
