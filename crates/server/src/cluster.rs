@@ -247,7 +247,7 @@ fn refusal(error: &OperationError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::{Confirmations, MemberProgress, Reached, Role};
+    use coeval_leader::node::{ApplyProgress, Confirmations, MemberProgress, Role};
     use coeval_types::{Lsn, Term};
 
     use super::*;
@@ -266,7 +266,7 @@ mod tests {
                 in_flight: 1000 - durable,
                 needs_checkpoint: node == 3,
             }),
-            reached: (node < 3).then_some(Reached {
+            reached: (node < 3).then_some(ApplyProgress {
                 committed: Lsn(900),
                 replayed: Lsn(1000 - 100 * node),
             }),

@@ -128,7 +128,7 @@ impl Driver {
                 self.forget_receiving(None, "this node leads");
                 self.tell_disk(Command::Lead(members))?;
                 self.lead = Some(Lead::new(mark));
-                self.reaching.forget();
+                self.apply_progress.forget();
             }
             (Part::Leader { .. }, Some(_)) | (_, None) => {}
             (_, Some(_)) => self.retire()?,
@@ -143,7 +143,7 @@ impl Driver {
         };
         self.end_confirmations();
         self.forget_all_sending();
-        self.reaching.forget();
+        self.apply_progress.forget();
         self.tell_disk(Command::Retire(lead.end))?;
         self.tell_disk(Command::Committed(self.consensus.commit().min(lead.end)))?;
         let before = self.retiring.take().flatten();

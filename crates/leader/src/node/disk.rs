@@ -20,8 +20,8 @@ use coeval_types::Lsn;
 use coeval_types::planted;
 use tokio::sync::{mpsc, oneshot};
 
+use super::apply_progress::Replayed;
 use super::checkpoint::{Outcome, Schedule};
-use super::reached::Replayed;
 use super::replay::{Following, How};
 use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};

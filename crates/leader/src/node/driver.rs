@@ -10,6 +10,7 @@ use coeval_peers::{Event, Frame, Inbox, Peers};
 use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::apply_progress::{ApplyProgressTable, Replayed};
 use super::confirmations::{Certain, Confirmations, Counts};
 use super::disk::{Command, Done};
 use super::elections::Elections;
@@ -17,7 +18,6 @@ use super::frames;
 use super::lead::Lead;
 use super::operation::{self, AdminRequest, Answer, Operation, Refused};
 use super::peer_set::PeerSet;
-use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
 use super::{Error, NodeStatus, Settings, Status, Watch, entries};
 
@@ -72,7 +72,7 @@ pub(super) struct Driver {
     /// Checkpoints being transferred.
     pub(super) transfers: Transfers,
     /// Replay progress of the followers.
-    pub(super) reaching: Reaching,
+    pub(super) apply_progress: ApplyProgressTable,
     /// Bytes of log that the leader retains for a connected follower.
     pub(super) follower_log_bytes: u64,
     pub(super) directory: PathBuf,
@@ -157,7 +157,7 @@ impl Driver {
             election: settings.tick() * settings.consensus.election_ticks,
             patience: Duration::from_millis(settings.catch_up_milliseconds),
             transfers: Transfers::new(settings.peers.frame_bytes),
-            reaching: Reaching::new(replayed),
+            apply_progress: ApplyProgressTable::new(replayed),
             follower_log_bytes: settings.follower_log_bytes,
             directory,
             database: peers.cluster().0,
@@ -292,7 +292,7 @@ impl Driver {
             self.consensus.tick();
             self.tick_transfers();
             self.keep_log_for_followers();
-            self.tell_reached();
+            self.report_apply_progress();
             self.apply_ready()?;
         }
         Ok(())
@@ -310,7 +310,7 @@ impl Driver {
             Event::Connected(node) => {
                 tracing::info!(%node, "connected to a node");
                 self.transfers.connected(node);
-                self.reaching.connected(node);
+                self.apply_progress.connected(node);
             }
             Event::Disconnected(node, fault) => {
                 tracing::info!(%node, %fault, "the connection to a node has ended");

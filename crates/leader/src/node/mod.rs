@@ -84,6 +84,7 @@
 //! Raft libraries of etcd and TiKV.
 
 mod admission;
+mod apply_progress;
 mod apply_ready;
 mod checkpoint;
 mod confirmations;
@@ -99,7 +100,6 @@ mod observer;
 mod operation;
 mod peer_set;
 mod property_checker;
-mod reached;
 mod replay;
 mod settings;
 mod status;
@@ -114,12 +114,13 @@ use coeval_env::JoinHandle;
 use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use apply_progress::Replayed;
 use disk::{Beginning, Disk};
 use driver::{Driver, Request};
 use operation::AdminRequest;
 use peer_set::PeerSet;
-use reached::Replayed;
 
+pub use apply_progress::ApplyProgress;
 pub use confirmations::Counts as Confirmations;
 pub use elections::{Cause, Election};
 pub use error::Error;
@@ -127,7 +128,6 @@ pub use node_status::{NodeStatus, Role};
 pub use observer::Observer;
 pub use operation::OperationError;
 pub use property_checker::PropertyChecker;
-pub use reached::Reached;
 pub use settings::Settings;
 pub use status::{Link, MemberProgress, MemberStatus, Status};
 pub use transfer::Transfer;

@@ -21,9 +21,9 @@ use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
+use super::apply_progress::Replayed;
 use super::checkpoint::{Walk, Wanted};
 use super::disk::Done;
-use super::reached::Replayed;
 
 /// Bytes replayed before the thread polls for orders again.
 const STEP_BYTES: u64 = 4 << 20;

@@ -8,7 +8,7 @@ use coeval_peers::{Connection, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
-use super::{Confirmations, Election, NodeStatus, Reached, Role};
+use super::{ApplyProgress, Confirmations, Election, NodeStatus, Role};
 
 /// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct MemberStatus {
     pub progress: Option<MemberProgress>,
     /// The member's apply progress: a node knows its own, and a leader also that of the
     /// followers that have reported it since the leader was elected.
-    pub reached: Option<Reached>,
+    pub reached: Option<ApplyProgress>,
 }
 
 /// Whether a member is connected.
@@ -177,7 +177,7 @@ impl Driver {
                     false => Link::of(peer, is_voter),
                 },
                 peer: peer.cloned(),
-                reached: self.reached_by(node),
+                reached: self.apply_progress_of(node),
                 progress: if is_own {
                     Some(MemberProgress::new(end, end, consensus.durable))
                 } else {

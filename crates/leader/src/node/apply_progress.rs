@@ -43,14 +43,14 @@ impl Replayed {
 
 /// A node's apply progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct ApplyProgress {
     /// Log offset before which everything is committed, as far as the node knows.
     pub committed: Lsn,
     /// Log offset before which everything is in the node's tables.
     pub replayed: Lsn,
 }
 
-impl Reached {
+impl ApplyProgress {
     fn encode(self) -> Bytes {
         let mut bytes = self.committed.0.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.replayed.0.to_le_bytes());
@@ -68,17 +68,17 @@ impl Reached {
 
 /// The progress that this node has reported, and the reports it has received.
 #[derive(Debug)]
-pub(super) struct Reaching {
+pub(super) struct ApplyProgressTable {
     replayed: Replayed,
     /// Ticks since progress was last checked.
     ticks: u32,
     /// The last report, and the leader it was sent to.
-    told: Option<(NodeId, Reached)>,
+    told: Option<(NodeId, ApplyProgress)>,
     /// The followers' reports, while this node leads.
-    heard: BTreeMap<NodeId, Reached>,
+    heard: BTreeMap<NodeId, ApplyProgress>,
 }
 
-impl Reaching {
+impl ApplyProgressTable {
     pub(super) fn new(replayed: Replayed) -> Self {
         Self {
             replayed,
@@ -102,60 +102,60 @@ impl Reaching {
 
 impl Driver {
     /// On a tick, a follower reports its progress to its leader.
-    pub(super) fn tell_reached(&mut self) {
-        self.reaching.ticks += 1;
-        if self.reaching.ticks < TICKS {
+    pub(super) fn report_apply_progress(&mut self) {
+        self.apply_progress.ticks += 1;
+        if self.apply_progress.ticks < TICKS {
             return;
         }
-        self.reaching.ticks = 0;
+        self.apply_progress.ticks = 0;
         let node_status = NodeStatus::of(&self.consensus);
         let Some(leader) = node_status
             .leader
             .filter(|_| node_status.role == Role::Follower)
         else {
-            self.reaching.told = None;
+            self.apply_progress.told = None;
             return;
         };
-        let told = (leader, self.own_reached());
-        if self.reaching.told == Some(told) {
+        let told = (leader, self.own_apply_progress());
+        if self.apply_progress.told == Some(told) {
             return;
         }
         let sent = (self.peers).send(leader, frames::REACHED, told.1.encode(), Loss::Kept);
-        self.reaching.told = sent.is_ok().then_some(told);
+        self.apply_progress.told = sent.is_ok().then_some(told);
     }
 
     /// Records a follower's report.
     pub(super) fn reached(&mut self, frame: &Frame) {
-        let Some(reached) = Reached::decode(&frame.payload) else {
+        let Some(reached) = ApplyProgress::decode(&frame.payload) else {
             tracing::error!(from = %frame.from, "how far a node has come makes no sense");
             return;
         };
         if self.lead.is_some() {
-            self.reaching.heard.insert(frame.from, reached);
+            self.apply_progress.heard.insert(frame.from, reached);
         }
     }
 
     /// This node's own progress.
-    fn own_reached(&self) -> Reached {
+    fn own_apply_progress(&self) -> ApplyProgress {
         let committed = self.consensus.commit();
         let serves = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
         let replayed = match serves {
             // A serving engine applies its commits to the tables before they are committed.
             true => committed,
-            false => self.reaching.replayed.get(),
+            false => self.apply_progress.replayed.get(),
         };
-        Reached {
+        ApplyProgress {
             committed,
             replayed,
         }
     }
 
     /// A node's progress, if this node knows it.
-    pub(super) fn reached_by(&self, node: NodeId) -> Option<Reached> {
+    pub(super) fn apply_progress_of(&self, node: NodeId) -> Option<ApplyProgress> {
         if node.0 == self.consensus.id().0 {
-            return Some(self.own_reached());
+            return Some(self.own_apply_progress());
         }
-        self.reaching.heard.get(&node).copied()
+        self.apply_progress.heard.get(&node).copied()
     }
 }
 
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn what_a_follower_says_is_what_its_leader_hears() {
-        let reached = Reached {
+        let reached = ApplyProgress {
             committed: Lsn(9000),
             replayed: Lsn(8000),
         };
         let said = reached.encode();
-        assert_eq!(Reached::decode(&said), Some(reached));
+        assert_eq!(ApplyProgress::decode(&said), Some(reached));
         for length in 0..said.len() {
-            assert_eq!(Reached::decode(&said[..length]), None);
+            assert_eq!(ApplyProgress::decode(&said[..length]), None);
         }
-        assert_eq!(Reached::decode(&[&said[..], &[0]].concat()), None);
+        assert_eq!(ApplyProgress::decode(&[&said[..], &[0]].concat()), None);
     }
 }
