@@ -247,7 +247,7 @@ fn refusal(error: &OperationError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::{ApplyProgress, Confirmations, MemberProgress, Role};
+    use coeval_leader::node::{ApplyProgress, MemberProgress, ReadIndexCounts, Role};
     use coeval_types::{Lsn, Term};
 
     use super::*;
@@ -313,7 +313,7 @@ mod tests {
                 slow: 3,
                 ..DoorStatus::default()
             },
-            confirmations: Confirmations::default(),
+            read_index: ReadIndexCounts::default(),
         };
         let seen = picture(&status, "c".to_owned(), 10_000_000);
         let roles: Vec<_> = seen.members.iter().map(|member| member.role).collect();

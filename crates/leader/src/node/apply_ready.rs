@@ -73,8 +73,8 @@ impl Driver {
             let Some(answer) = self.not_for_admission(answer) else {
                 continue;
             };
-            match (&self.confirmations, answer.outcome) {
-                (Some(confirmations), Ok(_)) => confirmations.confirmed(answer.context),
+            match (&self.read_index, answer.outcome) {
+                (Some(read_index), Ok(_)) => read_index.confirmed(answer.context),
                 // The role has changed, and the waiting readers have had an error.
                 (None, _) => {}
                 (Some(_), Err(refusal)) => tracing::debug!(%refusal, "reads are not confirmed"),
@@ -141,7 +141,7 @@ impl Driver {
         let Some(lead) = self.lead.take() else {
             return Ok(());
         };
-        self.end_confirmations();
+        self.end_read_index();
         self.forget_all_sending();
         self.apply_progress.forget();
         self.tell_disk(Command::Retire(lead.end))?;

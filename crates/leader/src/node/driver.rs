@@ -11,13 +11,13 @@ use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::apply_progress::{ApplyProgressTable, Replayed};
-use super::confirmations::{Certain, Confirmations, Counts};
 use super::disk::{Command, Done};
 use super::elections::Elections;
 use super::frames;
 use super::lead::Lead;
 use super::operation::{self, AdminRequest, Answer, Operation, Refused};
 use super::peer_set::PeerSet;
+use super::read_index::{Certain, Counts, ReadIndex};
 use super::transfer::Transfers;
 use super::{Error, NodeStatus, Settings, Status, Watch, entries};
 
@@ -52,7 +52,7 @@ pub(super) struct Driver {
     /// unreported write.
     pub(super) retiring: Option<Option<u64>>,
     /// The read index of the published engine's readers.
-    pub(super) confirmations: Option<Confirmations>,
+    pub(super) read_index: Option<ReadIndex>,
     /// Read-index counters of earlier terms.
     counts: Counts,
     /// Number of confirmation rounds begun for admissions; then the last one confirmed.
@@ -146,7 +146,7 @@ impl Driver {
             watch: settings.observer.clone(),
             lead: None,
             retiring: None,
-            confirmations: None,
+            read_index: None,
             counts: Counts::default(),
             admissions: 0,
             admission_confirmed: None,
@@ -199,10 +199,10 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
-        let confirmations = self.confirmations.as_ref();
+        let read_index = self.read_index.as_ref();
         let wanted = async {
-            match confirmations {
-                Some(confirmations) => confirmations.wanted().await,
+            match read_index {
+                Some(read_index) => read_index.wanted().await,
                 None => std::future::pending().await,
             }
         };
@@ -362,9 +362,9 @@ impl Driver {
                         committed = committed.max(lead.mark.1);
                     }
                     engine.log().set_committed(committed);
-                    let confirmations = Confirmations::new(self.counts);
-                    engine.led_under(confirmations.readers());
-                    self.confirmations = Some(confirmations);
+                    let read_index = ReadIndex::new(self.counts);
+                    engine.led_under(read_index.readers());
+                    self.read_index = Some(read_index);
                     lead.engine = Some(engine);
                 }
             }
@@ -458,10 +458,10 @@ impl Driver {
     /// Starts a consensus round that confirms, for all waiting readers, that this node
     /// still leads.
     pub(super) fn begin_round(&mut self) {
-        let Some(confirmations) = &self.confirmations else {
+        let Some(read_index) = &self.read_index else {
             return;
         };
-        if let Some(round) = confirmations.begin()
+        if let Some(round) = read_index.begin()
             && let Err(refusal) = self.consensus.read(round)
         {
             // This node no longer leads; the next actions of consensus say so.
@@ -471,7 +471,7 @@ impl Driver {
 
     /// Publishes until when no other node can lead.
     pub(super) fn say_how_certain(&mut self) {
-        let Some(confirmations) = &mut self.confirmations else {
+        let Some(read_index) = &mut self.read_index else {
             return;
         };
         let for_ticks = |ticks| match ticks {
@@ -485,20 +485,20 @@ impl Driver {
         };
         let certain = for_ticks(self.consensus.certain_ticks());
         let unchallenged = for_ticks(self.consensus.unchallenged_ticks());
-        confirmations.set_certain(certain, unchallenged);
+        read_index.set_certain(certain, unchallenged);
     }
 
     /// Ends the read index: no transaction reads from this node's engine any more.
-    pub(super) fn end_confirmations(&mut self) {
-        if let Some(confirmations) = self.confirmations.take() {
-            self.counts = confirmations.counts();
+    pub(super) fn end_read_index(&mut self) {
+        if let Some(read_index) = self.read_index.take() {
+            self.counts = read_index.counts();
         }
     }
 
     /// Read-index counters of this node's terms.
     pub(super) fn counts(&self) -> Counts {
-        let confirmations = self.confirmations.as_ref();
-        confirmations.map_or(self.counts, Confirmations::counts)
+        let read_index = self.read_index.as_ref();
+        read_index.map_or(self.counts, ReadIndex::counts)
     }
 
     /// Closes the log and publishes why the node has ended.
@@ -512,7 +512,7 @@ impl Driver {
             }
         };
         self.lead = None;
-        self.end_confirmations();
+        self.end_read_index();
         self.shown.send_modify(|node_status| {
             node_status.engine = None;
             node_status.failure = failure;

@@ -43,7 +43,7 @@
 //! first.
 //!
 //! The leader answers read-only transactions once a majority has confirmed that it still
-//! leads (`confirmations`): a leader that is cut off from the others would not know.
+//! leads (`read_index`): a leader that is cut off from the others would not know.
 //!
 //! A follower takes checkpoints of the committed state, as a leader does (`checkpoint`).
 //! A follower whose log ends before the leader's log begins is sent a checkpoint
@@ -87,7 +87,6 @@ mod admission;
 mod apply_progress;
 mod apply_ready;
 mod checkpoint;
-mod confirmations;
 mod disk;
 mod driver;
 mod elections;
@@ -100,6 +99,7 @@ mod observer;
 mod operation;
 mod peer_set;
 mod property_checker;
+mod read_index;
 mod replay;
 mod settings;
 mod status;
@@ -121,13 +121,13 @@ use operation::AdminRequest;
 use peer_set::PeerSet;
 
 pub use apply_progress::ApplyProgress;
-pub use confirmations::Counts as Confirmations;
 pub use elections::{Cause, Election};
 pub use error::Error;
 pub use node_status::{NodeStatus, Role};
 pub use observer::Observer;
 pub use operation::OperationError;
 pub use property_checker::PropertyChecker;
+pub use read_index::Counts as ReadIndexCounts;
 pub use settings::Settings;
 pub use status::{Link, MemberProgress, MemberStatus, Status};
 pub use transfer::Transfer;

@@ -8,7 +8,7 @@ use coeval_peers::{Connection, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
-use super::{ApplyProgress, Confirmations, Election, NodeStatus, Role};
+use super::{ApplyProgress, Election, NodeStatus, ReadIndexCounts, Role};
 
 /// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Status {
     /// Counters of the listener for connections from other nodes.
     pub door: DoorStatus,
     /// Counters of the read index, over the node's terms.
-    pub confirmations: Confirmations,
+    pub read_index: ReadIndexCounts,
 }
 
 /// A member of the cluster.
@@ -207,7 +207,7 @@ impl Driver {
             others,
             elections: self.elections.seen(),
             door: self.peers.door(),
-            confirmations: self.counts(),
+            read_index: self.counts(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
-use coeval_leader::node::Confirmations;
+use coeval_leader::node::ReadIndexCounts;
 use coeval_occ::Engine;
 use coeval_txn::{Error, Isolation, confirmed};
 
@@ -44,7 +44,7 @@ async fn read(engine: &Engine) -> Result<usize, Error> {
     Ok(rows)
 }
 
-async fn counts(cluster: &Cluster, index: usize) -> Confirmations {
+async fn counts(cluster: &Cluster, index: usize) -> ReadIndexCounts {
     let node = cluster.node(index).expect("it runs");
     let status = cluster
         .world
@@ -53,7 +53,7 @@ async fn counts(cluster: &Cluster, index: usize) -> Confirmations {
         .await
         .expect("nothing crashes")
         .expect("it answers")
-        .confirmations
+        .read_index
 }
 
 #[test]

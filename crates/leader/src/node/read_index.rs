@@ -165,13 +165,13 @@ impl Leadership for Readers {
 
 /// The read index as the driver uses it, for one engine. Dropping it ends the read index.
 #[derive(Debug)]
-pub(super) struct Confirmations {
+pub(super) struct ReadIndex {
     shared: Arc<Shared>,
     /// The certainty that was last published.
     certain: (Certain, Certain),
 }
 
-impl Confirmations {
+impl ReadIndex {
     pub(super) fn new(counts: Counts) -> Self {
         let shared = Shared::default();
         shared.state().counts = counts;
@@ -231,7 +231,7 @@ impl Confirmations {
     }
 }
 
-impl Drop for Confirmations {
+impl Drop for ReadIndex {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.ended = true;
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn readers_share_the_round_that_begins_after_they_asked() {
-        let driver = Confirmations::new(Counts::default());
+        let driver = ReadIndex::new(Counts::default());
         let readers = driver.readers();
         assert_eq!(driver.begin(), None, "nobody wants it");
         let first = readers.ask().unwrap();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_when_the_term_ends_is_told() {
-        let driver = Confirmations::new(Counts::default());
+        let driver = ReadIndex::new(Counts::default());
         let readers = driver.readers();
         let asked = readers.ask().unwrap();
         driver.begin();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn nobody_asks_while_it_is_certain() {
-        let mut driver = Confirmations::new(Counts::default());
+        let mut driver = ReadIndex::new(Counts::default());
         let readers = driver.readers();
         driver.set_certain(Certain::Always, Certain::Always);
         assert_eq!(readers.ask(), None);
