@@ -18,7 +18,7 @@
 //! request ([`Consensus::tell_commit`]). Followers do not acknowledge such an append.
 //!
 //! The rule which followers are sent entries at once, and which in larger batches, is in
-//! `unawaited`.
+//! `quorum_set`.
 //!
 //! A leader that loses its vote by a committed change asks another voter to campaign, and
 //! becomes a follower.
@@ -40,12 +40,12 @@ use crate::membership::{Change, Membership};
 use crate::message::{Body, Request, Verified};
 use crate::position::{NodeId, Position};
 use crate::progress::{Progress, Stage};
+use crate::quorum_set::QuorumSet;
 use crate::reads::Reads;
 use crate::ready::Fetch;
 use crate::recovery::{self, Answer};
 use crate::refusal::Refusal;
 use crate::shape::Limit;
-use crate::unawaited::Awaited;
 
 /// State of a leader.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct Leader {
     /// Whether the next appends carry the commit index even without entries.
     tells_commit: bool,
     /// The quorum set: followers whose acknowledgements commits wait for.
-    pub(crate) awaited: Awaited,
+    pub(crate) quorum_set: QuorumSet,
 }
 
 /// A leadership transfer that is under way.
@@ -131,7 +131,7 @@ impl Consensus {
             since_majority: 0,
             leaves: false,
             tells_commit: false,
-            awaited: Awaited::default(),
+            quorum_set: QuorumSet::default(),
         };
         leader.adopt(self.id, &membership, start);
         let end = leader.mark_end;
@@ -291,7 +291,7 @@ impl Consensus {
         leader.now += 1;
         leader.since_heartbeat += 1;
         leader.since_majority += 1;
-        leader.awaited.tick();
+        leader.quorum_set.tick();
         if let Some(transfer) = &mut leader.transfer {
             transfer.ticks += 1;
             if transfer.ticks >= self.settings.election_ticks {
@@ -335,7 +335,7 @@ impl Consensus {
             progress.active = true;
             progress.appended(matched);
             if self.shape.membership().is_voter(from) {
-                leader.awaited.reached(from, matched);
+                leader.quorum_set.reached(from, matched);
             }
             self.advance_commit();
             self.go_on_with_transfer();
@@ -524,7 +524,7 @@ impl Consensus {
 
     /// Sends every follower the commit index with the next [`Ready`](crate::Ready), except
     /// those for which entries wait that will carry it
-    /// ([`Consensus::has_unawaited_entries`]). Otherwise followers receive it with the next
+    /// ([`Consensus::has_non_quorum_entries`]). Otherwise followers receive it with the next
     /// entries or the next heartbeat: a caller whose followers should apply commits soon
     /// calls this a moment after a commit, if no entries have followed
     /// ([`Consensus::has_commit_to_tell`]).

@@ -109,6 +109,7 @@ mod planted;
 mod position;
 mod progress;
 pub mod properties;
+mod quorum_set;
 mod reads;
 mod ready;
 mod recovery;
@@ -116,7 +117,6 @@ mod refusal;
 mod restored;
 mod settings;
 mod shape;
-mod unawaited;
 
 pub use consensus::{Consensus, FollowerStatus, StartError, Status};
 pub use entry::{Content, Entry, Mark};

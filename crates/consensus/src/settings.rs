@@ -33,7 +33,7 @@ pub struct Settings {
     /// Whether entries for non-quorum followers, whose acknowledgements no commit waits
     /// for, are sent in batches when the caller asks for it
     /// ([`send_to_all`](crate::Consensus::send_to_all)) instead of at once.
-    pub batches_unawaited: bool,
+    pub batches_non_quorum: bool,
 }
 
 /// How a follower that meets a new leader, or restarts, finds the first entry of its own
@@ -104,7 +104,7 @@ impl Default for Settings {
             recovery: Recovery::Marks,
             lease: None,
             spacing: Spacing::REDO_LOG,
-            batches_unawaited: false,
+            batches_non_quorum: false,
         }
     }
 }

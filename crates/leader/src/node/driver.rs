@@ -276,7 +276,7 @@ impl Driver {
     /// Sets the time at which non-quorum followers are sent entries again.
     pub(super) fn say_when_batches_go(&mut self) {
         if let Some(interval) = self.batch_interval {
-            self.batch_waits = self.consensus.has_unawaited_entries();
+            self.batch_waits = self.consensus.has_non_quorum_entries();
             self.batch_due = self.consensus.offered_to_all().map(|offered| {
                 let before = self.batch_due.filter(|(_, of)| *of == offered);
                 before.unwrap_or_else(|| (coeval_env::now() + interval, offered))

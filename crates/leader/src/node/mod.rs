@@ -198,7 +198,7 @@ impl Node {
         }
         let seed = coeval_env::random_u64();
         let of_consensus = coeval_consensus::Settings {
-            batches_unawaited: settings.batch_interval().is_some(),
+            batches_non_quorum: settings.batch_interval().is_some(),
             ..settings.consensus.clone()
         };
         let consensus = Consensus::new(id, of_consensus, &opened.restored, seed)?;

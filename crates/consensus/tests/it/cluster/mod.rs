@@ -256,7 +256,7 @@ impl Cluster {
             consensus.send_to_all();
         }
         let ready = consensus.ready();
-        let waits = consensus.has_unawaited_entries();
+        let waits = consensus.has_non_quorum_entries();
         self.waited += usize::from(waits);
         self.properties.handed_out(node, &ready)?;
         let machine = self.machine(node);

@@ -21,7 +21,7 @@ fn settings(recovery: Recovery) -> Settings {
         recovery,
         lease: None,
         spacing: Spacing::Entries,
-        batches_unawaited: false,
+        batches_non_quorum: false,
     }
 }
 
@@ -89,7 +89,7 @@ fn entries_that_wait_for_others_keep_them_too() {
     for voters in [3, 5] {
         let reports = (6000..6060).map(|seed| {
             let mut plan = plan(voters, seed, Recovery::Marks);
-            plan.settings.batches_unawaited = true;
+            plan.settings.batches_non_quorum = true;
             run(&plan).unwrap_or_else(|failure| panic!("seed {seed} of {voters}: {failure}"))
         });
         let waited: usize = reports.map(|report| report.waited).sum();

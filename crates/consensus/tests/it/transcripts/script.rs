@@ -164,7 +164,7 @@ impl Script {
                 self.lines.truncate(told);
             }
             ["to", "all", name] => self.ask(node(name), |consensus| {
-                let waits = consensus.has_unawaited_entries();
+                let waits = consensus.has_non_quorum_entries();
                 consensus.send_to_all();
                 Ok(if waits { "" } else { "nothing waits" }.to_owned())
             }),
@@ -221,7 +221,7 @@ impl Script {
                     }
                     Some(("seed", given)) => seed = number(given),
                     Some(("tells", "later")) => tells_commit = false,
-                    Some(("unawaited", "batched")) => settings.batches_unawaited = true,
+                    Some(("unawaited", "batched")) => settings.batches_non_quorum = true,
                     Some(("window", entries)) => settings.window_entries = number(entries) as usize,
                     Some(("message", entries)) => {
                         settings.message_entries = number(entries) as usize;

@@ -8,18 +8,18 @@
 //! quorum set) answer:
 //!
 //! ```text
-//!   1 leads, 2 is awaited
+//!   1 leads, 2 is quorum_set
 //!   a, b, c   proposed     1>2: a   1>2: b   1>2: c     each is committed with 2's answer
 //!   interval                                            1>3: a b c     one flush, one answer
 //!   2 stops answering
 //!   d         proposed     1>2: d
 //!   interval                                            1>3: d         and d is committed
 //!   interval               2 lacks entries sent an interval ago, 3 has them:
-//!                          3 is awaited from now on, and 2 is sent entries at intervals
+//!                          3 is quorum_set from now on, and 2 is sent entries at intervals
 //! ```
 //!
 //! The caller controls the intervals, since ticks are too long for them: it checks whether
-//! entries wait ([`Consensus::has_unawaited_entries`]), and releases them once they have
+//! entries wait ([`Consensus::has_non_quorum_entries`]), and releases them once they have
 //! waited long enough ([`Consensus::send_to_all`]). The release holds until something was
 //! sent, so under little load nothing waits. Every second tick releases them too, if the
 //! caller has not.
@@ -55,7 +55,7 @@ const SLOWER: u32 = 16;
 
 /// The quorum set, and its measurement against the other followers.
 #[derive(Clone, Debug)]
-pub(crate) struct Awaited {
+pub(crate) struct QuorumSet {
     nodes: Vec<NodeId>,
     /// Whether all followers, not only the quorum set, may be sent their missing entries.
     all: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Awaited {
     slower: u32,
 }
 
-impl Default for Awaited {
+impl Default for QuorumSet {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -82,7 +82,7 @@ impl Default for Awaited {
     }
 }
 
-impl Awaited {
+impl QuorumSet {
     /// Advances the clock: no entries wait for longer than two ticks.
     pub(crate) fn tick(&mut self) {
         self.ticks += 1;
@@ -101,7 +101,7 @@ impl Awaited {
 impl Consensus {
     /// Whether entries wait for non-quorum followers until [`Consensus::send_to_all`].
     #[must_use]
-    pub fn has_unawaited_entries(&self) -> bool {
+    pub fn has_non_quorum_entries(&self) -> bool {
         let State::Leader(leader) = &self.state else {
             return false;
         };
@@ -114,7 +114,9 @@ impl Consensus {
     #[must_use]
     pub fn offered_to_all(&self) -> Option<Lsn> {
         match &self.state {
-            State::Leader(leader) => Some(leader.awaited.offered).filter(|_| !leader.awaited.all),
+            State::Leader(leader) => {
+                Some(leader.quorum_set.offered).filter(|_| !leader.quorum_set.all)
+            }
             State::Follower(_) | State::Candidate(_) => None,
         }
     }
@@ -123,7 +125,7 @@ impl Consensus {
     /// has entries, whether they are in the quorum set or not.
     pub fn send_to_all(&mut self) {
         if let State::Leader(leader) = &mut self.state {
-            leader.awaited.all = true;
+            leader.quorum_set.all = true;
         }
     }
 
@@ -139,9 +141,9 @@ impl Consensus {
         let State::Leader(leader) = &self.state else {
             return false;
         };
-        let awaited = &leader.awaited;
-        if awaited.all
-            || awaited.nodes.contains(&follower)
+        let quorum_set = &leader.quorum_set;
+        if quorum_set.all
+            || quorum_set.nodes.contains(&follower)
             || leader.is_ending()
             || self.shape.commit() < leader.mark_end
         {
@@ -159,47 +161,48 @@ impl Consensus {
             self.shape.membership().is_voter(**node)
                 && progress.is_some_and(|progress| progress.stage == Stage::Replicate)
         };
-        has_little_to_get && awaited.nodes.iter().filter(answering).count() >= self.needed()
+        has_little_to_get && quorum_set.nodes.iter().filter(answering).count() >= self.needed()
     }
 
     /// Called when followers outside the quorum set were sent entries: chooses the quorum set
     /// anew, and lets the next entries for the others wait.
     pub(crate) fn sent_to_all(&mut self) {
-        if !self.settings.batches_unawaited {
+        if !self.settings.batches_non_quorum {
             return;
         }
         let (needed, end) = (self.needed(), self.shape.end());
         let State::Leader(leader) = &mut self.state else {
             return;
         };
-        let awaited = &mut leader.awaited;
-        let others = |node| !awaited.nodes.contains(node);
-        awaited.slower = match awaited.first.iter().any(others) {
-            true => awaited.slower + 1,
+        let quorum_set = &mut leader.quorum_set;
+        let others = |node| !quorum_set.nodes.contains(node);
+        quorum_set.slower = match quorum_set.first.iter().any(others) {
+            true => quorum_set.slower + 1,
             false => 0,
         };
-        if awaited.slower >= SLOWER {
-            awaited.nodes = std::mem::take(&mut awaited.first);
-            awaited.slower = 0;
+        if quorum_set.slower >= SLOWER {
+            quorum_set.nodes = std::mem::take(&mut quorum_set.first);
+            quorum_set.slower = 0;
         }
         let mut voters: Vec<_> = (leader.progress.iter())
             .filter(|(node, progress)| {
                 progress.stage == Stage::Replicate && self.shape.membership().is_voter(**node)
             })
             .map(|(node, progress)| {
-                let stays = awaited.nodes.contains(node) && progress.matched >= awaited.offered;
+                let stays =
+                    quorum_set.nodes.contains(node) && progress.matched >= quorum_set.offered;
                 (Reverse((stays, progress.matched)), *node)
             })
             .collect();
         voters.sort_unstable();
         voters.truncate(needed);
-        *awaited = Awaited {
+        *quorum_set = QuorumSet {
             nodes: voters.into_iter().map(|(_, node)| node).collect(),
             all: false,
             offered: end,
             ticks: 0,
             first: Vec::new(),
-            slower: awaited.slower,
+            slower: quorum_set.slower,
         };
     }
 }
