@@ -31,7 +31,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-use coeval_log::{Error, Older, RecoveryProgress, RecoverySummary};
+use coeval_log::{ArchivedLog, Error, RecoveryProgress, RecoverySummary};
 use coeval_occ::{Engine, Settings};
 use coeval_sql::Database;
 use coeval_sql::verify::Verified;
@@ -132,10 +132,10 @@ async fn verify(directory: &Path) -> Result<String, Failure> {
 }
 
 /// Checks the files that a start does not read.
-async fn older(directory: &Path) -> Result<Older, Failure> {
+async fn older(directory: &Path) -> Result<ArchivedLog, Failure> {
     let mut progress = Progress::new("looking at older log", Unit::Bytes);
     let settings = coeval_log::Settings::default();
-    let looked = Older::look(directory, &settings, |done, of| progress.at(done, of)).await;
+    let looked = ArchivedLog::look(directory, &settings, |done, of| progress.at(done, of)).await;
     Ok(looked?)
 }
 
@@ -184,7 +184,7 @@ fn report(
     directory: &Path,
     summary: &RecoverySummary,
     verified: &Verified,
-    older: &Older,
+    older: &ArchivedLog,
 ) -> String {
     let mut text = format!("{}\n", directory.display());
     if let Some(checkpoint) = summary.checkpoint {

@@ -86,6 +86,7 @@
 //! redo by cells after QuorumX, parallel replay in log order after EMS §2.4. The design's own
 //! additions are in DESIGN.md, "Time and commit on one node".
 
+mod archived_log;
 mod backup;
 mod checkpoint;
 mod chunks;
@@ -98,7 +99,6 @@ mod flusher;
 mod frame;
 mod gathering;
 mod log;
-mod older;
 #[cfg(feature = "planted")]
 mod planted;
 mod recovery;
@@ -116,6 +116,7 @@ mod waiters;
 #[cfg(doc)]
 use coeval_types::{Lsn, Timestamp};
 
+pub use archived_log::ArchivedLog;
 pub use backup::{
     BackupSource, BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker, restore,
 };
@@ -127,7 +128,6 @@ pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
 pub use error::Error;
 pub use log::Log;
-pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogStream, Mark, Membership,

@@ -39,7 +39,7 @@ const WINDOW_BYTES: usize = 4 << 20;
 /// Result of the scan: the amount of archived log and checkpoints, and the damage in
 /// them.
 #[derive(Debug, Default)]
-pub struct Older {
+pub struct ArchivedLog {
     /// Bytes of log, from the first whole frame on.
     pub log_bytes: u64,
     /// Commits in that log.
@@ -52,7 +52,7 @@ pub struct Older {
     pub findings: Vec<Error>,
 }
 
-impl Older {
+impl ArchivedLog {
     /// Records an [`Error::Damaged`] as a finding, and passes every other result through.
     fn note<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
         match result {
