@@ -5,7 +5,7 @@
 //! durable end, and checks again. While a sync is under way the next group forms, so
 //! groups grow with the load; with nothing to write it waits for a notification. Before a
 //! sync it waits for transactions that are about to commit, if that increases throughput
-//! (`gathering`).
+//! (`group_commit`).
 //!
 //! A failed write or sync stops the log for good. After a failed sync the kernel may have
 //! dropped the pages it could not write, and a second sync that succeeds would prove
@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
-use crate::gathering::{Gathering, LONGEST_WAIT};
+use crate::group_commit::{GroupCommit, LONGEST_WAIT};
 use crate::recovery::Recovered;
 use crate::replica::Leading;
 use crate::segment::{Name, Segment, SegmentKind};
@@ -55,7 +55,7 @@ pub(crate) struct Flusher {
     /// The segment that is being written.
     current: Segment,
     supply: Supply,
-    gathering: Gathering,
+    group_commit: GroupCommit,
 }
 
 enum End {
@@ -105,7 +105,7 @@ impl Flusher {
             directory,
             control,
             current,
-            gathering: Gathering::default(),
+            group_commit: GroupCommit::default(),
         };
         (flusher, summary)
     }
@@ -181,14 +181,14 @@ impl Flusher {
         let now = coeval_env::now();
         let commits = counters.commits();
         let gathered = counters.gathered(commits);
-        let more = (self.gathering).worth_waiting_for(now, commits, gathered, writers.count());
+        let more = (self.group_commit).worth_waiting_for(now, commits, gathered, writers.count());
         // A commit that needs space in the ring is not made to wait for a group.
         let is_roomy = ring.completed() - self.reader.released() < ring.capacity() / 4
             && !self.shared.space.is_awaited();
         if more > 0 && is_roomy && !self.shared.is_closing() {
             let meanwhile = || counters.commits() - commits;
             let missing = writers.wait_for(more, LONGEST_WAIT, meanwhile).await;
-            self.gathering.waited(more, missing);
+            self.group_commit.waited(more, missing);
             counters.waited(now.elapsed());
             return ring.completed();
         }
@@ -197,7 +197,7 @@ impl Flusher {
             coeval_env::give_way();
             offered.elapsed()
         };
-        self.gathering.take_turns(|| ring.completed(), turn)
+        self.group_commit.take_turns(|| ring.completed(), turn)
     }
 
     /// Writes and syncs everything before `end`, and publishes it as durable.

@@ -97,7 +97,7 @@ mod error;
 mod files;
 mod flusher;
 mod frame;
-mod gathering;
+mod group_commit;
 mod log;
 #[cfg(feature = "planted")]
 mod planted;

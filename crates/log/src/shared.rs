@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::chunks::OpenChunks;
 use crate::frame::Seed;
-use crate::gathering::Writers;
+use crate::group_commit::Writers;
 use crate::replica::Leading;
 use crate::space::SpaceQueue;
 use crate::statistics::Counters;

@@ -49,7 +49,7 @@ struct Worker {
     /// The worker's queue and thread; `None` if its entries are applied on the caller's
     /// thread.
     running: Option<(mpsc::Sender<Batch>, JoinHandle<()>)>,
-    gathering: Vec<Place>,
+    group_commit: Vec<Place>,
 }
 
 /// State that all workers share.
@@ -145,7 +145,7 @@ impl Dispatcher {
                     let work = move || async move { shared.work(batches).await };
                     (sender, coeval_env::spawn_dedicated("log-replay", work))
                 }),
-                gathering: Vec::new(),
+                group_commit: Vec::new(),
             })
             .collect();
         Self {
@@ -159,29 +159,29 @@ impl Dispatcher {
     #[inline]
     pub(crate) fn entry(&mut self, timestamp: Timestamp, record: (StorageId, Rid), at: usize) {
         let worker = worker_of(record, self.workers.len());
-        self.workers[worker].gathering.push((timestamp, at));
+        self.workers[worker].group_commit.push((timestamp, at));
     }
 
     /// Sends the entries assigned since the last block, all of this block, to their
     /// workers.
     pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
         let named: usize = (self.workers.iter())
-            .map(|worker| worker.gathering.len())
+            .map(|worker| worker.group_commit.len())
             .sum();
         let alone = !self.busy && named <= FEW;
         for worker in &mut self.workers {
-            if worker.gathering.is_empty() {
+            if worker.group_commit.is_empty() {
                 continue;
             }
             let Some((sender, _)) = worker.running.as_ref().filter(|_| !alone) else {
-                self.shared.apply(block, &worker.gathering)?;
-                worker.gathering.clear();
+                self.shared.apply(block, &worker.group_commit)?;
+                worker.group_commit.clear();
                 continue;
             };
             self.busy = true;
             let batch = Batch {
                 block: Arc::clone(block),
-                places: std::mem::replace(&mut worker.gathering, self.shared.spare()),
+                places: std::mem::replace(&mut worker.group_commit, self.shared.spare()),
                 applied: None,
             };
             if sender.send(batch).await.is_err() {

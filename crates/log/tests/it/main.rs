@@ -6,7 +6,7 @@ mod crashes;
 mod damage;
 mod files;
 mod fuzz;
-mod gathering;
+mod group_commit;
 mod replica;
 mod support;
 mod waiting;

@@ -52,7 +52,7 @@ const ABSTENTIONS: (u32, u32) = (16, 1024);
 
 /// The flusher's state of adaptive group commit.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct GroupCommit {
     turns: Turns,
     trial: Trial,
     /// Groups that are still to be written without waiting.
@@ -61,7 +61,7 @@ pub(crate) struct Gathering {
     next_abstentions: u32,
 }
 
-impl Default for Gathering {
+impl Default for GroupCommit {
     fn default() -> Self {
         Self {
             turns: Turns::default(),
@@ -72,7 +72,7 @@ impl Default for Gathering {
     }
 }
 
-impl Gathering {
+impl GroupCommit {
     /// How many more commits the group waits for; 0 when it does not wait. `commits` have been
     /// made in all, `gathered` of them are in this group, and `writers` transactions are about
     /// to commit.
@@ -124,25 +124,25 @@ mod tests {
     use super::*;
 
     /// A state in which the trial has found waiting to be better, at 4,000 commits per second.
-    fn waiting(now: &mut Instant, commits: &mut u64) -> Gathering {
-        let mut gathering = Gathering::default();
-        while !gathering.trial.waits() {
-            let rate = match gathering.trial.turn(*now, *commits) {
+    fn waiting(now: &mut Instant, commits: &mut u64) -> GroupCommit {
+        let mut group_commit = GroupCommit::default();
+        while !group_commit.trial.waits() {
+            let rate = match group_commit.trial.turn(*now, *commits) {
                 true => 5,
                 false => 4,
             };
             *now += Duration::from_millis(1);
             *commits += rate;
         }
-        gathering
+        group_commit
     }
 
     #[test]
     fn half_of_those_who_are_about_to_commit_are_waited_for() {
         let (mut now, mut commits) = (coeval_env::now(), 0);
-        let mut gathering = waiting(&mut now, &mut commits);
+        let mut group_commit = waiting(&mut now, &mut commits);
         let mut wait =
-            |gathered, writers| gathering.worth_waiting_for(now, commits, gathered, writers);
+            |gathered, writers| group_commit.worth_waiting_for(now, commits, gathered, writers);
         assert_eq!(wait(1, 7), 3, "four, and four are left");
         assert_eq!(wait(2, 5), 2);
         assert_eq!(wait(4, 4), 0);
@@ -155,18 +155,18 @@ mod tests {
     #[test]
     fn after_a_wait_in_vain_groups_go_at_once_for_twice_as_long_each_time() {
         let (mut now, mut commits) = (coeval_env::now(), 0);
-        let mut gathering = waiting(&mut now, &mut commits);
-        let going = |gathering: &mut Gathering| {
-            (0..).find(|_| gathering.worth_waiting_for(now, commits, 1, 5) > 0)
+        let mut group_commit = waiting(&mut now, &mut commits);
+        let going = |group_commit: &mut GroupCommit| {
+            (0..).find(|_| group_commit.worth_waiting_for(now, commits, 1, 5) > 0)
         };
-        assert_eq!(going(&mut gathering), Some(0));
+        assert_eq!(going(&mut group_commit), Some(0));
         for most in [16, 32, 64, 128, 256, 512, 1024, 1024] {
-            gathering.waited(2, 2);
-            assert_eq!(going(&mut gathering), Some(most));
+            group_commit.waited(2, 2);
+            assert_eq!(going(&mut group_commit), Some(most));
         }
-        gathering.waited(4, 2);
-        assert_eq!(going(&mut gathering), Some(0), "half of them came");
-        gathering.waited(4, 3);
-        assert_eq!(going(&mut gathering), Some(16));
+        group_commit.waited(4, 2);
+        assert_eq!(going(&mut group_commit), Some(0), "half of them came");
+        group_commit.waited(4, 3);
+        assert_eq!(going(&mut group_commit), Some(16));
     }
 }
