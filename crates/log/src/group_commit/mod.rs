@@ -6,7 +6,7 @@
 //! ways, and the second takes precedence while it pays off:
 //!
 //! - *Turns* (`turns`): the flusher yields its core to threads that are ready to run there.
-//! - *Waiting* (`trial`, `writers`): transactions that have written something and have not
+//! - *Waiting* (`adaptive_delay`, `writers`): transactions that have written something and have not
 //!   committed are about to. The flusher waits until the group has as many commits as are
 //!   still outstanding, and never longer than [`LONGEST_WAIT`].
 //!
@@ -28,10 +28,10 @@
 //!
 //! Whether waiting increases throughput depends on the cores available, on what else runs on
 //! them and on how long transactions take between two statements, none of which a log can
-//! know. So it measures: see `trial`. After a wait in vain a number of groups do not wait; the
+//! know. So it measures: see `adaptive_delay`. After a wait in vain a number of groups do not wait; the
 //! number doubles with each wait in vain that follows.
 
-mod trial;
+mod adaptive_delay;
 mod turns;
 mod writers;
 
@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 
-use self::trial::Trial;
+use self::adaptive_delay::AdaptiveDelay;
 use self::turns::Turns;
 pub(crate) use self::writers::Writers;
 
@@ -54,7 +54,7 @@ const ABSTENTIONS: (u32, u32) = (16, 1024);
 #[derive(Debug)]
 pub(crate) struct GroupCommit {
     turns: Turns,
-    trial: Trial,
+    adaptive_delay: AdaptiveDelay,
     /// Groups that are still to be written without waiting.
     abstentions: u32,
     /// Number of groups that will not wait after the next wait in vain.
@@ -65,7 +65,7 @@ impl Default for GroupCommit {
     fn default() -> Self {
         Self {
             turns: Turns::default(),
-            trial: Trial::default(),
+            adaptive_delay: AdaptiveDelay::default(),
             abstentions: 0,
             next_abstentions: ABSTENTIONS.0,
         }
@@ -83,9 +83,9 @@ impl GroupCommit {
         gathered: u64,
         writers: u64,
     ) -> u64 {
-        let waits = self.trial.turn(now, commits);
+        let waits = self.adaptive_delay.turn(now, commits);
         let half = writers.saturating_sub(gathered).div_ceil(2);
-        let more = half.min(self.trial.expected_within(LONGEST_WAIT));
+        let more = half.min(self.adaptive_delay.expected_within(LONGEST_WAIT));
         // A group without a commit is part of a transaction that may wait for this very group.
         if !waits || gathered == 0 || more == 0 {
             return 0;
@@ -126,8 +126,8 @@ mod tests {
     /// A state in which the trial has found waiting to be better, at 4,000 commits per second.
     fn waiting(now: &mut Instant, commits: &mut u64) -> GroupCommit {
         let mut group_commit = GroupCommit::default();
-        while !group_commit.trial.waits() {
-            let rate = match group_commit.trial.turn(*now, *commits) {
+        while !group_commit.adaptive_delay.waits() {
+            let rate = match group_commit.adaptive_delay.turn(*now, *commits) {
                 true => 5,
                 false => 4,
             };

@@ -45,7 +45,7 @@ const MOST_GAIN: i64 = 300;
 const SMOOTHING: i64 = 8;
 
 #[derive(Debug, Default)]
-pub(super) struct Trial {
+pub(super) struct AdaptiveDelay {
     /// Whether waiting is the chosen way.
     waits: bool,
     /// The current window: its index in the round, when it began, and after how many commits.
@@ -59,7 +59,7 @@ pub(super) struct Trial {
     interval: Option<Duration>,
 }
 
-impl Trial {
+impl AdaptiveDelay {
     /// Whether the group that is about to be written may wait. `commits` have been made in
     /// all.
     pub(super) fn turn(&mut self, now: Instant, commits: u64) -> bool {
@@ -124,7 +124,7 @@ mod tests {
     struct Load {
         now: Instant,
         commits: u64,
-        trial: Trial,
+        adaptive_delay: AdaptiveDelay,
     }
 
     impl Load {
@@ -132,14 +132,14 @@ mod tests {
             Self {
                 now: coeval_env::now(),
                 commits: 0,
-                trial: Trial::default(),
+                adaptive_delay: AdaptiveDelay::default(),
             }
         }
 
         /// Number of groups, of a thousand, that waited.
         fn run(&mut self, at_once: u64, waiting: u64) -> usize {
             let group = |load: &mut Self| {
-                let waits = load.trial.turn(load.now, load.commits);
+                let waits = load.adaptive_delay.turn(load.now, load.commits);
                 load.now += Duration::from_millis(10);
                 load.commits += match waits {
                     true => waiting,
@@ -164,16 +164,16 @@ mod tests {
         let waited = load.run(50, 40);
         assert!((150..180).contains(&waited), "{waited}: one window of six");
         load.run(40, 50);
-        assert!(load.trial.waits());
+        assert!(load.adaptive_delay.waits());
     }
 
     #[test]
     fn nobody_waits_for_nothing() {
         let mut load = Load::new();
         load.run(40, 40);
-        assert!(!load.trial.waits(), "a load that has its own pace");
+        assert!(!load.adaptive_delay.waits(), "a load that has its own pace");
         load.run(40, 41);
-        assert!(!load.trial.waits(), "a gain that is none");
+        assert!(!load.adaptive_delay.waits(), "a gain that is none");
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let mut load = Load::new();
         for rate in 10..40 {
             load.run(10 * rate, 10 * rate);
-            assert!(!load.trial.waits());
+            assert!(!load.adaptive_delay.waits());
         }
     }
 
@@ -189,11 +189,11 @@ mod tests {
     fn without_load_nobody_waits() {
         let mut load = Load::new();
         load.run(40, 50);
-        assert!(load.trial.waits());
+        assert!(load.adaptive_delay.waits());
         load.now += Duration::from_secs(1);
         load.run(0, 0);
-        assert!(!load.trial.waits());
-        let expected = load.trial.expected_within(Duration::from_secs(1));
+        assert!(!load.adaptive_delay.waits());
+        let expected = load.adaptive_delay.expected_within(Duration::from_secs(1));
         assert_eq!(expected, 0, "it is not known");
     }
 }
