@@ -40,7 +40,7 @@ use coeval_txn::{Error, GaveWay, Outcome};
 use coeval_types::{RowRef, StorageId, Timestamp, TransactionId, planted};
 
 use super::Run;
-use super::footings::Footings;
+use super::registration_keys::RegistrationKeys;
 use super::state::{Held, State, StorageHandle};
 use crate::memory;
 use crate::ranges::map::RangeMap;
@@ -196,16 +196,16 @@ impl<'run> Run<'run> {
             storages,
             held,
             entries,
-            footings,
+            registration_keys,
             bytes,
             scratch,
             ..
         } = &mut *self.state;
         entries.clear();
-        footings.clear();
+        registration_keys.clear();
         bytes.clear();
-        let mut footings = Footings {
-            footings,
+        let mut registration_keys = RegistrationKeys {
+            registration_keys,
             bytes,
             scratch,
             arrivals_only: shared.validation.registers_arrivals_only(),
@@ -228,14 +228,14 @@ impl<'run> Run<'run> {
                 write.log(table.id, image_every, installed, entries);
             }
             installed += 1;
-            footings.of_write(row.storage, table, &write);
-            let bytes = entries.capacity() + footings.memory();
+            registration_keys.of_write(row.storage, table, &write);
+            let bytes = entries.capacity() + registration_keys.memory();
             if bytes > looked_at + BYTES_BETWEEN_LOOKS {
                 looked_at = bytes;
                 memory::check_reserve(shared)?;
             }
         }
-        footings.sort();
+        registration_keys.sort();
         self.state.written = installed;
         Ok(installed > 0)
     }
@@ -244,7 +244,7 @@ impl<'run> Run<'run> {
     fn register(&mut self) {
         let (validation, id) = (&self.shared.validation, self.state.id);
         let State {
-            footings,
+            registration_keys,
             bytes,
             notes,
             storages,
@@ -252,8 +252,8 @@ impl<'run> Run<'run> {
         } = &mut *self.state;
         let mut register =
             |map: &RangeMap, keys: &[&[u8]]| validation.register(notes, id, map, keys);
-        for group in
-            footings.chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
+        for group in registration_keys
+            .chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
         {
             let table = &storages[group[0].storage];
             let indexes = table.indexes();
@@ -271,7 +271,7 @@ impl<'run> Run<'run> {
             } else {
                 let keys: Vec<&[u8]> = group
                     .iter()
-                    .map(|footing| &bytes[footing.start..footing.end])
+                    .map(|registration_key| &bytes[registration_key.start..registration_key.end])
                     .collect();
                 register(map, &keys);
             }

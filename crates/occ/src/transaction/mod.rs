@@ -19,12 +19,12 @@
 //! | SERIALIZABLE | one | fail | validate reads and scans |
 
 mod commit;
-mod footings;
 mod handle;
 #[cfg(feature = "planted")]
 mod planted;
 mod read;
 mod read_many;
+mod registration_keys;
 mod schema;
 pub(crate) mod state;
 mod undo;

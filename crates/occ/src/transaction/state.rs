@@ -68,7 +68,7 @@ pub(super) struct TableHeld {
 
 /// A key to register; its bytes are in [`State::bytes`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Footing {
+pub(super) struct RegistrationKey {
     pub(super) storage: StorageAt,
     /// The index that orders the key, or `None` for RID order.
     pub(super) index: Option<IndexId>,
@@ -128,7 +128,7 @@ pub(crate) struct State {
     pub(super) planted: super::planted::Left,
     pub(super) entries: EntryBuilder,
     pub(super) space_wait: SpaceWait,
-    pub(super) footings: Vec<Footing>,
+    pub(super) registration_keys: Vec<RegistrationKey>,
     pub(super) bytes: Vec<u8>,
     /// Buffer for keys during one call.
     pub(super) scratch: Vec<u8>,
@@ -170,7 +170,7 @@ impl State {
             planted: super::planted::Left::default(),
             entries,
             space_wait: SpaceWait::new(),
-            footings: Vec::new(),
+            registration_keys: Vec::new(),
             bytes: Vec::new(),
             scratch: Vec::new(),
             growing_writes: 0,
@@ -203,7 +203,7 @@ impl State {
         clear(&mut self.savepoints);
         validation::clear(&mut self.reads, reads_kept.max(KEPT));
         self.notes.clear(KEPT);
-        clear(&mut self.footings);
+        clear(&mut self.registration_keys);
         clear(&mut self.bytes);
         clear(&mut self.scratch);
         self.presence_only = false;

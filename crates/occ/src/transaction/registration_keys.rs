@@ -14,17 +14,17 @@ use coeval_types::{IndexId, RowRef};
 
 use super::commit::Write;
 use super::handle::Handle;
-use super::state::{Footing, StorageAt};
+use super::state::{RegistrationKey, StorageAt};
 
 /// The registration keys of a transaction, and the buffers that hold them.
-pub(super) struct Footings<'state> {
-    pub(super) footings: &'state mut Vec<Footing>,
+pub(super) struct RegistrationKeys<'state> {
+    pub(super) registration_keys: &'state mut Vec<RegistrationKey>,
     pub(super) bytes: &'state mut Vec<u8>,
     pub(super) scratch: &'state mut Vec<u8>,
     pub(super) arrivals_only: bool,
 }
 
-impl Footings<'_> {
+impl RegistrationKeys<'_> {
     /// Notes the registration keys of one write: in the space that orders the rows in any
     /// case, and in every other index in which a key appears or disappears. Some
     /// validators register only keys that appear.
@@ -64,7 +64,7 @@ impl Footings<'_> {
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(entry);
-        self.footings.push(Footing {
+        self.registration_keys.push(RegistrationKey {
             storage,
             index,
             head: head_of(entry),
@@ -76,14 +76,20 @@ impl Footings<'_> {
     /// Bytes of memory that the registration keys take.
     #[inline]
     pub(super) fn memory(&self) -> usize {
-        self.footings.capacity() * size_of::<Footing>() + self.bytes.capacity()
+        self.registration_keys.capacity() * size_of::<RegistrationKey>() + self.bytes.capacity()
     }
 
     /// Sorts by storage and index, then by key.
     pub(super) fn sort(&mut self) {
         let bytes = &*self.bytes;
-        self.footings.sort_unstable_by(|one, other| {
-            let place = |footing: &Footing| (footing.storage, footing.index, footing.head);
+        self.registration_keys.sort_unstable_by(|one, other| {
+            let place = |registration_key: &RegistrationKey| {
+                (
+                    registration_key.storage,
+                    registration_key.index,
+                    registration_key.head,
+                )
+            };
             place(one)
                 .cmp(&place(other))
                 .then_with(|| bytes[one.start..one.end].cmp(&bytes[other.start..other.end]))
