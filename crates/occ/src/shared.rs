@@ -16,6 +16,7 @@ use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::{Error, Party};
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId, planted};
 
+use crate::active_transactions::ActiveTransactions;
 use crate::checkpoints::Progress;
 use crate::committers::Committers;
 use crate::conflicts::Conflicts;
@@ -25,7 +26,6 @@ use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
 use crate::memory::budget::Memory;
 use crate::pool::Pool;
-use crate::running::Running;
 use crate::settings::Settings;
 use crate::statistics::counters::Counters;
 use crate::storage::{Recovered, Storage};
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) domain: Arc<Domain>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) running: Running,
+    pub(crate) active: ActiveTransactions,
     pub(crate) queues: Queues,
     pub(crate) keys: KeyLocks,
     pub(crate) graph: WaitGraph<Entered>,
@@ -109,7 +109,7 @@ impl Shared {
             log,
             domain,
             snapshots: Snapshots::new(),
-            running: Running::new(),
+            active: ActiveTransactions::new(),
             queues: Queues::new(),
             keys: KeyLocks::new(),
             graph: WaitGraph::new(),
@@ -178,7 +178,7 @@ impl Shared {
         if let Some(state) = self.pool.take() {
             return Ok(state);
         }
-        match self.running.claim() {
+        match self.active.claim() {
             Some(place) => Ok(Box::new(State::new(place, self.log.entry_builder()))),
             None => self.pool.take_any().ok_or(Error::OutOfMemory),
         }
@@ -186,13 +186,13 @@ impl Shared {
 
     pub(crate) fn give_back(&self, state: Box<State>) {
         if let Some(state) = self.pool.keep(state) {
-            self.running.give_back(state.place());
+            self.active.give_back(state.place());
         }
     }
 
     /// A transaction with its session, while it runs and for a while after its commit.
     pub(crate) fn party(&self, transaction: TransactionId) -> Party {
-        let running = self.running.party(transaction);
+        let running = self.active.party(transaction);
         if running.session.is_some() {
             return running;
         }

@@ -106,14 +106,14 @@ impl<'run> Run<'run> {
         };
         self.no_writer();
         self.register();
-        shared.running.drawing(&self.state.place);
+        shared.active.drawing(&self.state.place);
         // One fence between the registrations and the reservation; another between the
         // reservation and the validation of other transactions' registrations.
         fence(Ordering::SeqCst);
         let reservation = shared.log.reserve(credit);
         let timestamp = reservation.timestamp();
         fence(Ordering::SeqCst);
-        shared.running.drawn(&self.state.place, timestamp);
+        shared.active.drawn(&self.state.place, timestamp);
         shared.validation.drawn(&self.state.notes, timestamp);
         if self.state.is_serializable()
             && let Err(error) = self.validate(timestamp)
@@ -130,7 +130,7 @@ impl<'run> Run<'run> {
         }
         let copied = self.copy(reservation);
         // Noted before another transaction can find the versions.
-        let committer = shared.running.party(self.state.id);
+        let committer = shared.active.party(self.state.id);
         shared.committers.note(timestamp, committer);
         #[cfg(feature = "planted")]
         if planted!(PublishBeforeInstall) {

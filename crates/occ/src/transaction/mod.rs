@@ -187,7 +187,7 @@ const ENDED: Error = Error::Unknown("running transaction");
 impl OccTransaction {
     pub(crate) fn begin(shared: Share, mut state: Box<State>, options: &BeginOptions) -> Self {
         coeval_env::work(Work::Transaction, 1);
-        let id = shared.running.begin(&mut state.place, options.session);
+        let id = shared.active.begin(&mut state.place, options.session);
         let snapshot = shared.snapshots.register(|| {
             #[cfg(feature = "planted")]
             if let Some(stale) = state.planted.stale_snapshot(options) {

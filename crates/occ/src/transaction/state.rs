@@ -12,7 +12,7 @@ use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
 use super::handle::Handle;
 use super::waiting::Waiting;
-use crate::running::Place;
+use crate::active_transactions::Place;
 use crate::statistics::counters::AbortCause;
 use crate::storage::{Index, Storage};
 use crate::validation::{self, Notes};

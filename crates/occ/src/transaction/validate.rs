@@ -8,9 +8,9 @@ use coeval_types::{Timestamp, TransactionId, planted};
 
 use super::Run;
 use super::state::{Read, State};
+use crate::active_transactions::Drawn;
 use crate::ranges::committer::Committer;
 use crate::ranges::map::Space;
-use crate::running::Drawn;
 use crate::shared::Shared;
 use crate::storage::find;
 use crate::validation::{Others, VisitRanges};
@@ -105,7 +105,7 @@ fn validate_read(
     // The holder is read before the version: a transaction that is no longer the holder
     // has installed its version.
     while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
-        match shared.running.ask(holder) {
+        match shared.active.ask(holder) {
             Drawn::No => break,
             Drawn::At(theirs) if theirs < own => return conflict(Some(holder)),
             Drawn::At(_) => break,

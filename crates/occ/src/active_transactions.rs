@@ -57,7 +57,7 @@ pub(crate) enum Drawn {
 
 /// The slots of all active transactions.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ActiveTransactions {
     chunks: Box<[OnceLock<Chunk>]>,
     places: Mutex<Places>,
 }
@@ -68,14 +68,14 @@ struct Places {
     used: u32,
 }
 
-/// A slot in [`Running`]; its owner must give it back.
+/// A slot in [`ActiveTransactions`]; its owner must give it back.
 #[derive(Debug)]
 pub(crate) struct Place {
     at: u32,
     uses: u64,
 }
 
-impl Running {
+impl ActiveTransactions {
     pub(crate) fn new() -> Self {
         Self {
             chunks: (0..PLACES / CHUNK).map(|_| OnceLock::new()).collect(),
@@ -182,21 +182,21 @@ mod tests {
 
     #[test]
     fn a_place_is_used_again_under_another_number() {
-        let running = Running::new();
-        let mut place = running.claim().unwrap();
-        let first = running.begin(&mut place, 7);
-        assert_eq!(running.ask(first), Drawn::No);
-        running.drawing(&place);
-        assert_eq!(running.ask(first), Drawn::Drawing);
-        running.drawn(&place, Timestamp::from_bits(7));
-        assert_eq!(running.ask(first), Drawn::At(Timestamp::from_bits(7)));
-        let second = running.begin(&mut place, 7);
+        let active = ActiveTransactions::new();
+        let mut place = active.claim().unwrap();
+        let first = active.begin(&mut place, 7);
+        assert_eq!(active.ask(first), Drawn::No);
+        active.drawing(&place);
+        assert_eq!(active.ask(first), Drawn::Drawing);
+        active.drawn(&place, Timestamp::from_bits(7));
+        assert_eq!(active.ask(first), Drawn::At(Timestamp::from_bits(7)));
+        let second = active.begin(&mut place, 7);
         assert_ne!(first, second);
-        assert_eq!(running.ask(first), Drawn::Ended);
-        assert_eq!(running.ask(second), Drawn::No);
-        running.give_back(&place);
-        let mut again = running.claim().unwrap();
-        let third = running.begin(&mut again, 8);
+        assert_eq!(active.ask(first), Drawn::Ended);
+        assert_eq!(active.ask(second), Drawn::No);
+        active.give_back(&place);
+        let mut again = active.claim().unwrap();
+        let third = active.begin(&mut again, 8);
         assert!(third != first && third != second);
     }
 }
