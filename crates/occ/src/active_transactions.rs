@@ -28,8 +28,8 @@ const PLACE_BITS: u32 = 16;
 const PLACES: usize = 1 << PLACE_BITS;
 const CHUNK: usize = 256;
 
-const NOT_DRAWING: u64 = 0;
-const DRAWING: u64 = u64::MAX;
+const NOT_STARTED: u64 = 0;
+const RESERVING: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -43,14 +43,14 @@ type Chunk = Box<[CachePadded<Entry>]>;
 
 /// The commit phase of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Drawn {
+pub(crate) enum CommitPhase {
     /// The commit has not begun: the transaction's timestamp will be later than that of a
     /// validator which was assigned its own before it asked.
-    No,
+    NotStarted,
     /// The transaction is being assigned its timestamp; the validator must ask again.
-    Drawing,
+    Reserving,
     /// The transaction was assigned this timestamp.
-    At(Timestamp),
+    Assigned(Timestamp),
     /// The transaction has ended, and another one uses its slot.
     Ended,
 }
@@ -126,7 +126,7 @@ impl ActiveTransactions {
         // its state. It is released as well: a validator that looked for the previous
         // owner may read this state, and must then see the versions that the previous
         // owner installed.
-        entry.state.store(NOT_DRAWING, Ordering::Release);
+        entry.state.store(NOT_STARTED, Ordering::Release);
         entry.session.store(session as u64, Ordering::Relaxed);
         entry.owner.store(id.0, Ordering::Release);
         id
@@ -134,12 +134,14 @@ impl ActiveTransactions {
 
     /// Announces that the transaction is about to be assigned its timestamp; the caller
     /// fences after this call and before the assignment.
-    pub(crate) fn drawing(&self, place: &Place) {
-        self.entry(place.at).state.store(DRAWING, Ordering::Relaxed);
+    pub(crate) fn reserving(&self, place: &Place) {
+        self.entry(place.at)
+            .state
+            .store(RESERVING, Ordering::Relaxed);
     }
 
     /// Publishes the timestamp right after its assignment.
-    pub(crate) fn drawn(&self, place: &Place, timestamp: Timestamp) {
+    pub(crate) fn assigned(&self, place: &Place, timestamp: Timestamp) {
         self.entry(place.at)
             .state
             .store(timestamp.to_bits(), Ordering::Release);
@@ -159,19 +161,19 @@ impl ActiveTransactions {
 
     /// The commit phase of `id`. The caller must have been assigned its own timestamp,
     /// and have fenced after that.
-    pub(crate) fn ask(&self, id: TransactionId) -> Drawn {
+    pub(crate) fn ask(&self, id: TransactionId) -> CommitPhase {
         let entry = self.entry((id.0 & (PLACES as u64 - 1)) as u32);
         if entry.owner.load(Ordering::Acquire) != id.0 {
-            return Drawn::Ended;
+            return CommitPhase::Ended;
         }
         let state = entry.state.load(Ordering::Acquire);
         if entry.owner.load(Ordering::Relaxed) != id.0 {
-            return Drawn::Ended;
+            return CommitPhase::Ended;
         }
         match state {
-            NOT_DRAWING => Drawn::No,
-            DRAWING => Drawn::Drawing,
-            timestamp => Drawn::At(Timestamp::from_bits(timestamp)),
+            NOT_STARTED => CommitPhase::NotStarted,
+            RESERVING => CommitPhase::Reserving,
+            timestamp => CommitPhase::Assigned(Timestamp::from_bits(timestamp)),
         }
     }
 }
@@ -185,15 +187,18 @@ mod tests {
         let active = ActiveTransactions::new();
         let mut place = active.claim().unwrap();
         let first = active.begin(&mut place, 7);
-        assert_eq!(active.ask(first), Drawn::No);
-        active.drawing(&place);
-        assert_eq!(active.ask(first), Drawn::Drawing);
-        active.drawn(&place, Timestamp::from_bits(7));
-        assert_eq!(active.ask(first), Drawn::At(Timestamp::from_bits(7)));
+        assert_eq!(active.ask(first), CommitPhase::NotStarted);
+        active.reserving(&place);
+        assert_eq!(active.ask(first), CommitPhase::Reserving);
+        active.assigned(&place, Timestamp::from_bits(7));
+        assert_eq!(
+            active.ask(first),
+            CommitPhase::Assigned(Timestamp::from_bits(7))
+        );
         let second = active.begin(&mut place, 7);
         assert_ne!(first, second);
-        assert_eq!(active.ask(first), Drawn::Ended);
-        assert_eq!(active.ask(second), Drawn::No);
+        assert_eq!(active.ask(first), CommitPhase::Ended);
+        assert_eq!(active.ask(second), CommitPhase::NotStarted);
         active.give_back(&place);
         let mut again = active.claim().unwrap();
         let third = active.begin(&mut again, 8);

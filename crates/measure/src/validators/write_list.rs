@@ -118,7 +118,7 @@ impl WriteList {
 
     fn listed(&self, noted: &Noted, timestamp: Timestamp) {
         for position in &noted.positions {
-            self.ring.drawn(*position, timestamp);
+            self.ring.assigned(*position, timestamp);
         }
     }
 
@@ -184,7 +184,7 @@ impl Rival for WriteList {
         self.list(notes.of_rival(), owner, ranges.space(), keys);
     }
 
-    fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
+    fn assigned(&self, notes: &Notes, timestamp: Timestamp) {
         if let Some(noted) = notes.left_by_rival() {
             self.listed(noted, timestamp);
         }

@@ -9,4 +9,4 @@ pub(super) static NO_SECOND_LOOK: Fault = Fault::new();
 pub(super) static NO_LINKS: Fault = Fault::new();
 /// A range is replaced before every writer that registered there was assigned its
 /// timestamp.
-pub(super) static COPY_UNDRAWN: Fault = Fault::new();
+pub(super) static COPY_UNASSIGNED: Fault = Fault::new();

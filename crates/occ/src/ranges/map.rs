@@ -149,8 +149,8 @@ impl Registration {
         Self { range, position }
     }
 
-    pub(crate) fn drawn(&self, timestamp: Timestamp) {
-        self.range.ring.drawn(self.position, timestamp);
+    pub(crate) fn assigned(&self, timestamp: Timestamp) {
+        self.range.ring.assigned(self.position, timestamp);
     }
 
     /// Withdraws the registration of a transaction that failed. Copies of it in other

@@ -48,9 +48,9 @@ impl World {
 
     fn draw(&self) -> u64 {
         fence(Ordering::SeqCst);
-        let drawn = self.clock.fetch_add(1, Ordering::SeqCst);
+        let assigned = self.clock.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        drawn
+        assigned
     }
 
     fn write(&self, owner: u64, keys: &[u8]) {
@@ -58,12 +58,12 @@ impl World {
         let mut registrations = Vec::new();
         self.map
             .register(TransactionId(owner), &slices, &mut registrations);
-        let drawn = self.draw();
+        let assigned = self.draw();
         for registration in &registrations {
-            registration.drawn(Timestamp::from_bits(drawn));
+            registration.assigned(Timestamp::from_bits(assigned));
         }
         let mut written = self.written.lock().expect("no panic");
-        written.extend(keys.iter().map(|key| (*key, drawn)));
+        written.extend(keys.iter().map(|key| (*key, assigned)));
     }
 
     fn scan(&self, owner: u64, lower: u8, upper: u8) {
@@ -118,7 +118,7 @@ fn race(work: &[fn(&World)]) {
     }
     let written = world.written.lock().expect("no panic");
     for (lower, upper, own) in &*world.cleared.lock().expect("no panic") {
-        let missed = |(key, drawn): &(u8, u64)| (lower..upper).contains(&key) && drawn < own;
+        let missed = |(key, assigned): &(u8, u64)| (lower..upper).contains(&key) && assigned < own;
         assert!(
             !written.iter().any(missed),
             "cleared at {own} with writers at {written:?}"
@@ -181,5 +181,5 @@ fn a_writer_is_missed_by_who_does_not_follow_links() {
 #[test]
 #[should_panic(expected = "cleared at")]
 fn a_writer_that_had_not_drawn_is_missed_when_it_is_not_awaited() {
-    faults::COPY_UNDRAWN.put_back(few);
+    faults::COPY_UNASSIGNED.put_back(few);
 }

@@ -80,7 +80,7 @@ fn register(map: &RangeMap, owner: TransactionId, keys: &[&str]) -> Vec<Registra
 
 fn draw(registrations: &[Registration], timestamp: u64) {
     for registration in registrations {
-        registration.drawn(at(timestamp));
+        registration.assigned(at(timestamp));
     }
 }
 

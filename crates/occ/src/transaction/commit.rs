@@ -106,15 +106,15 @@ impl<'run> Run<'run> {
         };
         self.no_writer();
         self.register();
-        shared.active.drawing(&self.state.place);
+        shared.active.reserving(&self.state.place);
         // One fence between the registrations and the reservation; another between the
         // reservation and the validation of other transactions' registrations.
         fence(Ordering::SeqCst);
         let reservation = shared.log.reserve(credit);
         let timestamp = reservation.timestamp();
         fence(Ordering::SeqCst);
-        shared.active.drawn(&self.state.place, timestamp);
-        shared.validation.drawn(&self.state.notes, timestamp);
+        shared.active.assigned(&self.state.place, timestamp);
+        shared.validation.assigned(&self.state.notes, timestamp);
         if self.state.is_serializable()
             && let Err(error) = self.validate(timestamp)
         {

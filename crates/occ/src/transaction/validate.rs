@@ -8,7 +8,7 @@ use coeval_types::{Timestamp, TransactionId, planted};
 
 use super::Run;
 use super::state::{Read, State};
-use crate::active_transactions::Drawn;
+use crate::active_transactions::CommitPhase;
 use crate::ranges::committer::Committer;
 use crate::ranges::map::Space;
 use crate::shared::Shared;
@@ -106,10 +106,10 @@ fn validate_read(
     // has installed its version.
     while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
         match shared.active.ask(holder) {
-            Drawn::No => break,
-            Drawn::At(theirs) if theirs < own => return conflict(Some(holder)),
-            Drawn::At(_) => break,
-            Drawn::Drawing | Drawn::Ended => backoff.wait(),
+            CommitPhase::NotStarted => break,
+            CommitPhase::Assigned(theirs) if theirs < own => return conflict(Some(holder)),
+            CommitPhase::Assigned(_) => break,
+            CommitPhase::Reserving | CommitPhase::Ended => backoff.wait(),
         }
     }
     let mut newest = record.newest_committed(guard);

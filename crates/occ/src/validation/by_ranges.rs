@@ -30,9 +30,9 @@ pub(super) fn register(notes: &mut Notes, owner: TransactionId, ranges: &RangeMa
 }
 
 #[inline]
-pub(super) fn drawn(notes: &Notes, timestamp: Timestamp) {
+pub(super) fn assigned(notes: &Notes, timestamp: Timestamp) {
     for registration in &notes.registrations {
-        registration.drawn(timestamp);
+        registration.assigned(timestamp);
     }
 }
 

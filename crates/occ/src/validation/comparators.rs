@@ -91,8 +91,8 @@ pub trait Rival: fmt::Debug + Send + Sync {
     }
 
     /// Called when the owner of these registrations was assigned this timestamp.
-    fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
-        by_ranges::drawn(notes, timestamp);
+    fn assigned(&self, notes: &Notes, timestamp: Timestamp) {
+        by_ranges::assigned(notes, timestamp);
     }
 
     /// Called when the owner of these registrations failed after it was assigned this

@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //!
-//! - A transaction between `register` and `drawn` waits for nothing but slots, and
+//! - A transaction between `register` and `assigned` waits for nothing but slots, and
 //!   `validate` waits only for transactions between these two.
 //! - All transactions of an engine use one validator from start to end, including writers
 //!   at lower isolation levels: it is chosen when the engine starts.
@@ -203,11 +203,11 @@ impl Validation {
 
     /// Publishes the timestamp assigned to the owner of these registrations.
     #[inline]
-    pub(crate) fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
+    pub(crate) fn assigned(&self, notes: &Notes, timestamp: Timestamp) {
         match self {
-            Self::Ranges => by_ranges::drawn(notes, timestamp),
+            Self::Ranges => by_ranges::assigned(notes, timestamp),
             #[cfg(feature = "comparators")]
-            Self::Rival(rival) => rival.drawn(notes, timestamp),
+            Self::Rival(rival) => rival.assigned(notes, timestamp),
         }
     }
 

@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!  claim      position = head++                     the slot's old owner has its timestamp
-//!  publish    footprint, state = DRAWING, sequence = position + 1
+//!  publish    footprint, state = RESERVING, sequence = position + 1
 //!  fence ── be assigned the commit timestamp ── fence
-//!  drawn      state = commit timestamp              from here on it may be overwritten
+//!  assigned      state = commit timestamp              from here on it may be overwritten
 //!  aborted    state = ABORTED                       only when validation failed
 //! ```
 //!
@@ -57,7 +57,7 @@ use super::committer::Committer;
 use super::footprint::{Footprint, WORDS};
 
 /// A slot's state before its owner is assigned a timestamp.
-const DRAWING: u64 = 0;
+const RESERVING: u64 = 0;
 /// A slot's state when its owner failed after its timestamp was assigned.
 const ABORTED: u64 = u64::MAX;
 /// A slot's sequence while it is being written.
@@ -234,7 +234,7 @@ impl Ring {
         // has not published.
         slot.sequence.store(BUSY, Ordering::Release);
         fence(Ordering::Release);
-        slot.state.store(DRAWING, Ordering::Relaxed);
+        slot.state.store(RESERVING, Ordering::Relaxed);
         slot.owner.store(owner.0, Ordering::Relaxed);
         slot.shape.store(footprint.shape, Ordering::Relaxed);
         for (word, value) in slot.words.iter().zip(footprint.words) {
@@ -245,7 +245,7 @@ impl Ring {
     }
 
     /// Publishes the timestamp assigned to a registration.
-    pub fn drawn(&self, position: u64, timestamp: Timestamp) {
+    pub fn assigned(&self, position: u64, timestamp: Timestamp) {
         let slot = self.slot(position);
         slot.state.store(timestamp.to_bits(), Ordering::Release);
     }
@@ -273,7 +273,7 @@ impl Ring {
             let mut cursors = self.cursors.lock().expect("no panic in a ring");
             let wanted = (needed + self.capacity / 4).min(position);
             while cursors.dropped.position < wanted {
-                let Some(newest) = self.drawn_at(cursors.dropped.position) else {
+                let Some(newest) = self.assigned_at(cursors.dropped.position) else {
                     break;
                 };
                 cursors.dropped.position += 1;
@@ -299,7 +299,7 @@ impl Ring {
 
     /// The timestamp at a position, 0 for an aborted one, or `None` when it has no
     /// timestamp yet or is overwritten.
-    fn drawn_at(&self, position: u64) -> Option<u64> {
+    fn assigned_at(&self, position: u64) -> Option<u64> {
         let slot = self.slot(position);
         if slot.sequence.load(Ordering::Acquire) != position + 1 {
             return None;
@@ -310,7 +310,7 @@ impl Ring {
             return None;
         }
         match state {
-            DRAWING => None,
+            RESERVING => None,
             ABORTED => Some(0),
             timestamp => Some(timestamp),
         }
@@ -332,8 +332,8 @@ impl Ring {
         };
         let end = self.head().min(start + WALK);
         let settled = |position: u64| {
-            let drawn = self.drawn_at(position);
-            drawn.is_some_and(|timestamp| timestamp <= snapshot)
+            let assigned = self.assigned_at(position);
+            assigned.is_some_and(|timestamp| timestamp <= snapshot)
         };
         let at = (start..end).find(|position| !settled(*position));
         let at = at.unwrap_or(end);
@@ -349,11 +349,11 @@ impl Ring {
         }
         let head = self.head();
         while cursors.settled.position < head
-            && let Some(drawn) = self.drawn_at(cursors.settled.position)
-            && drawn <= snapshot
+            && let Some(assigned) = self.assigned_at(cursors.settled.position)
+            && assigned <= snapshot
         {
             cursors.settled.position += 1;
-            cursors.settled.newest = cursors.settled.newest.max(drawn);
+            cursors.settled.newest = cursors.settled.newest.max(assigned);
         }
         self.mark(&mut cursors);
         cursors.settled.position.max(at)
@@ -371,9 +371,12 @@ impl Ring {
         };
         for position in cursors.dropped.position..head {
             match self.read(position) {
-                Found::Unpublished | Found::Registration { state: DRAWING, .. } => {
+                Found::Unpublished
+                | Found::Registration {
+                    state: RESERVING, ..
+                } => {
                     #[cfg(shuttle)]
-                    if super::faults::COPY_UNDRAWN.is_there() {
+                    if super::faults::COPY_UNASSIGNED.is_there() {
                         continue;
                     }
                     return None;
@@ -413,7 +416,7 @@ impl Ring {
     /// Registers a copy of another ring's registration.
     pub(crate) fn copy(&self, survivor: &Survivor) {
         let position = self.register(survivor.owner, &survivor.footprint);
-        self.drawn(position, Timestamp::from_bits(survivor.timestamp));
+        self.assigned(position, Timestamp::from_bits(survivor.timestamp));
     }
 
     fn read(&self, position: u64) -> Found {
@@ -471,7 +474,7 @@ impl Ring {
             let settled = match self.read(position) {
                 Found::Registration { owner, state, .. } => {
                     look(owner);
-                    state == ABORTED || state != DRAWING && state <= snapshot.to_bits()
+                    state == ABORTED || state != RESERVING && state <= snapshot.to_bits()
                 }
                 Found::Unpublished | Found::Overwritten => false,
             };
@@ -522,7 +525,7 @@ impl Ring {
                         if owner == id || state == ABORTED {
                             break;
                         }
-                        if state == DRAWING {
+                        if state == RESERVING {
                             backoff.wait();
                             continue;
                         }

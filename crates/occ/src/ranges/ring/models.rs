@@ -38,9 +38,11 @@ fn race(late: bool) {
                 let footprint = Footprint::of_key(b"k");
                 let position = world.ring.register(TransactionId(writer), &footprint);
                 fence(Ordering::SeqCst);
-                let drawn = early.unwrap_or_else(|| draw(&world));
-                world.ring.drawn(position, Timestamp::from_bits(drawn));
-                world.written.lock().expect("no panic").push(drawn);
+                let assigned = early.unwrap_or_else(|| draw(&world));
+                world
+                    .ring
+                    .assigned(position, Timestamp::from_bits(assigned));
+                world.written.lock().expect("no panic").push(assigned);
             }
         }));
     }

@@ -9,7 +9,7 @@ const fn at(bits: u64) -> Timestamp {
 
 fn commit(ring: &Ring, key: &[u8], timestamp: u64) -> u64 {
     let position = ring.register(OTHER, &Footprint::of_key(key));
-    ring.drawn(position, at(timestamp));
+    ring.assigned(position, at(timestamp));
     position
 }
 
@@ -49,7 +49,7 @@ fn a_writer_that_registered_before_the_scan_is_met() {
     let position = ring.register(OTHER, &Footprint::of_key(b"d"));
     let start = ring.first_unsettled(at(10));
     assert_eq!(start, position, "it may still draw a number after 10");
-    ring.drawn(position, at(20));
+    ring.assigned(position, at(20));
     assert_eq!(
         validate(&ring, start, 10, 30),
         Err(Failure::Conflict(OTHER))
