@@ -6,7 +6,7 @@
 
 use std::task::{Context, Poll};
 
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 use crate::error::{Error, Report, SqlState};
 use crate::value::{ColumnType, Style, Value};
@@ -174,9 +174,13 @@ pub trait Sink: Send {
     fn copy_data(&mut self, data: &[u8]);
 
     /// Back-pressure: ready when the sink can take more. The session calls this between
-    /// chunks of a large result. The results so far depend on `basis`, which must be
+    /// chunks of a large result. The results so far depend on `response_dependencies`, which must be
     /// durable and confirmed before the sink sends any of them.
-    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<(), Error>>;
+    fn poll_drain(
+        &mut self,
+        dependencies: ResponseDependencies,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>>;
 }
 
 /// Command tag: the command that was completed, as the protocol reports it.

@@ -22,7 +22,7 @@
 //!    same for the commit's timestamp. A read may also be stale, if another engine may have
 //!    become leader unnoticed: the results of a transaction that wrote nothing do not leave
 //!    before [`Engine::poll_confirmed`] is ready for a [`Confirmation`] that was requested
-//!    after its snapshot. [`Basis`] holds both conditions. While
+//!    after its snapshot. [`ResponseDependencies`] holds both conditions. While
 //!    [`Engine::is_unchallenged`], an open transaction may return more than its first
 //!    answer before that, if its end waits.
 //! 4. **A statement that changes rows first collects which, then changes them.** A
@@ -37,15 +37,14 @@
 //!
 //! Dropping a transaction that has not ended aborts it.
 
-mod basis;
 mod contention;
 pub mod contract;
 mod definitions;
 mod error;
+mod response_dependencies;
 pub mod serial;
 mod wait;
 
-pub use basis::{Basis, Confirmation};
 pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
@@ -54,6 +53,7 @@ pub use contract::{
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, Error, Place};
+pub use response_dependencies::{Confirmation, ResponseDependencies};
 pub use serial::Serial;
 pub use wait::{
     begin, build_index, commit, confirmed, durable, insert, lock_row, lock_table, update,

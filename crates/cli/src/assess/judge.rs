@@ -13,7 +13,7 @@ use coeval_sql::output::{Column, Completion, Format, Notice, OutputRow, Sink, Tr
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::statement::StatementKind;
 use coeval_sql::{Database, Error, SqlState};
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 const SAVEPOINT: &str = "SAVEPOINT \"coeval assess\"";
 const BACK: &str = "ROLLBACK TO SAVEPOINT \"coeval assess\"";
@@ -219,7 +219,11 @@ impl Sink for Nowhere {
     fn notice(&mut self, _notice: Notice) {}
     fn copy_out(&mut self, _columns: usize) {}
     fn copy_data(&mut self, _data: &[u8]) {}
-    fn poll_drain(&mut self, _basis: Basis, _context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_drain(
+        &mut self,
+        _dependencies: ResponseDependencies,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 }

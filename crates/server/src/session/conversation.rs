@@ -473,10 +473,10 @@ impl Conversation {
 
     /// Sends all buffered answers.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        let basis = self.session.basis();
+        let dependencies = self.session.dependencies();
         #[cfg(feature = "planted")]
-        planted::take_slow_for_failed(&mut self.output, basis.newest_seen).await?;
-        match self.output.flush(basis).await {
+        planted::take_slow_for_failed(&mut self.output, dependencies.newest_seen).await?;
+        match self.output.flush(dependencies).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.lost().await),
         }

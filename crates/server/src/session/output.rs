@@ -21,7 +21,7 @@ use coeval_sql::instance::activity::{Activity, AnswerWait};
 use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, Format, Notice, OutputRow, Sink};
 use coeval_sql::{Error, SqlState};
-use coeval_txn::{Basis, Confirmation, Engine};
+use coeval_txn::{Confirmation, Engine, ResponseDependencies};
 use coeval_types::Timestamp;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -134,16 +134,19 @@ impl Output {
 
     /// Sends all answers, once the commits and the leadership that they depend on are
     /// confirmed.
-    pub(crate) async fn flush(&mut self, basis: impl Into<Basis>) -> Result<(), ()> {
-        let basis = basis.into();
-        std::future::poll_fn(|context| self.poll_flush(basis, context)).await
+    pub(crate) async fn flush(
+        &mut self,
+        dependencies: impl Into<ResponseDependencies>,
+    ) -> Result<(), ()> {
+        let dependencies = dependencies.into();
+        std::future::poll_fn(|context| self.poll_flush(dependencies, context)).await
     }
 
     /// Polls [`Output::flush`]. After an error, which [`Output::take_lost`] explains, the
     /// session sends nothing more.
     pub(crate) fn poll_flush(
         &mut self,
-        basis: Basis,
+        dependencies: ResponseDependencies,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ()>> {
         if self.lost.is_some() {
@@ -152,10 +155,10 @@ impl Output {
         if self.sent == self.buffer.len() && !self.flushing {
             return Poll::Ready(Ok(()));
         }
-        if basis.newest_seen > self.durable {
-            ready!(self.poll_durable(basis.newest_seen, context))?;
+        if dependencies.newest_seen > self.durable {
+            ready!(self.poll_durable(dependencies.newest_seen, context))?;
         }
-        if let Some(asked) = basis
+        if let Some(asked) = dependencies
             .confirmation
             .filter(|asked| Some(*asked) > self.confirmed)
         {
@@ -402,7 +405,11 @@ impl Sink for Output {
         self.count(start);
     }
 
-    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_drain(
+        &mut self,
+        dependencies: ResponseDependencies,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
         if let Some(error) = self.unsendable.take() {
             return Poll::Ready(Err(error));
         }
@@ -412,7 +419,7 @@ impl Sink for Output {
         if self.signal.is_canceled() {
             return Poll::Ready(Err(Error::canceled()));
         }
-        let flushed = ready!(self.poll_flush(basis, context));
+        let flushed = ready!(self.poll_flush(dependencies, context));
         Poll::Ready(flushed.map_err(|()| {
             let gone = "the client takes no more results";
             Error::new(SqlState("08006"), gone)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 use super::Session;
 use super::read_confirmation::Open;
@@ -86,11 +86,11 @@ impl Session {
                     .newest_seen()
                     .max(self.info.numbered.told());
                 let engine = &*self.database.engine;
-                let basis = Basis {
+                let dependencies = ResponseDependencies {
                     newest_seen: self.newest_seen.max(seen),
                     confirmation: self.read_confirmation.confirmation(engine, open),
                 };
-                drain(sink, basis, &self.ticket).await?;
+                drain(sink, dependencies, &self.ticket).await?;
             }
         }
         self.take_over(viewer);

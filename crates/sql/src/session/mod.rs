@@ -62,7 +62,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coeval_env::Instant;
-use coeval_txn::{Basis, Isolation};
+use coeval_txn::{Isolation, ResponseDependencies};
 use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
@@ -542,11 +542,11 @@ impl Session {
     /// ([`coeval_txn::Engine::poll_durable`]) and confirmed
     /// ([`coeval_txn::Engine::poll_confirmed`]) before any of these results leaves the
     /// process.
-    pub fn basis(&mut self) -> Basis {
+    pub fn dependencies(&mut self) -> ResponseDependencies {
         let running = self.running.as_ref();
         let open = running.map_or(Open::No, |running| Open::of(self.block, running));
         let engine = &*self.database.engine;
-        Basis {
+        ResponseDependencies {
             newest_seen: self.newest_seen,
             confirmation: self.read_confirmation.confirmation(engine, open),
         }

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 use crate::error::{Error, Result};
 use crate::instance::Ticket;
@@ -45,10 +45,14 @@ impl ResultWriter<'_> {
 }
 
 /// Waits until the sink can take more rows.
-pub(super) async fn drain(sink: &mut dyn Sink, basis: Basis, ticket: &Ticket) -> Result<()> {
+pub(super) async fn drain(
+    sink: &mut dyn Sink,
+    dependencies: ResponseDependencies,
+    ticket: &Ticket,
+) -> Result<()> {
     let mut waits = false;
     let drained = poll_fn(|context| {
-        let polled = sink.poll_drain(basis, context);
+        let polled = sink.poll_drain(dependencies, context);
         if polled.is_pending() && !waits {
             waits = true;
             ticket.rest();
@@ -102,8 +106,12 @@ impl Sink for Watched<'_> {
         self.sink.copy_data(data);
     }
 
-    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_drain(
+        &mut self,
+        dependencies: ResponseDependencies,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
         self.drained = true;
-        self.sink.poll_drain(basis, context)
+        self.sink.poll_drain(dependencies, context)
     }
 }

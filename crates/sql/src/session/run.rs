@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 use super::Session;
 use super::portal::{Portal, Progress};
@@ -406,11 +406,11 @@ impl Session {
                     .newest_seen()
                     .max(self.info.numbered.told());
                 let engine = &*self.database.engine;
-                let basis = Basis {
+                let dependencies = ResponseDependencies {
                     newest_seen: self.newest_seen.max(seen),
                     confirmation: self.read_confirmation.confirmation(engine, open),
                 };
-                drain(result_writer.sink, basis, &self.ticket).await?;
+                drain(result_writer.sink, dependencies, &self.ticket).await?;
             }
         }
         let delivered = u64::from(result_writer.delivered);
@@ -454,8 +454,8 @@ impl Session {
             let Some(row) = rows.pop_front() else { break };
             result_writer.row(&row);
             if result_writer.wants_drain() {
-                let basis = self.basis();
-                drain(result_writer.sink, basis, &self.ticket).await?;
+                let dependencies = self.dependencies();
+                drain(result_writer.sink, dependencies, &self.ticket).await?;
             }
         }
         if result_writer.is_full() {

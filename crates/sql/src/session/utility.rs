@@ -119,8 +119,8 @@ impl Session {
         sink.copy_out(0);
         while let Some(piece) = poll_fn(|context| pieces.poll_next(context)).await {
             sink.copy_data(&piece?);
-            let basis = self.basis();
-            drain(sink, basis, &self.ticket).await?;
+            let dependencies = self.dependencies();
+            drain(sink, dependencies, &self.ticket).await?;
         }
         Ok(CommandTag::new("BACKUP"))
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use coeval_sql::output::{Column, CommandTag, Completion, Format, Notice, OutputRow, Sink};
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Database, Error};
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 
 /// Collects what a statement says.
 #[derive(Debug, Default)]
@@ -59,7 +59,11 @@ impl Sink for Lines {
         }
     }
 
-    fn poll_drain(&mut self, _basis: Basis, _context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_drain(
+        &mut self,
+        _dependencies: ResponseDependencies,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
         self.drains += 1;
         Poll::Ready(Ok(()))
     }

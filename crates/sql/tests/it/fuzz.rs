@@ -16,7 +16,7 @@ use coeval_env::sim::World;
 use coeval_sql::output::{Column, Completion, Format, Notice, OutputRow, Sink, TransactionStatus};
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Database, Error, SqlState};
-use coeval_txn::Basis;
+use coeval_txn::ResponseDependencies;
 use coeval_txn::serial::Serial;
 
 /// What there is to ask for.
@@ -62,7 +62,11 @@ impl Sink for Nowhere {
 
     fn copy_data(&mut self, _data: &[u8]) {}
 
-    fn poll_drain(&mut self, _: Basis, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_drain(
+        &mut self,
+        _: ResponseDependencies,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 }

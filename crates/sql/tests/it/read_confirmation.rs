@@ -60,7 +60,7 @@ impl Leader {
     async fn answer(&self, session: &mut Session, text: &str) -> (u64, bool) {
         let before = self.asked.count.load(Ordering::Relaxed);
         query(session, text, "").await;
-        let waits_for = session.basis().confirmation;
+        let waits_for = session.dependencies().confirmation;
         let after = self.asked.count.load(Ordering::Relaxed);
         (
             after - before,
@@ -202,7 +202,7 @@ async fn what_is_prepared_in_a_block_is_not_its_first_answer() {
     let statement = session.parse("select sum(b) from t").unwrap();
     let prepared = session.prepare(statement[0].clone(), &[]).await.unwrap();
     session.finish().await.unwrap();
-    session.basis();
+    session.dependencies();
     let asked = || leader.asked.count.load(Ordering::Relaxed);
     assert_eq!(asked(), 1, "whether the table is there");
     for expected in [2, 2] {
@@ -213,7 +213,7 @@ async fn what_is_prepared_in_a_block_is_not_its_first_answer() {
             .await
             .unwrap();
         session.finish().await.unwrap();
-        session.basis();
+        session.dependencies();
         assert_eq!(asked(), expected, "the first of its answers is asked for");
     }
     leader.expect(&mut session, &[("commit", true)]).await;

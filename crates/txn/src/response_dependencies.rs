@@ -12,14 +12,14 @@ pub struct Confirmation(pub u64);
 
 /// The conditions that a response depends on. See rule 3 of the [crate].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Basis {
+pub struct ResponseDependencies {
     /// The newest commit that the response depends on, which must be durable.
     pub newest_seen: Timestamp,
     /// The confirmation that must have been granted, if the response needs one.
     pub confirmation: Option<Confirmation>,
 }
 
-impl From<Timestamp> for Basis {
+impl From<Timestamp> for ResponseDependencies {
     /// A response that depends only on a commit.
     fn from(newest_seen: Timestamp) -> Self {
         Self {
