@@ -2,7 +2,7 @@
 //! set in all bytes but the last.
 
 /// Most bytes that a value takes.
-pub(crate) const MOST_BYTES: usize = 10;
+pub(crate) const MAX_BYTES: usize = 10;
 
 /// Appends `value` to `out`.
 #[inline]
@@ -50,7 +50,7 @@ mod tests {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put(&mut bytes, value);
-            prop_assert!(bytes.len() <= MOST_BYTES);
+            prop_assert!(bytes.len() <= MAX_BYTES);
             let mut rest = &bytes[..];
             prop_assert_eq!(take(&mut rest), Some(value));
             prop_assert!(rest.is_empty());

@@ -30,7 +30,7 @@ use std::ops::RangeInclusive;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::identity::{ClusterId, Identity, Members, NodeId};
-use crate::refusal::{MOST_WORDS, Reason, Refusal};
+use crate::refusal::{MAX_WORDS, Reason, Refusal};
 
 /// The first bytes of every connection between nodes.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
@@ -42,7 +42,7 @@ const CHECKSUM_BYTES: usize = 4;
 const HELLO_BYTES: usize = 16 + 8 + 8 + CHECKSUM_BYTES;
 const ANSWER_BYTES: usize = 16 + 8 + CHECKSUM_BYTES;
 /// Maximum number of bytes after a head.
-const MOST_BYTES: usize = ANSWER_BYTES + MOST_WORDS;
+const MAX_BYTES: usize = ANSWER_BYTES + MAX_WORDS;
 
 /// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,7 @@ async fn read<S: AsyncRead + Unpin>(
     stream.read_exact(numbers).await?;
     let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let length = usize::from(number(12));
-    if !(least..=MOST_BYTES).contains(&length) {
+    if !(least..=MAX_BYTES).contains(&length) {
         return Err(HandshakeError::Length(length));
     }
     let mut bytes = head.to_vec();

@@ -74,7 +74,7 @@ pub struct Refusal {
 }
 
 /// Maximum length of the words sent, in bytes.
-pub(crate) const MOST_WORDS: usize = 512;
+pub(crate) const MAX_WORDS: usize = 512;
 
 impl Refusal {
     pub(crate) fn new(reason: Reason, words: impl Into<String>) -> Self {
@@ -85,7 +85,7 @@ impl Refusal {
     /// characters, which could move a terminal's cursor or begin a line of a log, are
     /// replaced.
     pub(crate) fn heard(reason: Reason, words: &str) -> Self {
-        let mut end = words.len().min(MOST_WORDS);
+        let mut end = words.len().min(MAX_WORDS);
         while !words.is_char_boundary(end) {
             end -= 1;
         }
@@ -128,8 +128,8 @@ mod tests {
     fn words_from_outside_are_short_and_plain() {
         let refusal = Refusal::heard(Reason::Other, "no\n2026 INFO all is well\u{1b}[2J");
         assert_eq!(refusal.words(), "no 2026 INFO all is well [2J");
-        let long = "ä".repeat(MOST_WORDS);
+        let long = "ä".repeat(MAX_WORDS);
         let refusal = Refusal::heard(Reason::Other, &format!("x{long}"));
-        assert_eq!(refusal.words().len(), MOST_WORDS - 1);
+        assert_eq!(refusal.words().len(), MAX_WORDS - 1);
     }
 }

@@ -17,7 +17,7 @@ use coeval_sql::instance::{
 };
 use coeval_sql::{Error, SqlState};
 
-use crate::settings::MOST_NODES;
+use crate::settings::MAX_NODES;
 use crate::shared::Shared;
 
 /// Interval between two status requests.
@@ -214,9 +214,9 @@ pub(crate) async fn change(shared: Weak<Shared>, change: ClusterChange) -> Resul
     let shared = shared.upgrade().ok_or_else(alone)?;
     let node = shared.node.as_ref().ok_or_else(alone)?;
     if let ClusterChange::Add { node: id, .. } = change
-        && id > MOST_NODES
+        && id > MAX_NODES
     {
-        let wrong = format!("{id} is no number of a node: they are from 1 to {MOST_NODES}");
+        let wrong = format!("{id} is no number of a node: they are from 1 to {MAX_NODES}");
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, wrong));
     }
     let done = match change {

@@ -24,7 +24,7 @@ use crate::value::Value;
 const CHUNK: usize = 1024;
 
 /// Maximum number of findings reported for one table.
-const MOST_FINDINGS: usize = 10;
+const MAX_FINDINGS: usize = 10;
 
 /// Result of the consistency check of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<'table> Findings<'table> {
     }
 
     fn add(&mut self, what: impl FnOnce() -> String) {
-        if self.found.len() < MOST_FINDINGS {
+        if self.found.len() < MAX_FINDINGS {
             self.found.push(format!("table {}: {}", self.table, what()));
         }
     }

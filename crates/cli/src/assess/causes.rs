@@ -18,7 +18,7 @@ use coeval_sql::{Error, SqlState};
 
 /// Maximum number of remembered names. A script with more failures than that has many
 /// causes.
-const MOST_NAMES: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 
 /// SQLSTATEs of errors about an object that does not exist.
 const MISSING: [SqlState; 6] = [
@@ -74,7 +74,7 @@ impl Causes {
             .flatten();
         let there = THERE.contains(&error.state());
         for name in made(statement) {
-            if !there && self.0.len() < MOST_NAMES {
+            if !there && self.0.len() < MAX_NAMES {
                 self.0.entry(name).or_insert(cause.unwrap_or(line));
             }
         }

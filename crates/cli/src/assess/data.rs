@@ -29,7 +29,7 @@ use super::report::{Place, Report};
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of refused rows of one COPY that are reported; further ones are
 /// counted.
-const MOST_TOLD: u64 = 20;
+const MAX_TOLD: u64 = 20;
 
 /// The data of one COPY.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Data {
                 };
             }
             self.refused += 1;
-            if self.refused <= MOST_TOLD {
+            if self.refused <= MAX_TOLD {
                 let statement = &self.copy;
                 report.row_refused(
                     Place {

@@ -24,7 +24,7 @@ use super::causes::feature;
 /// Maximum length of a shown statement, in characters.
 const SHOWN: usize = 100;
 /// Maximum number of features that are counted separately.
-const MOST_FEATURES: usize = 1000;
+const MAX_FEATURES: usize = 1000;
 /// The name under which further features are counted.
 const FURTHER: &str = "others";
 
@@ -127,7 +127,7 @@ impl<W: Write> Report<W> {
 
     fn count(&mut self, feature: String, line: u64) {
         let known = self.features.contains_key(&feature);
-        let feature = if known || self.features.len() < MOST_FEATURES {
+        let feature = if known || self.features.len() < MAX_FEATURES {
             feature
         } else {
             FURTHER.to_owned()

@@ -9,7 +9,7 @@ use coeval_env::fs::{self, File, OpenOptions};
 const CHUNK_BYTES: usize = 256 << 10;
 /// Maximum length of a line, in bytes. A server accepts no longer one, as a statement or
 /// as data.
-const MOST_LINE_BYTES: usize = 300 << 20;
+const MAX_LINE_BYTES: usize = 300 << 20;
 
 /// Magic numbers of files that are no scripts, each with a description and a remedy.
 const OTHERS: [(&[u8], &str); 6] = [
@@ -116,9 +116,9 @@ impl Source {
                 let start = std::mem::replace(&mut self.start, self.buffer.len());
                 return Ok((start < self.buffer.len()).then(|| &self.buffer[start..]));
             }
-            if self.buffer.len() - self.start > MOST_LINE_BYTES {
+            if self.buffer.len() - self.start > MAX_LINE_BYTES {
                 return Err(format!(
-                    "{} has a line of more than {MOST_LINE_BYTES} bytes",
+                    "{} has a line of more than {MAX_LINE_BYTES} bytes",
                     self.name
                 ));
             }

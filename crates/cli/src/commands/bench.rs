@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use coeval_check::history::Format;
 use coeval_txn::Isolation;
 use coeval_workload::build::MEASURED;
-use coeval_workload::driver::{Length, MOST_ARRIVALS, OPERATION_TIMEOUT, Options};
+use coeval_workload::driver::{Length, MAX_ARRIVALS, OPERATION_TIMEOUT, Options};
 use coeval_workload::loads::hybrid::Settings as Hybrid;
 use coeval_workload::loads::tpcc::{Rewards, Scale};
 use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
@@ -62,7 +62,7 @@ const MOST: &[(&str, u64)] = &[
 /// Minimum duration of a measurement, in seconds: a shorter one measures too little.
 const LEAST_SECONDS: f64 = 0.01;
 /// Maximum skew: with it nearly all accesses are to one key.
-const MOST_THETA: f64 = 10.0;
+const MAX_THETA: f64 = 10.0;
 
 /// Parses a count from 1 to the maximum of this name.
 fn counted(name: &str) -> ValueParser {
@@ -390,10 +390,10 @@ fn plot(matches: &ArgMatches) -> Result<Option<(String, Picture)>, String> {
 /// The skew of the keys, on the command line.
 fn theta(matches: &ArgMatches, default: f64) -> Result<f64, String> {
     let theta = matches.get_one::<f64>("theta").copied().unwrap_or(default);
-    if (0.0..=MOST_THETA).contains(&theta) {
+    if (0.0..=MAX_THETA).contains(&theta) {
         Ok(theta)
     } else {
-        Err(format!("--theta {theta} is not between 0 and {MOST_THETA}"))
+        Err(format!("--theta {theta} is not between 0 and {MAX_THETA}"))
     }
 }
 
@@ -496,10 +496,10 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     };
     let rate = matches.get_one::<f64>("rate").copied();
     if let Some(rate) = rate
-        && !(rate > 0.0 && rate <= MOST_ARRIVALS)
+        && !(rate > 0.0 && rate <= MAX_ARRIVALS)
     {
         return Err(format!(
-            "--rate {rate} is not above 0 and up to {MOST_ARRIVALS}"
+            "--rate {rate} is not above 0 and up to {MAX_ARRIVALS}"
         ));
     }
     let default = OPERATION_TIMEOUT.as_secs_f64();

@@ -304,7 +304,7 @@ fn put_behind_its_length(buffer: &mut Vec<u8>, make: impl FnOnce(&mut Vec<u8>) -
         buffer[length_at] = length as u8;
         return true;
     }
-    let mut bytes = [0; varint::MOST_BYTES];
+    let mut bytes = [0; varint::MAX_BYTES];
     varint::put(buffer, length as u64);
     let width = buffer.len() - end;
     bytes[..width].copy_from_slice(&buffer[end..]);

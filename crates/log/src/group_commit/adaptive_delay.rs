@@ -38,7 +38,7 @@ const END_AT: i64 = 10;
 
 /// Limit of a single comparison, in thousandths, so that a pause in the load does not count
 /// as an advantage of either way.
-const MOST_GAIN: i64 = 300;
+const MAX_GAIN: i64 = 300;
 
 /// Divisor of the smoothing: each new comparison changes the smoothed gain by this fraction
 /// of the difference.
@@ -95,7 +95,7 @@ impl AdaptiveDelay {
             false => (other, chosen),
         };
         let gain = (waiting - at_once) * 1000 / at_once.max(1);
-        self.gain += (gain.clamp(-MOST_GAIN, MOST_GAIN) - self.gain) / SMOOTHING;
+        self.gain += (gain.clamp(-MAX_GAIN, MAX_GAIN) - self.gain) / SMOOTHING;
         self.waits = match self.waits {
             true => self.gain >= END_AT,
             false => self.gain > BEGIN_AT,

@@ -11,7 +11,7 @@ use super::model::Model;
 use super::nic::Nic;
 
 /// Greatest number of inputs that a node handles in one batch.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 
 /// An input of a node.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Machine {
         if !self.round.is_empty() || self.inbox.is_empty() || self.node.is_none() {
             return false;
         }
-        let count = self.inbox.len().min(MOST_AT_ONCE);
+        let count = self.inbox.len().min(MAX_AT_ONCE);
         self.round = self.inbox.drain(..count).collect();
         true
     }

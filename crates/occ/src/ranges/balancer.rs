@@ -57,7 +57,7 @@ use super::replace::{Change, Replacement};
 /// minute.
 const UNUSED_ROUNDS: u32 = 1200;
 /// Largest number of rounds between two passes.
-const MOST_PAUSE: u32 = 16;
+const MAX_PAUSE: u32 = 16;
 /// Keys counted in a step.
 const COUNTED: u64 = 4096;
 /// Ranges scanned in a step.
@@ -570,7 +570,7 @@ fn end_pass(balancer: &mut RangeBalancer, pass: &Pass, keys: u64) {
     balancer.last_pause = if pass.changed {
         1
     } else {
-        (balancer.last_pause * 2).min(MOST_PAUSE)
+        (balancer.last_pause * 2).min(MAX_PAUSE)
     };
     balancer.pause = balancer.last_pause;
     balancer.slots = pass.slots + pass.added;

@@ -107,19 +107,19 @@ pub(super) struct Met {
     /// Whether the read visited a version of its own transaction.
     own: bool,
     /// The first few records with lists or tombstones.
-    untidy: [Option<Rid>; MOST_COLLECTED],
+    untidy: [Option<Rid>; MAX_COLLECTED],
     untidy_count: usize,
 }
 
 /// Most records that one read collects; it leaves the rest to the background collector.
-const MOST_COLLECTED: usize = 8;
+const MAX_COLLECTED: usize = 8;
 
 impl Met {
     pub(super) const fn nothing() -> Self {
         Self {
             newest: Timestamp::ZERO,
             own: false,
-            untidy: [None; MOST_COLLECTED],
+            untidy: [None; MAX_COLLECTED],
             untidy_count: 0,
         }
     }
@@ -132,7 +132,7 @@ impl Met {
             self.newest = version.cts();
         }
         let is_untidy = version.jumps() > 0 || version.is_tombstone() && !version.is_own();
-        if is_untidy && self.untidy_count < MOST_COLLECTED {
+        if is_untidy && self.untidy_count < MAX_COLLECTED {
             self.untidy[self.untidy_count] = Some(rid);
             self.untidy_count += 1;
         }

@@ -21,7 +21,7 @@ use tracing::info;
 use crate::metrics::Sheet;
 
 /// Maximum length of the logged text of a slow statement, in bytes.
-const MOST_TEXT: usize = 2048;
+const MAX_TEXT: usize = 2048;
 
 /// A session's clock.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub(super) fn statement_ended(
             milliseconds = time.as_secs_f64() * 1e3,
             rows,
             sqlstate = result.err().map_or("00000", |error| error.state().0),
-            statement = elide(statement.text(), MOST_TEXT),
+            statement = elide(statement.text(), MAX_TEXT),
             "slow statement"
         );
     }

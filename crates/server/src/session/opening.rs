@@ -26,7 +26,7 @@ use super::first::Request;
 
 /// Maximum length of an opening in bytes: the whole handover state of a session, and room
 /// for the other fields.
-const LONGEST: u32 = 2 * coeval_sql::session::MOST_BYTES as u32;
+const LONGEST: u32 = 2 * coeval_sql::session::MAX_BYTES as u32;
 
 /// The node accepts the session; its messages follow.
 pub(super) const ACCEPTED: u8 = b'+';

@@ -35,7 +35,7 @@ use super::report;
 pub(super) use coeval_pgwire::backend::hot::TransactionStatus as Status;
 
 /// Maximum number of remembered names, of statements and of portals each.
-const MOST_NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 /// Maximum length of a remembered name, in bytes.
 const LONGEST_NAME: usize = 256;
 
@@ -100,7 +100,7 @@ impl Names {
     fn remember(&mut self, name: &[u8], effect: Effect) {
         if let Some(known) = self.effects.get_mut(name) {
             *known = effect;
-        } else if self.effects.len() < MOST_NAMES && name.len() <= LONGEST_NAME {
+        } else if self.effects.len() < MAX_NAMES && name.len() <= LONGEST_NAME {
             self.effects.insert(name.to_vec(), effect);
         } else {
             self.doubtful = true;
@@ -658,11 +658,11 @@ mod tests {
         assert!(tracker.parsed.effects.is_empty());
         run(&mut tracker, &long, None);
         assert_eq!(lost(&mut tracker), "40003 ZI");
-        for name in 0..2 * MOST_NAMES {
+        for name in 0..2 * MAX_NAMES {
             parse(&mut tracker, &name.to_string(), "select 1");
         }
-        assert_eq!(tracker.parsed.effects.len(), MOST_NAMES);
-        run(&mut tracker, &MOST_NAMES.to_string(), None);
+        assert_eq!(tracker.parsed.effects.len(), MAX_NAMES);
+        run(&mut tracker, &MAX_NAMES.to_string(), None);
         assert_eq!(lost(&mut tracker), "40003 ZI");
     }
 

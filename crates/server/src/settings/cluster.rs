@@ -8,7 +8,7 @@ use coeval_peers::ClusterId;
 use super::{SettingValue, Settings, SettingsError};
 
 /// The highest number of a node: a session's number contains it.
-pub(crate) const MOST_NODES: u64 = 1000;
+pub(crate) const MAX_NODES: u64 = 1000;
 
 /// The id of the cluster; empty for a server without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl SettingValue for ClusterMembers {
                 None => address.parse(),
             };
             let address = address.map_err(|_| form())?;
-            if !(1..=MOST_NODES).contains(&node) {
-                return Err(format!("node {node} is not from 1 to {MOST_NODES}"));
+            if !(1..=MAX_NODES).contains(&node) {
+                return Err(format!("node {node} is not from 1 to {MAX_NODES}"));
             }
             if members.insert(node, address).is_some() {
                 return Err(format!("node {node} is named twice"));
@@ -96,8 +96,8 @@ impl Settings {
                 reason,
             })
         };
-        if self.cluster_node > MOST_NODES {
-            return refuse("cluster_node", format!("must be from 0 to {MOST_NODES}"));
+        if self.cluster_node > MAX_NODES {
+            return refuse("cluster_node", format!("must be from 0 to {MAX_NODES}"));
         }
         if !(20..=60_000).contains(&self.cluster_election_timeout_milliseconds) {
             let reason = "must be from 20 to 60000".into();

@@ -25,7 +25,7 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub(crate) use cluster::MOST_NODES;
+pub(crate) use cluster::MAX_NODES;
 pub use cluster::{ClusterMembers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
 pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};

@@ -24,7 +24,7 @@ const CHUNK: usize = 256;
 
 /// Maximum number of times that a statement searches for its rows again because other
 /// transactions have deleted some.
-const MOST_LOOKS: u32 = 100;
+const MAX_LOOKS: u32 = 100;
 
 /// Result of a change.
 #[derive(Debug)]
@@ -317,7 +317,7 @@ impl Targets {
                 return Ok(Some(rid));
             }
             let again = std::mem::take(&mut self.gone)
-                && self.looks < MOST_LOOKS
+                && self.looks < MAX_LOOKS
                 && context.reads()?.isolation() == Isolation::ReadCommitted;
             if !again {
                 return Ok(None);

@@ -17,11 +17,11 @@ use crate::select::{Cursor, QueryPlan};
 use crate::value::Value;
 
 /// Maximum size in bytes of a query's rows that INSERT … SELECT collects.
-const MOST_COLLECTED: usize = 1 << 30;
+const MAX_COLLECTED: usize = 1 << 30;
 
 /// Maximum number of times that ON CONFLICT DO UPDATE retries because the conflicting
 /// row was deleted.
-const MOST_TRIES: usize = 100;
+const MAX_TRIES: usize = 100;
 
 pub(super) async fn execute(
     plan: &ChangePlan,
@@ -91,10 +91,10 @@ async fn collect(
         }
         rows.bytes.extend_from_slice(&inserting.row);
         rows.ends.push(rows.bytes.len());
-        if rows.bytes.len() > MOST_COLLECTED {
+        if rows.bytes.len() > MAX_COLLECTED {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("one INSERT … SELECT cannot take more than {MOST_COLLECTED} bytes of rows"),
+                format!("one INSERT … SELECT cannot take more than {MAX_COLLECTED} bytes of rows"),
             )
             .with_hint("Insert the rows in several statements."));
         }
@@ -153,7 +153,7 @@ impl<'plan> Inserting<'plan> {
     ) -> Result<()> {
         context.breathe().await?;
         let table = &*self.plan.table;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let row = RowRef::trusted(&self.row);
             let inserted = coeval_txn::insert(context.reads()?, table.storage, row).await?;
             let (index, rid) = match inserted {

@@ -18,7 +18,7 @@ use crate::value::{Style, Value};
 
 /// Maximum size of a row in bytes, far below the limits of the row encoding and of a
 /// log frame.
-const MOST_ROW_BYTES: usize = 256 << 20;
+const MAX_ROW_BYTES: usize = 256 << 20;
 
 /// Encoder of a table's rows.
 #[derive(Debug)]
@@ -100,10 +100,10 @@ impl RowWriter {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         self.builder.finish(out);
-        if out.len() - start > MOST_ROW_BYTES {
+        if out.len() - start > MAX_ROW_BYTES {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("a row cannot be larger than {MOST_ROW_BYTES} bytes"),
+                format!("a row cannot be larger than {MAX_ROW_BYTES} bytes"),
             ));
         }
         Ok(())

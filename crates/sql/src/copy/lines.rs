@@ -5,7 +5,7 @@ use super::options::{CopyFormat, Layout};
 use crate::error::{Error, Result, SqlState};
 
 /// Maximum length of a line in bytes, for a client that never ends a line.
-const MOST_LINE_BYTES: usize = 256 << 20;
+const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// Line ending of the data, determined by the first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,10 @@ impl Lines {
         self.buffer.drain(..self.start);
         self.looked -= self.start;
         self.start = 0;
-        if self.buffer.len() + data.len() > MOST_LINE_BYTES {
+        if self.buffer.len() + data.len() > MAX_LINE_BYTES {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("a line of COPY data cannot be longer than {MOST_LINE_BYTES} bytes"),
+                format!("a line of COPY data cannot be longer than {MAX_LINE_BYTES} bytes"),
             ));
         }
         self.buffer.extend_from_slice(data);

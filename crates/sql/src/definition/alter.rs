@@ -8,7 +8,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 use super::Change;
 use super::constraint::KeyConstraint;
 use super::rewrite::NewCell;
-use super::table::{MOST_COLUMNS, add_index, storage_parameter};
+use super::table::{MAX_COLUMNS, add_index, storage_parameter};
 use crate::access::Privileges;
 use crate::catalog::{Index, QualifiedName, Table, fold};
 use crate::change::default_cell;
@@ -168,10 +168,10 @@ impl Change<'_> {
             self.notice(SqlState::DUPLICATE_COLUMN, message);
             return Ok(table);
         }
-        if table.cells == MOST_COLUMNS {
+        if table.cells == MAX_COLUMNS {
             return Err(Error::new(
                 SqlState::TOO_MANY_COLUMNS,
-                format!("tables can have at most {MOST_COLUMNS} columns"),
+                format!("tables can have at most {MAX_COLUMNS} columns"),
             ));
         }
         let mut constraints = Vec::new();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::value::KeyOrder;
 
 /// Maximum number of columns of an index, as in PostgreSQL.
-const MOST_KEY_COLUMNS: usize = 32;
+const MAX_KEY_COLUMNS: usize = 32;
 
 /// A PRIMARY KEY or UNIQUE constraint to create.
 #[derive(Clone, Debug)]
@@ -172,10 +172,10 @@ pub(super) fn key_columns<'name>(
             })
         })
         .collect::<Result<_>>()?;
-    if key.len() > MOST_KEY_COLUMNS {
+    if key.len() > MAX_KEY_COLUMNS {
         return Err(Error::new(
             SqlState::TOO_MANY_COLUMNS,
-            format!("cannot use more than {MOST_KEY_COLUMNS} columns in an index"),
+            format!("cannot use more than {MAX_KEY_COLUMNS} columns in an index"),
         ));
     }
     Ok(key)

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::resolve_type;
 
 /// Maximum number of columns of a table, as in PostgreSQL.
-pub(super) const MOST_COLUMNS: usize = 1600;
+pub(super) const MAX_COLUMNS: usize = 1600;
 
 impl Change<'_> {
     /// Executes CREATE TABLE.
@@ -27,10 +27,10 @@ impl Change<'_> {
         }
         let mut columns: Vec<TableColumn> = Vec::with_capacity(create.columns.len());
         let mut constraints = Vec::new();
-        if create.columns.len() > MOST_COLUMNS {
+        if create.columns.len() > MAX_COLUMNS {
             return Err(Error::new(
                 SqlState::TOO_MANY_COLUMNS,
-                format!("tables can have at most {MOST_COLUMNS} columns"),
+                format!("tables can have at most {MAX_COLUMNS} columns"),
             ));
         }
         for definition in &create.columns {

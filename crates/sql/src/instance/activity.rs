@@ -17,7 +17,7 @@
 //! it.
 //!
 //! Invariants:
-//! - A page keeps only the first [`MOST_TEXT`] bytes of a text.
+//! - A page keeps only the first [`MAX_TEXT`] bytes of a text.
 //! - A page is in the list exactly as long as its session lives.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coeval_txn::{LockObserver, Place};
 
 /// Maximum length of the statement text that is shown, in bytes.
-pub const MOST_TEXT: usize = 1024;
+pub const MAX_TEXT: usize = 1024;
 
 /// Handle by which other sessions cancel a session's statement or terminate the session.
 pub trait Interrupt: Send + Sync + fmt::Debug {
@@ -279,9 +279,9 @@ impl LockObserver for Activity {
     }
 }
 
-/// The first part of a text, of at most [`MOST_TEXT`] bytes.
+/// The first part of a text, of at most [`MAX_TEXT`] bytes.
 fn first_of(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MOST_TEXT)]
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
 /// The activity pages of all sessions.
@@ -469,8 +469,8 @@ mod tests {
             (Some(21), 30)
         );
         assert_eq!(shown().wait, Some(("Client", "ClientRead")));
-        listed.begin(&"ä".repeat(MOST_TEXT), 40);
-        assert_eq!(shown().query.len(), MOST_TEXT);
+        listed.begin(&"ä".repeat(MAX_TEXT), 40);
+        assert_eq!(shown().query.len(), MAX_TEXT);
         drop(listed);
         assert!(around.activities.all().is_empty());
     }

@@ -67,7 +67,7 @@ use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
 pub use database::{Account, Database, Login};
-pub use handover::{MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed, SessionHandover};
+pub use handover::{MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover};
 pub use portal::Portal;
 pub use prepared::Prepared;
 

@@ -16,7 +16,7 @@
 //! prepared: both take the ordinary path, so the session reports every error for the text
 //! that the client sent.
 //!
-//! Each session caches its own shapes, at most [`MOST_SHAPES`]. It drops them when a
+//! Each session caches its own shapes, at most [`MAX_SHAPES`]. It drops them when a
 //! setting changes. A literal whose value depends on the time, such as `'now'`, makes no
 //! shape.
 
@@ -33,11 +33,11 @@ use crate::instance::within;
 use crate::value::{DataType, Value};
 
 /// Maximum number of shapes; a session that exceeds it drops all of them.
-const MOST_SHAPES: usize = 256;
+const MAX_SHAPES: usize = 256;
 /// Maximum length of a text, in bytes; longer ones are not worth a second scan.
 const LONGEST_TEXT: usize = 4096;
 /// Maximum number of literals in a text; a hand-written statement has fewer.
-const MOST_NUMBERS: usize = 128;
+const MAX_NUMBERS: usize = 128;
 
 /// A session's plan cache.
 #[derive(Debug, Default)]
@@ -203,7 +203,7 @@ impl Shape {
     /// integer of a type is valid only after a minus, so numbers that large stay in the
     /// shape.
     fn take_number(&mut self, digits: &str, minus: bool) -> bool {
-        if self.numbers.len() == MOST_NUMBERS {
+        if self.numbers.len() == MAX_NUMBERS {
             return false;
         }
         let Ok(number) = digits.parse::<i64>() else {
@@ -272,7 +272,7 @@ impl Session {
             Some(known) => known.clone(),
             None => {
                 let prepared = self.prepare_shape(shape).await?;
-                if shapes.len() >= MOST_SHAPES {
+                if shapes.len() >= MAX_SHAPES {
                     shapes.clear();
                 }
                 shapes.insert(shape.text.clone(), prepared.clone());

@@ -21,10 +21,10 @@ use crate::statement::Command;
 use crate::value::Value;
 
 /// Maximum number of restarts after a conflict, before the client receives the error.
-const MOST_RESTARTS: u32 = 20;
+const MAX_RESTARTS: u32 = 20;
 
 /// Maximum number of times a statement is planned again because the schema has changed.
-pub(super) const MOST_REPLANS: u32 = 100;
+pub(super) const MAX_REPLANS: u32 = 100;
 
 /// Result of starting a statement.
 pub(super) enum Started {
@@ -211,7 +211,7 @@ impl Session {
             let alone = !was_running
                 && matches!(self.block, Block::Implicit | Block::Idle)
                 && self.copy.is_none();
-            if !retryable || !alone || sink.drained || restarts == MOST_RESTARTS {
+            if !retryable || !alone || sink.drained || restarts == MAX_RESTARTS {
                 return Err(error);
             }
             restarts += 1;
@@ -251,7 +251,7 @@ impl Session {
     ) -> Result<Completion> {
         let began = self.ensure_running().await?;
         let mut fresh = began;
-        for _ in 0..MOST_REPLANS {
+        for _ in 0..MAX_REPLANS {
             if !fresh {
                 self.running()?.transaction.begin_statement()?;
             }

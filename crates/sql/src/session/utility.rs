@@ -12,7 +12,7 @@ use super::Session;
 use super::portal::Portal;
 use super::prepared::Prepared;
 use super::result_writer::{Watched, drain};
-use super::run::MOST_REPLANS;
+use super::run::MAX_REPLANS;
 use super::transaction::{Block, Running};
 use crate::access::{Kind, Privileges, denied};
 use crate::catalog::{Catalog, Table};
@@ -176,7 +176,7 @@ impl Session {
                     Ok(()) => break,
                     Err(coeval_txn::Error::SchemaChanged(_))
                         if running.isolation() == Isolation::ReadCommitted
-                            && tries < MOST_REPLANS =>
+                            && tries < MAX_REPLANS =>
                     {
                         tries += 1;
                         running.transaction.begin_statement()?;

@@ -17,7 +17,7 @@
 //! the same tokens.
 //!
 //! Invariants: positions in errors count characters of the whole query string, from 1. No
-//! syntax tree is deeper than [`MOST_DEPTH`], so it is safe to walk, and to drop, a tree
+//! syntax tree is deeper than [`MAX_DEPTH`], so it is safe to walk, and to drop, a tree
 //! by recursion.
 
 mod command;
@@ -57,10 +57,10 @@ use crate::error::{Error, Result};
 use crate::instance::MemoryBudget;
 
 /// Maximum depth of an expression, counting nested parentheses and chained operators.
-const MOST_DEPTH: usize = 1000;
+const MAX_DEPTH: usize = 1000;
 
 /// Recursion limit for the library, which counts several levels for each parenthesis.
-const MOST_RECURSION: usize = 300;
+const MAX_RECURSION: usize = 300;
 
 /// One parsed statement. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -279,7 +279,7 @@ fn parse_one(
     let start = cursor.offset(tokens[0].span.start);
     let end = cursor.offset(tokens[count - 1].span.end);
     let mut parser = Parser::new(dialect)
-        .with_recursion_limit(MOST_RECURSION)
+        .with_recursion_limit(MAX_RECURSION)
         .with_options(ParserOptions::new())
         .with_tokens_with_locations(tokens);
     let own = query.get(start..end).unwrap_or(query);
@@ -394,7 +394,7 @@ fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
                 depth += 1;
             }
         }
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err(Error::too_complex());
         }
     }

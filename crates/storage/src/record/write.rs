@@ -137,7 +137,7 @@ impl Record {
             self.versions.append(cts, old);
             usage.node_added(NODE_BYTES);
             self.store_private(value, word);
-            self.unlink_expired(upkeep, MOST_UNLINKED_BY_A_WRITE);
+            self.unlink_expired(upkeep, MAX_UNLINKED_BY_A_WRITE);
         }
     }
 
@@ -291,4 +291,4 @@ impl Record {
 
 /// Maximum number of versions that a writer removes when it appends one: enough for the
 /// list of a hot row to shrink, few enough to keep the write short.
-const MOST_UNLINKED_BY_A_WRITE: usize = 4;
+const MAX_UNLINKED_BY_A_WRITE: usize = 4;

@@ -56,7 +56,7 @@ use tokio::sync::mpsc;
 use crate::store::{Database, Failure, Head, Way};
 use crate::workload::{Client, Workload};
 
-pub use arrivals::MOST as MOST_ARRIVALS;
+pub use arrivals::MOST as MAX_ARRIVALS;
 pub use report::Report;
 pub use stop::Stop;
 
@@ -89,7 +89,7 @@ pub struct Options {
     pub warm_up: Duration,
     /// Length of the measurement.
     pub length: Length,
-    /// Transactions that arrive per second, up to [`MOST_ARRIVALS`]; a closed loop when
+    /// Transactions that arrive per second, up to [`MAX_ARRIVALS`]; a closed loop when
     /// absent.
     pub rate: Option<f64>,
     /// Whether clients of an open loop wait for the exact moment, at the cost of CPU:

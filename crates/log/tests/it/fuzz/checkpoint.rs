@@ -17,7 +17,7 @@ use super::directory::{DIRECTORY, FIRST, HEADER_BYTES, Input, database, made, st
 
 const END_BYTES: usize = 128;
 const BLOCK_HEADER_BYTES: usize = 32;
-const MOST_BLOCKS: usize = 16;
+const MAX_BLOCKS: usize = 16;
 
 /// A stamped block of zeros with these fields, of the format version of `control`.
 fn stamped(magic: &[u8; 8], control: &[u8], bytes: usize, fields: &[&[u8]]) -> Vec<u8> {
@@ -90,7 +90,7 @@ pub fn run(input: &[u8]) {
         }
     }
     let (mut index, mut records) = (Vec::new(), 0);
-    for _ in 0..MOST_BLOCKS {
+    for _ in 0..MAX_BLOCKS {
         let Some((block, entry)) = block(seed, file.len() as u64, &mut input) else {
             break;
         };

@@ -17,7 +17,7 @@ use super::Arguments;
 /// Seed of the random number generator.
 const SEED: u64 = 1;
 /// Limit on ranges, higher than in any figure.
-const MOST_RANGES: usize = 1 << 20;
+const MAX_RANGES: usize = 1 << 20;
 /// Number of rounds of range balancing after the load.
 const ROUNDS: usize = 3;
 
@@ -95,7 +95,7 @@ impl Filled {
             // Ranges are split as the figure says, whether or not that is beneficial.
             registrations_in_vain: 0,
             records_per_range: setup.keys_of_range,
-            ranges_per_index: MOST_RANGES,
+            ranges_per_index: MAX_RANGES,
             ..Settings::default()
         };
         let engine = Engine::ephemeral(settings).map_err(|error| error.to_string())?;

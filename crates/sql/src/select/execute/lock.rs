@@ -16,7 +16,7 @@ use crate::{Result, Value};
 
 /// Maximum number of times that the operator restarts the scan because a row was
 /// deleted meanwhile.
-const MOST_LOOKS: u32 = 100;
+const MAX_LOOKS: u32 = 100;
 
 /// State of the row-locking operator.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl LockState {
     /// has returned no row, it restarts the scan with a new snapshot.
     fn look_again(&mut self, context: &mut EvaluationContext<'_>) -> Result<()> {
         let reads = context.reads()?;
-        if self.shown || self.looks == MOST_LOOKS || reads.isolation() != Isolation::ReadCommitted {
+        if self.shown || self.looks == MAX_LOOKS || reads.isolation() != Isolation::ReadCommitted {
             return Ok(());
         }
         self.looks += 1;

@@ -15,7 +15,7 @@ use crate::{Result, Value};
 /// a few rows.
 const FIRST_CHUNK: usize = 16;
 /// Maximum number of rows in a chunk.
-const MOST_CHUNK: usize = 256;
+const MAX_CHUNK: usize = 256;
 
 /// State of a table scan.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl ScanState {
         let mut failure = None;
         let (values, rows_left) = (&mut self.values, &mut self.rows_left);
         if let (Keys::Some(keys), Some(index)) = (&self.keys, scan.path.index()) {
-            let end = keys.len().min(self.next_key + MOST_CHUNK);
+            let end = keys.len().min(self.next_key + MAX_CHUNK);
             let chunk: Vec<&[u8]> = keys[self.next_key..end].iter().map(Vec::as_slice).collect();
             self.next_key = end;
             self.complete = end == keys.len();
@@ -223,7 +223,7 @@ impl ScanState {
             }
             ScanProgress::More(position) => self.position = Some(position),
         }
-        self.chunk = (self.chunk * 4).min(MOST_CHUNK);
+        self.chunk = (self.chunk * 4).min(MAX_CHUNK);
         Ok(())
     }
 }

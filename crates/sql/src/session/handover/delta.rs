@@ -7,7 +7,7 @@ use super::{ActsAs, Session, Settings, Writer};
 
 /// Maximum number of changed statements in one delta; beyond it the delta contains all
 /// prepared statements.
-const MOST_NAMES: usize = 1000;
+const MAX_NAMES: usize = 1000;
 
 /// The changes that the next delta will contain.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl HandoverDelta {
         if self.any && !name.is_empty() {
             return;
         }
-        if self.names.len() >= MOST_NAMES {
+        if self.names.len() >= MAX_NAMES {
             self.all_statements();
         }
         if !self.names.contains(name) {

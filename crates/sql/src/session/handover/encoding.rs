@@ -33,10 +33,10 @@ const FORGET: u8 = 5;
 const FORGET_ALL: u8 = 6;
 
 /// Maximum size of a record, in bytes. A larger setting or statement is not handed over.
-pub const MOST_RECORD: usize = 1 << 20;
+pub const MAX_RECORD: usize = 1 << 20;
 
 /// Maximum size of a piece, in bytes.
-pub const MOST_PIECE: usize = 1 + 2 * MOST_RECORD;
+pub const MAX_PIECE: usize = 1 + 2 * MAX_RECORD;
 
 /// Error for bytes that are not a valid piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,18 +200,18 @@ impl Writer {
     fn text(&mut self, text: &str) {
         // A longer text makes the record too large anyway.
         self.number(u32::try_from(text.len()).unwrap_or(u32::MAX));
-        if text.len() <= MOST_RECORD {
+        if text.len() <= MAX_RECORD {
             self.record.extend_from_slice(text.as_bytes());
         } else {
-            self.record.resize(self.record.len() + MOST_RECORD + 1, 0);
+            self.record.resize(self.record.len() + MAX_RECORD + 1, 0);
         }
     }
 
     /// Ends a record. Returns false when it was too large and was left out.
     fn end(&mut self) -> bool {
-        let fits = self.record.len() <= MOST_RECORD;
+        let fits = self.record.len() <= MAX_RECORD;
         if fits {
-            if self.piece.len() + self.record.len() > MOST_PIECE {
+            if self.piece.len() + self.record.len() > MAX_PIECE {
                 self.full.push(std::mem::take(&mut self.piece));
             }
             if self.piece.is_empty() {
@@ -364,7 +364,7 @@ impl<'piece> Reader<'piece> {
             FORGET_ALL => Record::ForgetAll,
             _ => return Err(unknown),
         };
-        if before - self.rest.len() > MOST_RECORD {
+        if before - self.rest.len() > MAX_RECORD {
             return Err(large);
         }
         Ok(record)

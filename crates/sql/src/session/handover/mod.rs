@@ -20,7 +20,7 @@
 //!
 //! Invariant: a receiver that applies a session's pieces, in their order, to the state
 //! with which the session began, reaches the session's present state, except for items
-//! that are too large ([`MOST_RECORD`], [`MOST_BYTES`]), which are not handed over at
+//! that are too large ([`MAX_RECORD`], [`MAX_BYTES`]), which are not handed over at
 //! all.
 
 mod delta;
@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use encoding::{Record, Writer};
 
 pub(super) use delta::HandoverDelta;
-pub use encoding::{MOST_PIECE, MOST_RECORD, Malformed};
+pub use encoding::{MAX_PIECE, MAX_RECORD, Malformed};
 
 use super::Session;
 use super::identity::Identity;
@@ -44,7 +44,7 @@ use crate::output::Column;
 
 /// Maximum size of one session's handover state, in bytes. An item that does not fit is
 /// not handed over, and the session lacks it on the other node.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// The state of a session that is handed over to another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl SessionHandover {
 
     fn take(&mut self, record: Record<'_>) {
         let size = record.size();
-        let fits = |bytes: usize| bytes + size <= MOST_BYTES;
+        let fits = |bytes: usize| bytes + size <= MAX_BYTES;
         match record {
             Record::Set { name, value } => {
                 self.forget_setting(name);
@@ -204,7 +204,7 @@ impl SessionHandover {
         }
     }
 
-    /// The whole state, in pieces of at most [`MOST_PIECE`] bytes: applied in their order
+    /// The whole state, in pieces of at most [`MAX_PIECE`] bytes: applied in their order
     /// to an empty state, they reproduce this one. An empty state has no pieces.
     #[must_use]
     pub fn pieces(&self) -> Vec<Vec<u8>> {

@@ -160,16 +160,16 @@ fn pieces_have_an_end_and_so_have_records() {
     let mut writer = Writer::default();
     for number in 0..8 {
         let name = format!("s{number}");
-        writer.statement(&name, Some(&large(MOST_RECORD - 100)));
+        writer.statement(&name, Some(&large(MAX_RECORD - 100)));
     }
-    writer.statement("s0", Some(&large(MOST_RECORD)));
-    writer.setting("a.b", &"x".repeat(MOST_RECORD));
-    writer.setting(&"x".repeat(MOST_RECORD), "");
+    writer.statement("s0", Some(&large(MAX_RECORD)));
+    writer.setting("a.b", &"x".repeat(MAX_RECORD));
+    writer.setting(&"x".repeat(MAX_RECORD), "");
     let pieces = writer.finish();
     assert_eq!(pieces.len(), 4);
     let mut handover = SessionHandover::default();
     for piece in &pieces {
-        assert!(piece.len() <= MOST_PIECE);
+        assert!(piece.len() <= MAX_PIECE);
         handover.apply(piece).unwrap();
     }
     // The statement that became too large is gone, not left in its old form.
@@ -179,23 +179,23 @@ fn pieces_have_an_end_and_so_have_records() {
 
     // No encoder writes a record that exceeds the maximum.
     let mut piece = vec![1, 2];
-    piece.extend_from_slice(&(MOST_RECORD as u32).to_le_bytes());
-    piece.resize(piece.len() + MOST_RECORD, b'x');
+    piece.extend_from_slice(&(MAX_RECORD as u32).to_le_bytes());
+    piece.resize(piece.len() + MAX_RECORD, b'x');
     assert!(records(&piece).unwrap().next().unwrap().is_err());
 }
 
 #[test]
 fn what_is_too_much_is_not_carried() {
     let mut handover = SessionHandover::default();
-    let value = "x".repeat(MOST_RECORD / 2);
-    let most = MOST_BYTES / value.len();
+    let value = "x".repeat(MAX_RECORD / 2);
+    let most = MAX_BYTES / value.len();
     for number in 0..most + 10 {
         let mut writer = Writer::default();
         writer.setting(&format!("a.n{number:04}"), &value);
         for piece in writer.finish() {
             handover.apply(&piece).unwrap();
         }
-        assert!(handover.bytes <= MOST_BYTES);
+        assert!(handover.bytes <= MAX_BYTES);
     }
     assert_eq!(handover.settings.len(), most - 1);
     let mut writer = Writer::default();

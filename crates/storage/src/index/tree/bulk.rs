@@ -43,7 +43,7 @@ impl Level {
     /// Whether this entry would fill the node up to the limit. An estimate, because the
     /// upper fence is not yet known.
     fn is_full_with<const W: usize>(&mut self, key: &[u8]) -> bool {
-        const MOST_PERCENT: usize = 90;
+        const MAX_PERCENT: usize = 90;
         // Keys ascend, so the last key shares with the lower fence what all keys share.
         let prefix = common_prefix(&self.contents.lower, key);
         if prefix != self.prefix {
@@ -55,7 +55,7 @@ impl Level {
         let words = slot_words(self.contents.entries.len() + 1)
             + self.tails
             + tail_words::<W>(key.len(), prefix);
-        words * 100 > W * MOST_PERCENT
+        words * 100 > W * MAX_PERCENT
     }
 
     fn push<const W: usize>(&mut self, key: &[u8], value: *mut ()) {
