@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use coeval_types::{Lsn, Term, planted};
 
-use crate::chance::Chance;
 use crate::durability::Durability;
 use crate::election::Candidate;
 use crate::entry::{Entry, Mark};
@@ -19,6 +18,7 @@ use crate::message::{Body, Message};
 use crate::outbox::Outbox;
 use crate::position::{NodeId, Position};
 use crate::progress::Stage;
+use crate::random::Chance;
 use crate::ready::{Checkpoint, Committed, Ready, Role, RoleChange, Write};
 use crate::refusal::Refusal;
 use crate::restored::{HardState, RestoreError, Restored};

@@ -94,7 +94,6 @@
 //! | checkpoint | snapshot |
 //! | round | read index request |
 
-mod chance;
 mod consensus;
 mod durability;
 mod election;
@@ -110,6 +109,7 @@ mod position;
 mod progress;
 pub mod properties;
 mod quorum_set;
+mod random;
 mod reads;
 mod ready;
 mod recovery;

@@ -40,22 +40,22 @@
 /// called: `debug`, `release`, `dist`.
 pub const BUILD_PROFILE: &str = env!("COEVAL_BUILD_PROFILE");
 
-mod chance;
 mod clock;
 pub mod fs;
 mod net;
+mod random;
 mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod task;
 mod world;
 
-pub use chance::{random_bytes, random_u64};
 pub use clock::{
     Elapsed, Instant, Work, coarse_milliseconds, now, sleep, sleep_until, spend, timeout,
     wall_clock, work,
 };
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
+pub use random::{random_bytes, random_u64};
 pub use task::{
     JoinError, JoinHandle, block_in_place, give_way, scatter, spawn, spawn_dedicated,
     spawn_executor, yield_now,

@@ -4,10 +4,10 @@
 //! elsewhere.
 #![allow(clippy::disallowed_methods, reason = "this is the environment itself")]
 
-pub(crate) mod chance;
 pub(crate) mod clock;
 #[cfg(debug_assertions)]
 mod faults;
 pub(crate) mod fs;
 pub(crate) mod net;
+pub(crate) mod random;
 pub(crate) mod task;

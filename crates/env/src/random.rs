@@ -7,7 +7,7 @@ use crate::world::{World, current};
 #[must_use]
 pub fn random_u64() -> u64 {
     match current() {
-        World::Real => real::chance::random_u64(),
+        World::Real => real::random::random_u64(),
         #[cfg(feature = "sim")]
         World::Sim(context) => context.random_u64(),
     }
@@ -16,7 +16,7 @@ pub fn random_u64() -> u64 {
 /// Fills `bytes` with random bytes, cryptographically secure in the real environment.
 pub fn random_bytes(bytes: &mut [u8]) {
     match current() {
-        World::Real => real::chance::random_bytes(bytes),
+        World::Real => real::random::random_bytes(bytes),
         #[cfg(feature = "sim")]
         World::Sim(context) => context.random_bytes(bytes),
     }
