@@ -15,7 +15,7 @@ use coeval_env::Instant;
 use coeval_sql::Error;
 use coeval_sql::output::Completion;
 use coeval_sql::session::Session;
-use coeval_sql::statement::{Statement, elide};
+use coeval_sql::statement::{Statement, redact_values};
 use tracing::info;
 
 use crate::metrics::Sheet;
@@ -100,7 +100,7 @@ pub(super) fn statement_ended(
             milliseconds = time.as_secs_f64() * 1e3,
             rows,
             sqlstate = result.err().map_or("00000", |error| error.state().0),
-            statement = elide(statement.text(), MAX_TEXT),
+            statement = redact_values(statement.text(), MAX_TEXT),
             "slow statement"
         );
     }

@@ -22,10 +22,10 @@
 
 mod command;
 mod copy;
-mod elide;
 mod grant;
 mod kind;
-mod redact;
+mod redact_passwords;
+mod redact_values;
 mod role;
 mod sequence;
 mod setting;
@@ -46,9 +46,9 @@ pub(crate) use command::{
     GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions, SetCommand,
     SettingName,
 };
-pub use elide::elide;
 pub use kind::StatementKind;
-pub use redact::loggable;
+pub use redact_passwords::loggable;
+pub use redact_values::redact_values;
 pub use sequence::Statements;
 pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
@@ -295,7 +295,7 @@ fn parse_one(
         Ok(command) => {
             let statement = Statement(Arc::new(Parsed {
                 text: match &command {
-                    Command::Role(_) => redact::without_password(own).into(),
+                    Command::Role(_) => redact_passwords::without_password(own).into(),
                     _ => own.into(),
                 },
                 tokens: count,

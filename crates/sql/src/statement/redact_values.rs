@@ -12,19 +12,19 @@
 /// Replaces each number and each string by a question mark. Truncates the result to
 /// `most` bytes, and then appends the number of bytes left out.
 #[must_use]
-pub fn elide(text: &str, most: usize) -> String {
-    let mut elided = String::with_capacity(text.len().min(most) + 32);
+pub fn redact_values(text: &str, most: usize) -> String {
+    let mut redacted = String::with_capacity(text.len().min(most) + 32);
     let mut rest = text;
     // Whether the next character continues a word, so that a digit there is not a
     // literal.
     let mut in_word = false;
     while let Some(first) = rest.chars().next() {
-        if elided.len() > most {
-            elided.truncate(elided.floor_char_boundary(most));
-            elided.push_str(&format!("… ({} more bytes)", rest.len()));
+        if redacted.len() > most {
+            redacted.truncate(redacted.floor_char_boundary(most));
+            redacted.push_str(&format!("… ({} more bytes)", rest.len()));
             break;
         }
-        let escapes = in_word && matches!(elided.as_bytes().last(), Some(b'e' | b'E'));
+        let escapes = in_word && matches!(redacted.as_bytes().last(), Some(b'e' | b'E'));
         let (length, is_value) = match first {
             '\'' => (quoted(rest, '\'', escapes), true),
             '"' => (quoted(rest, '"', false), false),
@@ -40,14 +40,14 @@ pub fn elide(text: &str, most: usize) -> String {
         };
         let (token, behind) = rest.split_at(length);
         if is_value {
-            elided.push('?');
+            redacted.push('?');
         } else {
-            elided.push_str(token);
+            redacted.push_str(token);
         }
         in_word = !is_value && token.chars().next_back().is_some_and(is_word);
         rest = behind;
     }
-    elided
+    redacted
 }
 
 fn is_word(character: char) -> bool {
@@ -112,44 +112,44 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn assert_elided(text: &str, expected: &str) {
-        assert_eq!(elide(text, 1000), expected);
+    fn assert_redacted(text: &str, expected: &str) {
+        assert_eq!(redact_values(text, 1000), expected);
     }
 
     #[test]
     fn values_go_and_everything_else_stays() {
-        assert_elided(
+        assert_redacted(
             "SELECT a1, \"b 2\" FROM t3 WHERE c = 'it''s' AND d IN (1, -2.5e3, $4)",
             "SELECT a1, \"b 2\" FROM t3 WHERE c = ? AND d IN (?, -?, $4)",
         );
-        assert_elided(
+        assert_redacted(
             "alter role ada password $$se'cret$$ -- 'x' 1\n;",
             "alter role ada password ? -- 'x' 1\n;",
         );
-        assert_elided(
+        assert_redacted(
             "select E'\\'1' || $x$ $$ $x$ /* 1 /* */ 2 */ + 3",
             "select E? || ? /* 1 /* */ 2 */ + ?",
         );
-        assert_elided("update ä1 set ö = 'é'", "update ä1 set ö = ?");
+        assert_redacted("update ä1 set ö = 'é'", "update ä1 set ö = ?");
     }
 
     #[test]
     fn what_is_not_closed_is_a_value_to_its_end() {
-        assert_elided("insert into t values ('sec ret", "insert into t values (?");
-        assert_elided("select $a$ secret", "select ?");
-        assert_elided("select \"secret", "select \"secret");
-        assert_elided("select /* /* */", "select /* /* */");
-        assert_elided("$", "$");
+        assert_redacted("insert into t values ('sec ret", "insert into t values (?");
+        assert_redacted("select $a$ secret", "select ?");
+        assert_redacted("select \"secret", "select \"secret");
+        assert_redacted("select /* /* */", "select /* /* */");
+        assert_redacted("$", "$");
     }
 
     #[test]
     fn long_texts_are_cut_between_characters() {
         let text = format!("select {}", "ä".repeat(100));
-        let cut = elide(&text, 50);
+        let cut = redact_values(&text, 50);
         assert!(cut.starts_with("select ää"), "{cut}");
         assert!(cut.ends_with("more bytes)"), "{cut}");
         assert!(cut.len() < 90, "{cut}");
         let values = format!("select {}", "1,".repeat(100));
-        assert_eq!(elide(&values, 1000), values.replace('1', "?"));
+        assert_eq!(redact_values(&values, 1000), values.replace('1', "?"));
     }
 }
