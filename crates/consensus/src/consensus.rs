@@ -260,7 +260,7 @@ impl Consensus {
         if !self.durability.done(write) {
             return Err(Refusal::NoSuchWrite(write));
         }
-        self.shape.recent.durable(self.durability.end());
+        self.shape.entry_cache.durable(self.durability.end());
         while let Some(message) = self.outbox.release(|write| self.durability.is_done(write)) {
             if message.to != self.id {
                 self.outbox.messages.push(message);
@@ -495,12 +495,12 @@ impl Consensus {
     /// The newest entries in memory, from `from` on; they always include all that are not
     /// durable. `None` when older ones would be needed.
     #[must_use]
-    pub fn recent(&self, from: Lsn) -> Option<Vec<Entry>> {
+    pub fn entry_cache(&self, from: Lsn) -> Option<Vec<Entry>> {
         let everything = crate::shape::Limit {
             space: u64::MAX,
             entries: usize::MAX,
         };
-        self.shape.recent.from(from, everything)
+        self.shape.entry_cache.from(from, everything)
     }
 
     /// This node's status.

@@ -409,7 +409,7 @@ impl Consensus {
             space: 0,
             entries: 1,
         };
-        match self.shape.recent.from(last, one) {
+        match self.shape.entry_cache.from(last, one) {
             Some(entries) => self.answer_check_with(to, entries),
             None => self.outbox.fetches.push(Fetch {
                 to,
@@ -597,7 +597,7 @@ impl Consensus {
             space: self.settings.message_space,
             entries: self.settings.message_entries,
         };
-        if let Some(entries) = self.shape.recent.from(next, limit) {
+        if let Some(entries) = self.shape.entry_cache.from(next, limit) {
             self.send_entries(to, entries, commit);
             return true;
         }

@@ -23,7 +23,7 @@ pub struct Settings {
     /// Most entries that are in flight to one follower.
     pub window_entries: usize,
     /// Most space of durable entries that are cached in memory for followers.
-    pub recent_space: u64,
+    pub entry_cache_bytes: u64,
     /// How a follower finds where its log diverges from the leader's.
     pub recovery: Recovery,
     /// Lease on which a confirmed leader may answer reads without another round.
@@ -100,7 +100,7 @@ impl Default for Settings {
             message_entries: 4096,
             window_space: 16 << 20,
             window_entries: 1 << 16,
-            recent_space: 64 << 20,
+            entry_cache_bytes: 64 << 20,
             recovery: Recovery::Marks,
             lease: None,
             spacing: Spacing::REDO_LOG,

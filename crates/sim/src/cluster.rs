@@ -126,7 +126,7 @@ impl Member {
     fn settings(&self, engine: coeval_occ::Settings, tables: Option<Vec<Table>>) -> Settings {
         // So small that the leader often has to read log for its followers from files.
         let consensus = coeval_consensus::Settings {
-            recent_space: 4 << 10,
+            entry_cache_bytes: 4 << 10,
             message_space: 2 << 10,
             ..coeval_consensus::Settings::default()
         };

@@ -26,7 +26,7 @@
 //! and offset, and are within `base.end..end`; `commit ≤ end`; nothing below `commit` is
 //! ever truncated.
 
-mod recent;
+mod entry_cache;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -39,7 +39,7 @@ use crate::ready::Checkpoint;
 use crate::restored::Restored;
 use crate::settings::{Recovery, Settings};
 
-pub(crate) use recent::{Limit, Recent};
+pub(crate) use entry_cache::{EntryCache, Limit};
 
 /// The outline of a log. See the module.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub(crate) struct Shape {
     /// Ends of the entries after the commit index, for a follower that walks back.
     ends: Option<VecDeque<Lsn>>,
     /// The newest entries.
-    pub(crate) recent: Recent,
+    pub(crate) entry_cache: EntryCache,
 }
 
 impl Shape {
@@ -79,7 +79,7 @@ impl Shape {
             membership_changes: 0,
             ends: (settings.recovery == Recovery::Checking)
                 .then(|| restored.ends.iter().copied().collect()),
-            recent: Recent::new(restored.end, settings.recent_space),
+            entry_cache: EntryCache::new(restored.end, settings.entry_cache_bytes),
         };
         shape.committed(commit);
         shape
@@ -200,7 +200,7 @@ impl Shape {
             ends.push_back(entry.end);
         }
         self.end = entry.end;
-        self.recent.push(entry);
+        self.entry_cache.push(entry);
     }
 
     /// Removes everything from `to` on.
@@ -222,7 +222,7 @@ impl Shape {
             }
         }
         self.end = to;
-        self.recent.truncate(to);
+        self.entry_cache.truncate(to);
     }
 
     /// Advances the commit index to `end`.
@@ -268,7 +268,7 @@ impl Shape {
         self.end = position.end;
         self.commit = position.end;
         self.retained = position.end;
-        self.recent.clear(position.end);
+        self.entry_cache.clear(position.end);
     }
 
     /// End of the entry before the one that ends at `end`, as far as it is recorded; never

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::*;
 use crate::entry::{Content, Mark};
 use crate::position::NodeId;
-use crate::shape::recent::Limit;
+use crate::shape::entry_cache::Limit;
 
 fn shape() -> Shape {
     let restored = Restored::empty(Membership::new([NodeId(1)], []));
@@ -96,24 +96,27 @@ fn entries_are_walked_back_one_by_one() {
 #[test]
 fn only_durable_entries_are_let_go() {
     let mut shape = shape();
-    shape.recent = Recent::new(Lsn(0), 16);
+    shape.entry_cache = EntryCache::new(Lsn(0), 16);
     append(&mut shape, &[1, 1, 1, 1]);
     let limit = Limit {
         space: 100,
         entries: 2,
     };
     assert_eq!(
-        shape.recent.from(Lsn(0), limit).map(|taken| taken.len()),
+        shape
+            .entry_cache
+            .from(Lsn(0), limit)
+            .map(|taken| taken.len()),
         Some(2)
     );
-    shape.recent.durable(Lsn(8));
-    assert!(shape.recent.from(Lsn(0), limit).is_none());
+    shape.entry_cache.durable(Lsn(8));
+    assert!(shape.entry_cache.from(Lsn(0), limit).is_none());
     assert_eq!(
-        shape.recent.from(Lsn(12), limit).expect("still kept")[0].start,
+        shape.entry_cache.from(Lsn(12), limit).expect("still kept")[0].start,
         Lsn(8),
         "the entry that holds the place asked for"
     );
-    assert_eq!(shape.recent.from(Lsn(32), limit), Some(Vec::new()));
+    assert_eq!(shape.entry_cache.from(Lsn(32), limit), Some(Vec::new()));
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn engine_settings() -> coeval_occ::Settings {
 fn settings(court: &Shared) -> Settings {
     let consensus = coeval_consensus::Settings {
         // Little memory, so that followers are often sent log that is read from files.
-        recent_space: 4096,
+        entry_cache_bytes: 4096,
         message_space: 2048,
         ..coeval_consensus::Settings::default()
     };

@@ -152,7 +152,7 @@ impl Cluster {
             spacing: Spacing::Entries,
             // Measured in log positions, as everything with this spacing.
             window_space: 1 << 16,
-            recent_space: 1 << 19,
+            entry_cache_bytes: 1 << 19,
             ..Settings::default()
         };
         let machines = disks.into_iter().zip(1..);

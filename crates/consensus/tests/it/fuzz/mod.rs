@@ -40,7 +40,7 @@ fn take(node: &mut Consensus) {
 fn leader() -> Consensus {
     let alone = Restored::empty(Membership::new([NodeId(1)], []));
     let settings = Settings {
-        recent_space: 200,
+        entry_cache_bytes: 200,
         ..Settings::default()
     };
     let mut node = Consensus::new(NodeId(1), settings, &alone, 1).expect("a sound start");
@@ -66,7 +66,7 @@ fn leader() -> Consensus {
 pub fn run(mut input: &[u8]) {
     let members = Membership::new([NodeId(1), NodeId(2), NodeId(3)], []);
     let mut source = leader();
-    let log = source.recent(coeval_types::Lsn(0)).unwrap_or_default();
+    let log = source.entry_cache(coeval_types::Lsn(0)).unwrap_or_default();
     let state = HardState::default();
     let restored = Restored::from_entries(state, Position::EMPTY, members, &log);
     let follower = Consensus::new(NodeId(2), Settings::default(), &restored, 2);

@@ -17,7 +17,7 @@ fn settings(recovery: Recovery) -> Settings {
         message_entries: 3,
         window_space: 12,
         window_entries: 8,
-        recent_space: 6,
+        entry_cache_bytes: 6,
         recovery,
         lease: None,
         spacing: Spacing::Entries,
@@ -104,7 +104,7 @@ fn frames_of_bytes_keep_them_too() {
         plan.settings = Settings {
             message_space: 200,
             window_space: 600,
-            recent_space: 300,
+            entry_cache_bytes: 300,
             spacing: Spacing::REDO_LOG,
             ..plan.settings
         };

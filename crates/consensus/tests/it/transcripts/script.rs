@@ -226,7 +226,7 @@ impl Script {
                     Some(("message", entries)) => {
                         settings.message_entries = number(entries) as usize;
                     }
-                    Some(("recent", space)) => settings.recent_space = number(space),
+                    Some(("recent", space)) => settings.entry_cache_bytes = number(space),
                     Some(_) => panic!("no setting is called {word}"),
                 },
             }

@@ -14,7 +14,7 @@ use crate::entry::Entry;
 
 /// The cache. See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Recent {
+pub(crate) struct EntryCache {
     entries: VecDeque<Entry>,
     /// Log offset at which the first cached entry starts, or would.
     start: Lsn,
@@ -45,7 +45,7 @@ impl Limit {
     }
 }
 
-impl Recent {
+impl EntryCache {
     pub(crate) const fn new(start: Lsn, limit: u64) -> Self {
         Self {
             entries: VecDeque::new(),
