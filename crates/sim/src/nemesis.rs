@@ -6,8 +6,8 @@ use std::time::Duration;
 use coeval_env::sim::{Latency, Link, Node, World};
 use coeval_types::Term;
 
-use crate::dock::Dock;
 use crate::plan::{Accident, Fault, LinkKind, Packets, Victim};
+use crate::system_under_test::SystemUnderTest;
 
 /// Delay before the supervisor restarts a server.
 const REST: Duration = Duration::from_millis(200);
@@ -108,8 +108,8 @@ impl<'world> Nemesis<'world> {
     }
 
     /// Lifts and injects the faults that are due.
-    pub(crate) fn tick(&mut self, dock: &mut Dock) {
-        let (now, term) = (self.world.elapsed(), dock.term());
+    pub(crate) fn tick(&mut self, system: &mut SystemUnderTest) {
+        let (now, term) = (self.world.elapsed(), system.term());
         for at in (0..self.running.len()).rev() {
             if self.running[at].is_over(now, term) {
                 let ended = self.running.swap_remove(at);
@@ -120,15 +120,15 @@ impl<'world> Nemesis<'world> {
             // One tick after the fault has begun.
             if std::mem::take(&mut running.fault.checkpoint) {
                 for &server in &running.on {
-                    dock.servers[server].ask_for_checkpoint(self.world);
+                    system.servers[server].ask_for_checkpoint(self.world);
                 }
             }
         }
         let Some(began) = self.began else { return };
         while let Some(fault) = self.plan.pop_if(|fault| began + fault.at <= now) {
-            let on = victims(fault.on, dock);
+            let on = victims(fault.on, system);
             for &server in &on {
-                self.strike(&fault.accident, server, dock);
+                self.strike(&fault.accident, server, system);
             }
             let until = now + fault.lasts;
             if hits_disk(&fault.accident) {
@@ -152,28 +152,28 @@ impl<'world> Nemesis<'world> {
         self.excused_until = self.world.elapsed() + REST;
     }
 
-    fn strike(&mut self, accident: &Accident, at: usize, dock: &mut Dock) {
+    fn strike(&mut self, accident: &Accident, at: usize, system: &mut SystemUnderTest) {
         let (world, node) = (self.world, self.servers[at]);
         match accident {
             Accident::Kill => {
                 world.kill(node);
-                dock.servers[at].down();
+                system.servers[at].down();
             }
             Accident::Power => {
                 world.crash(node);
-                dock.servers[at].down();
+                system.servers[at].down();
             }
             Accident::PowerAt(ahead) => {
-                dock.servers[at].ask_for_checkpoint(world);
+                system.servers[at].ask_for_checkpoint(world);
                 world.crash_at(node, Some(world.disk_changes(node) + ahead));
             }
             Accident::LoseDisk => {
                 world.kill(node);
-                dock.servers[at].down();
-                if dock.can_lose_a_disk() {
+                system.servers[at].down();
+                if system.can_lose_a_disk() {
                     world.replace_disk(node);
                     world.set_torn_sectors(node, true);
-                    dock.lose_disk(at);
+                    system.lose_disk(at);
                 }
             }
             Accident::Pause => world.pause(node),
@@ -189,13 +189,13 @@ impl<'world> Nemesis<'world> {
             Accident::FlipBit(part) => {
                 let flipped = world.flip_bit(node, |file| part.has(file));
                 if flipped.is_some() {
-                    self.has_hit(at, dock);
+                    self.has_hit(at, system);
                 }
             }
             Accident::Misdirect(ahead) => {
                 let change = world.disk_changes(node) + ahead;
                 world.misdirect_write_at(node, Some(change));
-                self.has_hit(at, dock);
+                self.has_hit(at, system);
             }
             Accident::Link(kind, packets) => self.set_links(node, Some(link(*kind, *packets))),
             Accident::Block {
@@ -223,9 +223,9 @@ impl<'world> Nemesis<'world> {
     }
 
     /// Notes that a server's files are damaged, or will be.
-    fn has_hit(&mut self, server: usize, dock: &Dock) {
+    fn has_hit(&mut self, server: usize, system: &SystemUnderTest) {
         self.damaged.insert(server);
-        dock.is_damaged(server);
+        system.is_damaged(server);
     }
 
     fn end(&self, running: &Running) {
@@ -285,15 +285,15 @@ impl<'world> Nemesis<'world> {
 }
 
 /// Indexes of the servers that a fault affects.
-fn victims(on: Option<Victim>, dock: &Dock) -> Vec<usize> {
-    let count = dock.servers.len();
+fn victims(on: Option<Victim>, system: &SystemUnderTest) -> Vec<usize> {
+    let count = system.servers.len();
     match on {
         None => vec![0],
         Some(Victim::All) => (0..count).collect(),
         Some(Victim::Node(node)) => vec![node % count],
-        Some(Victim::Leader) => vec![dock.leader().unwrap_or(0)],
+        Some(Victim::Leader) => vec![system.leader().unwrap_or(0)],
         Some(Victim::Follower(behind)) => {
-            vec![(dock.leader().unwrap_or(0) + 1 + behind % (count - 1)) % count]
+            vec![(system.leader().unwrap_or(0) + 1 + behind % (count - 1)) % count]
         }
     }
 }
@@ -409,7 +409,7 @@ mod tests {
         let clients: Vec<Node> = (0..3).map(|_| world.node()).collect();
         world.spawn(node, serve());
         let server = Server::new(Engine::Server, node, 1, None, Validator::default());
-        let mut dock = Dock::alone(server);
+        let mut system = SystemUnderTest::alone(server);
         let accident = Accident::Block {
             clients: cut.to_vec(),
             requests,
@@ -433,7 +433,7 @@ mod tests {
                 .collect();
             nemesis.begin();
             while nemesis.is_busy() {
-                nemesis.tick(&mut dock);
+                nemesis.tick(&mut system);
                 world.wait(SECOND / 100).await;
             }
             let mut took = Vec::new();

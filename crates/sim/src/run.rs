@@ -14,11 +14,11 @@ use coeval_types::planted::{self, Bug};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::dock::Dock;
 use crate::panics::Watch;
 use crate::plan::{self, Fault};
 use crate::report::Report;
 use crate::server::{Door, Phase};
+use crate::system_under_test::SystemUnderTest;
 use crate::workload::{CLIENTS, Clients};
 use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
 
@@ -147,7 +147,7 @@ enum Stop {
 struct Run<'world> {
     world: &'world World,
     options: &'world Options,
-    dock: Dock,
+    system: SystemUnderTest,
     /// Machine of each client that has one of its own.
     machines: Vec<Node>,
     clients: Arc<Clients>,
@@ -186,11 +186,11 @@ impl<'world> Run<'world> {
     fn new(world: &'world World, options: &'world Options) -> Self {
         world.set_usual_link(neighbours());
         let clients = Clients::new(options.scenario, options.seed);
-        let dock = Dock::new(world, options, clients.tables().as_ref());
-        if dock.is_cluster() {
+        let system = SystemUnderTest::new(world, options, clients.tables().as_ref());
+        if system.is_cluster() {
             world.set_usual_link(between_nodes(options.seed));
         }
-        for machine in dock.machines() {
+        for machine in system.machines() {
             world.set_torn_sectors(machine, true);
         }
         let machines: Vec<Node> = match options.scenario.engine.is_remote() {
@@ -200,8 +200,8 @@ impl<'world> Run<'world> {
         Self {
             world,
             options,
-            nemesis: Nemesis::new(world, dock.machines(), machines.clone(), options.plan()),
-            dock,
+            nemesis: Nemesis::new(world, system.machines(), machines.clone(), options.plan()),
+            system,
             machines,
             clients: Arc::new(clients),
             tasks: Vec::new(),
@@ -216,14 +216,14 @@ impl<'world> Run<'world> {
             committed,
             failed,
             unknown,
-            starts: self.dock.servers.iter().map(|server| server.starts).sum(),
+            starts: self.system.servers.iter().map(|server| server.starts).sum(),
             traffic: self.world.traffic(),
             elapsed: self.world.elapsed(),
             entered: self.clients.entered(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
-        if let Some(property_checker) = &self.dock.property_checker {
+        if let Some(property_checker) = &self.system.property_checker {
             report.elections = property_checker.elections();
             let violations = property_checker.violations().into_iter().take(TOLD);
             let objections = violations.map(|violation| format!("consensus: {violation}"));
@@ -239,7 +239,7 @@ impl<'world> Run<'world> {
     }
 
     async fn play(&mut self) -> Result<(), Stop> {
-        for server in &mut self.dock.servers {
+        for server in &mut self.system.servers {
             server.start(self.world);
         }
         self.wait_until_serving().await?;
@@ -276,11 +276,11 @@ impl<'world> Run<'world> {
     /// Does what is due: injects faults, restarts servers that are down, and places
     /// clients that have no server.
     fn tick(&mut self) -> Result<(), Stop> {
-        self.nemesis.tick(&mut self.dock);
-        for server in 0..self.dock.servers.len() {
+        self.nemesis.tick(&mut self.system);
+        for server in 0..self.system.servers.len() {
             self.look_after_server(server)?;
         }
-        self.dock.operate(self.world);
+        self.system.operate(self.world);
         self.look_after_clients();
         Ok(())
     }
@@ -292,8 +292,8 @@ impl<'world> Run<'world> {
 
     /// Restarts a server that has stopped by itself, as a supervisor would.
     fn look_after_server(&mut self, at: usize) -> Result<(), Stop> {
-        let (is_cluster, is_out) = (self.dock.is_cluster(), self.is_out(at));
-        let server = &mut self.dock.servers[at];
+        let (is_cluster, is_out) = (self.system.is_cluster(), self.is_out(at));
+        let server = &mut self.system.servers[at];
         if let Some(error) = server.ended() {
             server.down();
             // The power failed during a write to the disk.
@@ -338,7 +338,7 @@ impl<'world> Run<'world> {
 
     /// How a client connects, and the machine on which it runs.
     fn way_in(&self, client: usize) -> Option<(Node, Door)> {
-        let (node, door) = self.dock.door(client)?;
+        let (node, door) = self.system.door(client)?;
         Some((self.machines.get(client).copied().unwrap_or(node), door))
     }
 
@@ -368,14 +368,14 @@ impl<'world> Run<'world> {
         }
         let is_over =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
-        if self.dock.is_cluster() {
+        if self.system.is_cluster() {
             for client in 0..CLIENTS {
                 if is_over(&self.tasks[client]) {
                     self.begin_client(client);
                 }
             }
         } else if self.machines.is_empty()
-            && self.dock.is_serving()
+            && self.system.is_serving()
             && self.tasks.iter().all(is_over)
         {
             self.begin_clients();
@@ -387,14 +387,14 @@ impl<'world> Run<'world> {
         while self.world.elapsed() < until {
             self.world.wait(TICK).await;
             self.tick()?;
-            if self.dock.is_serving() {
+            if self.system.is_serving() {
                 return Ok(());
             }
         }
         let objection = format!(
             "liveness: it does not start within {} s: {}",
             BOUND.as_secs(),
-            self.dock.phases()
+            self.system.phases()
         );
         Err(Stop::Objection(objection))
     }
@@ -402,12 +402,12 @@ impl<'world> Run<'world> {
     /// Waits until a node whose disk was lost has a replacement with a vote.
     async fn wait_until_replaced(&mut self) -> Result<(), Stop> {
         let until = self.world.elapsed() + BOUND;
-        while self.dock.is_replacing() {
+        while self.system.is_replacing() {
             if self.world.elapsed() >= until {
                 let objection = format!(
                     "liveness: a node that lost its disk is not replaced within {} s: {}",
                     BOUND.as_secs(),
-                    self.dock.phases()
+                    self.system.phases()
                 );
                 return Err(Stop::Objection(objection));
             }
@@ -425,7 +425,7 @@ impl<'world> Run<'world> {
         for machine in &self.machines {
             self.world.kill(*machine);
         }
-        for server in &mut self.dock.servers {
+        for server in &mut self.system.servers {
             self.world.crash(server.node);
             server.down();
         }

@@ -16,7 +16,7 @@
 //!   and clock, which a debug build of the server obeys.
 //! - [`corruption`]: edits of every kind of file of a stopped server, and how the
 //!   server's next start handles them.
-//! - [`dock`]: the fault harness: clients under load, repeated faults, and the judges,
+//! - [`harness`]: the fault harness: clients under load, repeated faults, and the judges,
 //!   for one workload, isolation level and kind of fault at a time.
 //!
 //! TCP keeps the bytes of one connection in order, however packets are reordered. To a
@@ -25,6 +25,6 @@
 
 pub mod controls;
 pub mod corruption;
-pub mod dock;
+pub mod harness;
 pub mod namespace;
 pub mod proxy;

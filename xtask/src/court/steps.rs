@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn steps_are_of_all_that_the_dock_can_do() {
-        let source = include_str!("../../../crates/workload/src/faults/dock/kind.rs");
+        let source = include_str!("../../../crates/workload/src/faults/harness/kind.rs");
         let (_, of_whom) = source.split_once("impl Whom").unwrap();
         assert_eq!(named(source, "pub const ALL:"), KINDS);
         assert_eq!(named(of_whom, "pub const ALL:"), WHOM);

@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use crate::process::{Running, in_runtime};
 
 /// A process under a file of faults.
-struct Docked {
+struct ServerUnderFaults {
     data: tempfile::TempDir,
     faults: tempfile::NamedTempFile,
     server: Running,
@@ -39,7 +39,7 @@ async fn start(data: &Path, faults: &Path) -> Running {
     Running::start_in(data, &SMALL, &[("DOCK_FAULTS", faults)]).await
 }
 
-impl Docked {
+impl ServerUnderFaults {
     /// A server with a table; `None` where faults cannot be made.
     async fn start() -> Option<Self> {
         if !cfg!(debug_assertions) {
@@ -143,8 +143,8 @@ async fn write(address: std::net::SocketAddr, first: u32) -> Told {
 }
 
 /// Three clients write; the fault begins when all have been answered some times.
-async fn write_until(docked: &Docked, faults: &str) -> Told {
-    let address = docked.server.address;
+async fn write_until(server_under_faults: &ServerUnderFaults, faults: &str) -> Told {
+    let address = server_under_faults.server.address;
     let mut told = Told::default();
     let mut wire = Wire::connect(address).await;
     let writers: Vec<_> = (0..3)
@@ -153,7 +153,7 @@ async fn write_until(docked: &Docked, faults: &str) -> Told {
     while wire.value("select count(*) > 30 from t").await.as_deref() != Some("t") {
         coeval_env::sleep(Duration::from_millis(5)).await;
     }
-    docked.set(faults);
+    server_under_faults.set(faults);
     for writer in writers {
         told.add(writer.await.unwrap());
     }
@@ -164,23 +164,23 @@ async fn write_until(docked: &Docked, faults: &str) -> Told {
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     in_runtime(async {
-        let Some(docked) = Docked::start().await else {
+        let Some(server_under_faults) = ServerUnderFaults::start().await else {
             return;
         };
-        let (head, body) = get(docked.admin(), "/health").await;
+        let (head, body) = get(server_under_faults.admin(), "/health").await;
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         assert!(body.contains("\"ready\""), "{body}");
-        let told = write_until(&docked, "disk full").await;
+        let told = write_until(&server_under_faults, "disk full").await;
         assert_eq!(told.states, BTreeSet::from(["53100".to_owned()]));
         assert_eq!(told.in_doubt, BTreeSet::new());
 
         // Reads go on, and it says how it is.
-        let mut wire = Wire::connect(docked.server.address).await;
+        let mut wire = Wire::connect(server_under_faults.server.address).await;
         let count = wire.value("select count(*) from t").await;
         assert_eq!(count, Some(told.acknowledged.len().to_string()));
-        let (head, body) = get(docked.admin(), "/health").await;
+        let (head, body) = get(server_under_faults.admin(), "/health").await;
         assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
-        let (head, _) = get(docked.admin(), "/serving").await;
+        let (head, _) = get(server_under_faults.admin(), "/serving").await;
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         let health: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(health["status"], "degraded");
@@ -188,26 +188,26 @@ fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
         let reason = health["reason"].as_str().unwrap();
         assert!(reason.contains("log"), "{reason}");
         let problem = "coeval_problems{problem=\"disk_full\"}";
-        assert_eq!(metrics(docked.admin()).await[problem], 1.0);
+        assert_eq!(metrics(server_under_faults.admin()).await[problem], 1.0);
         let refused = wire.query("checkpoint").await;
         assert_eq!(error(&refused).sqlstate(), "53100");
 
         // Room comes: by itself it goes on, and is well once a checkpoint was taken.
-        docked.set("");
+        server_under_faults.set("");
         let late = "insert into t values (1000000, 'late')";
         while wire.query(late).await[0].kind == 'E' {
             coeval_env::sleep(Duration::from_millis(20)).await;
         }
         wire.rows("checkpoint").await;
-        let (head, body) = get(docked.admin(), "/health").await;
+        let (head, body) = get(server_under_faults.admin(), "/health").await;
         assert!(head.starts_with("HTTP/1.1 200 "), "{head} {body}");
-        assert_eq!(metrics(docked.admin()).await[problem], 0.0);
+        assert_eq!(metrics(server_under_faults.admin()).await[problem], 0.0);
         let mut told = told;
         told.acknowledged.insert(1_000_000);
 
         // Killed while it is full again, it comes back with everything.
-        docked.set("disk full");
-        docked.comes_back_with(&told).await;
+        server_under_faults.set("disk full");
+        server_under_faults.comes_back_with(&told).await;
     });
 }
 
@@ -223,10 +223,10 @@ fn a_write_that_reports_eio_stops_the_server_and_loses_nothing() {
 
 fn stops_and_loses_nothing(fault: &str) {
     in_runtime(async {
-        let Some(docked) = Docked::start().await else {
+        let Some(server_under_faults) = ServerUnderFaults::start().await else {
             return;
         };
-        let told = write_until(&docked, fault).await;
+        let told = write_until(&server_under_faults, fault).await;
         // They are told so, who waits for the disk included; who asks after that may be told
         // that the server ends.
         assert!(told.states.contains("58030"), "{told:?}");
@@ -234,45 +234,45 @@ fn stops_and_loses_nothing(fault: &str) {
         assert!(told.states.iter().all(ends), "{told:?}");
         assert_eq!(told.in_doubt.len(), 3, "{told:?}");
         // It ends by itself, and says that something was wrong.
-        let Docked {
+        let ServerUnderFaults {
             data,
             faults,
             server,
-        } = docked;
+        } = server_under_faults;
         let ended = server.ended().await;
         assert_eq!(ended.code(), Some(1));
         no_faults(faults.path());
         let server = start(data.path(), faults.path()).await;
-        let docked = Docked {
+        let server_under_faults = ServerUnderFaults {
             data,
             faults,
             server,
         };
-        docked.comes_back_with(&told).await;
+        server_under_faults.comes_back_with(&told).await;
     });
 }
 
 /// The directory of checkpoints, which the server does not look at otherwise.
-fn checkpoints(docked: &Docked) -> PathBuf {
-    docked.data.path().join("checkpoints")
+fn checkpoints(server_under_faults: &ServerUnderFaults) -> PathBuf {
+    server_under_faults.data.path().join("checkpoints")
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test plays the failing disk")]
 fn a_checkpoint_that_fails_is_told_and_the_log_stays() {
     in_runtime(async {
-        let Some(docked) = Docked::start().await else {
+        let Some(server_under_faults) = ServerUnderFaults::start().await else {
             return;
         };
-        let mut wire = Wire::connect(docked.server.address).await;
+        let mut wire = Wire::connect(server_under_faults.server.address).await;
         wire.rows("insert into t values (1, 'one')").await;
         // Where its files would be made there is a file.
-        let aside = docked.data.path().join("aside");
-        std::fs::rename(checkpoints(&docked), &aside).unwrap();
-        std::fs::write(checkpoints(&docked), "").unwrap();
+        let aside = server_under_faults.data.path().join("aside");
+        std::fs::rename(checkpoints(&server_under_faults), &aside).unwrap();
+        std::fs::write(checkpoints(&server_under_faults), "").unwrap();
         let refused = wire.query("checkpoint").await;
         assert_eq!(error(&refused).sqlstate(), "58030");
-        let (head, body) = get(docked.admin(), "/health").await;
+        let (head, body) = get(server_under_faults.admin(), "/health").await;
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         let health: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(health["status"], "degraded");
@@ -280,25 +280,25 @@ fn a_checkpoint_that_fails_is_told_and_the_log_stays() {
         let reason = health["reason"].as_str().unwrap();
         assert!(reason.contains("checkpoints"), "{reason}");
         let problem = "coeval_problems{problem=\"checkpoints_fail\"}";
-        assert_eq!(metrics(docked.admin()).await[problem], 1.0);
+        assert_eq!(metrics(server_under_faults.admin()).await[problem], 1.0);
 
         // Writes go on, and what was acknowledged is in the log.
         wire.rows("insert into t values (2, 'two')").await;
-        std::fs::remove_file(checkpoints(&docked)).unwrap();
-        std::fs::rename(&aside, checkpoints(&docked)).unwrap();
+        std::fs::remove_file(checkpoints(&server_under_faults)).unwrap();
+        std::fs::rename(&aside, checkpoints(&server_under_faults)).unwrap();
         let told = Told {
             acknowledged: BTreeSet::from([1, 2]),
             ..Told::default()
         };
         // The administrator requests no further checkpoint.
         loop {
-            let (_, body) = get(docked.admin(), "/health").await;
+            let (_, body) = get(server_under_faults.admin(), "/health").await;
             if body.contains("\"ready\"") {
                 break;
             }
             assert!(body.contains("\"degraded\""), "{body}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        docked.comes_back_with(&told).await;
+        server_under_faults.comes_back_with(&told).await;
     });
 }

@@ -82,7 +82,7 @@ pub const JUDGES: &[&str] = &[
 ];
 
 /// Bugs that show only under faults that the simulator does not inject. They are caught
-/// [in processes](coeval_workload::faults::dock::planted): the simulator never shuts a
+/// [in processes](coeval_workload::faults::harness::planted): the simulator never shuts a
 /// server down while it has clients.
 pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 

@@ -39,17 +39,17 @@ impl Run<'_> {
     /// Checks that all nodes have the same rows, after clients and faults have stopped.
     /// Skips a node that is out for good, and everything while a node is being replaced.
     pub(super) async fn compare_replicas(&mut self) -> Result<(), Stop> {
-        if !self.dock.is_cluster() || self.dock.is_replacing() {
+        if !self.system.is_cluster() || self.system.is_replacing() {
             return Ok(());
         }
-        let count = self.dock.servers.len();
-        let first = self.dock.leader().unwrap_or(0);
+        let count = self.system.servers.len();
+        let first = self.system.leader().unwrap_or(0);
         let mut known: Option<(u64, Rows)> = None;
         for at in (first..first + count).map(|at| at % count) {
             let Some(rows) = self.rows_of(at).await? else {
                 continue;
             };
-            let number = self.dock.servers[at].number();
+            let number = self.system.servers[at].number();
             let (other, expected) = known.get_or_insert_with(|| (number, rows.clone()));
             if let Some(difference) = difference(expected, &rows) {
                 let objection = format!("replicas: nodes {other} and {number}: {difference}");
@@ -66,9 +66,9 @@ impl Run<'_> {
             if self.is_out(at) {
                 return Ok(None);
             }
-            let server = &self.dock.servers[at];
+            let server = &self.system.servers[at];
             let number = server.number();
-            match self.dock.leader() {
+            match self.system.leader() {
                 Some(leader) if leader == at => {
                     let node = server.leading();
                     if let (Some(engine), Some(node)) = (server.engine(), node) {
@@ -97,16 +97,16 @@ impl Run<'_> {
         }
         let objection = format!(
             "liveness: node {} is asked to lead, and does not within {} s: {}",
-            self.dock.servers[at].number(),
+            self.system.servers[at].number(),
             BOUND.as_secs(),
-            self.dock.phases()
+            self.system.phases()
         );
         Err(Stop::Objection(objection))
     }
 
     /// Asks the leader to transfer its leadership; the caller observes the result.
     async fn hand_over(&mut self, leader: usize, to: NodeId) -> Result<(), Stop> {
-        let leader = &self.dock.servers[leader];
+        let leader = &self.system.servers[leader];
         let Some(node) = leader.leading() else {
             return Ok(());
         };

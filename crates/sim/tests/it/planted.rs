@@ -11,7 +11,7 @@ use coeval_sim::court::{
 };
 use coeval_sim::{Class, Options, Report, Scenario, run, shrink};
 use coeval_types::planted::{self, Bug};
-use coeval_workload::faults::dock::planted as dock;
+use coeval_workload::faults::harness::planted as system;
 
 /// The document with the table of bugs.
 const TESTING: &str = include_str!("../../../../docs/internals/testing.md");
@@ -28,7 +28,7 @@ fn caught(case: Catch) -> Option<Caught> {
 
 #[test]
 fn every_bug_class_and_judge_has_its_catch() {
-    let in_processes: BTreeSet<Bug> = dock::CATCHES.iter().map(|case| case.bug).collect();
+    let in_processes: BTreeSet<Bug> = system::CATCHES.iter().map(|case| case.bug).collect();
     assert!(ELSEWHERE.iter().all(|bug| in_processes.contains(bug)));
     let bugs = CATCHES.iter().map(|case| case.bug);
     let elsewhere = ELSEWHERE.iter().chain(BENEATH).copied();

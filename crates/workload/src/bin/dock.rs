@@ -29,8 +29,8 @@ use std::time::Duration;
 use clap::Parser;
 use coeval_env as env;
 use coeval_types::planted::Bug;
-use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
-use coeval_workload::faults::dock::{
+use coeval_workload::faults::harness::planted::{CATCHES, Outcome};
+use coeval_workload::faults::harness::{
     self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, Whom, level_name,
 };
 use coeval_workload::faults::namespace::Namespace;
@@ -356,7 +356,7 @@ fn at_once_in_order(
 /// Performs one run. The data directory of a run that is not clean is kept.
 async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
     let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
-    let result = dock::run(binary, folder.path(), options).await;
+    let result = harness::run(binary, folder.path(), options).await;
     let of = match options.nodes {
         1 => String::new(),
         _ => format!(", {}", options.whom.name()),
@@ -415,7 +415,7 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
         let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
         let with = catch.test(&binary, &folder.path().join("with")).await?;
         // A run without a verdict does not stop the other runs.
-        let said = |done: Result<Vec<String>, dock::Error>| {
+        let said = |done: Result<Vec<String>, harness::Error>| {
             done.unwrap_or_else(|error| vec![format!("no verdict: {error}")])
         };
         let without = folder.path().join("without");
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_the_server_does_is_a_verdict_and_what_the_machine_does_is_none() {
-        let code = |results: Vec<Result<Summary, dock::Error>>| {
+        let code = |results: Vec<Result<Summary, harness::Error>>| {
             let mut total = Total::default();
             for result in results {
                 total.add(result.map_err(Undecided::from));
@@ -482,15 +482,15 @@ mod tests {
             objections: vec!["one is lost".to_owned()],
             ..Summary::default()
         };
-        let machine = || Err(dock::Error::Io(std::io::ErrorKind::StorageFull.into()));
-        let goes_on = || Err(dock::Error::Wrong("it goes on".to_owned()));
+        let machine = || Err(harness::Error::Io(std::io::ErrorKind::StorageFull.into()));
+        let goes_on = || Err(harness::Error::Wrong("it goes on".to_owned()));
         let silent = || {
-            Err(dock::Error::Server(
+            Err(harness::Error::Server(
                 coeval_workload::server::Error::Silent { log: "".into() },
             ))
         };
         let broken = || {
-            Err(dock::Error::Load(
+            Err(harness::Error::Load(
                 coeval_workload::store::Failure::Aborted {
                     cause: "XX000".into(),
                     message: "internal error".to_owned(),
@@ -498,7 +498,7 @@ mod tests {
                 },
             ))
         };
-        let endless = || Err(dock::Error::Endless("committing", PATIENCE));
+        let endless = || Err(harness::Error::Endless("committing", PATIENCE));
         assert_eq!(code(vec![sound()]), 0);
         assert_eq!(code(vec![sound(), machine()]), 2);
         assert_eq!(code(vec![Ok(lost()), machine()]), 1);

@@ -13,7 +13,7 @@ use crate::operator::Operator;
 use crate::server::{Door, Phase, Server};
 
 /// All servers of a run.
-pub struct Dock {
+pub struct SystemUnderTest {
     /// The single server, or the nodes of a cluster in order.
     pub servers: Vec<Server>,
     /// Checker of the consensus properties, for a cluster.
@@ -23,7 +23,7 @@ pub struct Dock {
     operator: Operator,
 }
 
-impl Dock {
+impl SystemUnderTest {
     /// Creates the servers, without starting them.
     #[must_use]
     pub fn new(world: &World, options: &Options, tables: Option<&Vec<Table>>) -> Self {

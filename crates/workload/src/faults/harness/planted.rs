@@ -404,7 +404,7 @@ fn objections(done: Result<Summary, Undecided>) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::dock::WORKLOADS;
+    use crate::faults::harness::WORKLOADS;
 
     #[test]
     fn namespaces_are_for_kinds_that_want_one_and_have_a_bug() {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use coeval_check::history::{Format, read};
 use coeval_txn::Isolation;
 use coeval_types::planted::Bug;
-use coeval_workload::faults::dock::planted::{CATCHES, Catch, Outcome, SEEDS};
-use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary, Undecided, Whom};
+use coeval_workload::faults::harness::planted::{CATCHES, Catch, Outcome, SEEDS};
+use coeval_workload::faults::harness::{self, Error, Kind, Options, Summary, Undecided, Whom};
 use coeval_workload::faults::namespace::Namespace;
 
 async fn run(options: &Options) -> Result<Summary, Undecided> {
     let folder = tempfile::tempdir().unwrap();
     let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
-    let done = dock::run(binary, folder.path(), options).await;
+    let done = harness::run(binary, folder.path(), options).await;
     if !matches!(&done, Ok(summary) if summary.objections.is_empty()) {
         eprintln!("kept: {}", folder.keep().display());
     }
@@ -134,7 +134,7 @@ async fn a_run_that_ends_early_keeps_its_history_and_its_objections() {
             patience: Duration::ZERO,
             ..Options::new("list-append", Isolation::Serializable, Kind::Stop)
         };
-        let undecided = dock::run(binary, folder.path(), &options).await;
+        let undecided = harness::run(binary, folder.path(), &options).await;
         let undecided = undecided.expect_err("nobody commits after the fault");
         assert!(matches!(undecided.error, Error::Endless(..)), "{undecided}");
         let kept = std::fs::read_to_string(folder.path().join("objections")).unwrap();
