@@ -69,7 +69,7 @@
 //! # Testing the simulator itself
 //!
 //! The simulator injects the known bugs of `coeval_types::planted`, one at a time, and
-//! each must be caught in the scenario and by the judge that [`court`] lists; the command
+//! each must be caught in the scenario and by the judge that [`campaign`] lists; the command
 //! `planted` prints how many seeds that took. Every judge and every class of faults has
 //! such a bug.
 //!
@@ -79,10 +79,10 @@
 //! real machine it does, and [`throughput`] plots the throughput of a server with a given
 //! number of cores. Campaigns use no costs.
 
+pub mod campaign;
 mod cluster;
 pub mod command;
 pub mod costs;
-pub mod court;
 mod nemesis;
 mod operator;
 mod panics;

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use coeval_sim::campaign::{CATCHES, Catch, catch};
 use coeval_sim::command::Arguments;
-use coeval_sim::court::{CATCHES, Catch, catch};
 use coeval_sim::{Options, Scenario, run, shrink};
 
 /// Runs whole databases under one seed, with workloads, faults, and judges.
@@ -32,7 +32,7 @@ enum Command {
     /// Performs one run; if it fails, searches for the smallest failing run.
     Run(RunArguments),
     /// Performs every scenario with each of some seeds.
-    Court(CourtArguments),
+    Court(CampaignArguments),
     /// Measures the costs of work on this machine.
     Calibrate(calibrate::CalibrateArguments),
     /// Plots the throughput of a simulated server with the measured costs.
@@ -58,7 +58,7 @@ struct RunArguments {
 }
 
 #[derive(clap::Args)]
-struct CourtArguments {
+struct CampaignArguments {
     /// Number of seeds for each scenario.
     #[arg(long, default_value_t = 1)]
     seeds: u64,

@@ -1,4 +1,4 @@
-//! The command-line front end of a campaign (`court`): skips runs that are on record for
+//! The command-line front end of a campaign (`campaign`): skips runs that are on record for
 //! this build, keeps the record up to date, prints failures as they are found, and ends
 //! cleanly on a signal.
 #![expect(
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use coeval_sim::Scenario;
-use coeval_sim::court::{self, News, Record, Table, Verdict};
+use coeval_sim::campaign::{self, News, Record, Table, Verdict};
 
-use crate::CourtArguments;
+use crate::CampaignArguments;
 
 /// Interval at which the record is written.
 const SAVE: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ struct Progress {
 }
 
 /// Performs a campaign; returns whether no run failed.
-pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
+pub(crate) fn hold(arguments: &CampaignArguments) -> io::Result<bool> {
     let record = match &arguments.record {
         Some(path) if path.exists() => {
             let text = fs::read_to_string(path)?;
@@ -48,7 +48,7 @@ pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
         _ => Record::default(),
     };
     let mut scenarios = match arguments.sample {
-        true => court::sample(arguments.first),
+        true => campaign::sample(arguments.first),
         false => Scenario::all(),
     };
     scenarios.retain(|scenario| scenario.to_string().contains(&arguments.only));
@@ -84,7 +84,7 @@ pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
     let is_over =
         || signal.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
     let length = Duration::from_millis(arguments.length_ms);
-    court::hold(&runs, length, threads, is_over, |news| {
+    campaign::hold(&runs, length, threads, is_over, |news| {
         tell(news);
         let News::Done(done, ..) = news else { return };
         let mut progress = progress.lock().expect("no panic while it was held");
@@ -156,7 +156,7 @@ fn tell(news: News<'_>) {
 
 /// Replaces the record and the table atomically, because the record is the result of
 /// hours.
-fn save(arguments: &CourtArguments, record: &Record) -> io::Result<()> {
+fn save(arguments: &CampaignArguments, record: &Record) -> io::Result<()> {
     if let Some(path) = &arguments.record {
         replace(path, &record.to_string())?;
     }

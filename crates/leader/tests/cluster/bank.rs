@@ -8,7 +8,7 @@ use std::time::Duration;
 use coeval_occ::Engine;
 use coeval_txn::{Error, Isolation, confirmed};
 
-use crate::court::Shared;
+use crate::judge::Shared;
 use crate::table::{Work, durable};
 
 pub const ACCOUNTS: u64 = 8;
@@ -35,18 +35,18 @@ pub async fn found(engine: &Engine) -> Result<(), Error> {
 }
 
 /// Transfers until the engine is retired.
-pub async fn transfer(node: u64, engine: Arc<Engine>, court: Shared) {
+pub async fn transfer(node: u64, engine: Arc<Engine>, judge: Shared) {
     loop {
         let pause = coeval_env::random_u64() % 60;
         coeval_env::sleep(Duration::from_millis(1 + pause)).await;
-        if court.lock().pauses(node) {
+        if judge.lock().pauses(node) {
             continue;
         }
-        let Some(number) = court.lock().number() else {
+        let Some(number) = judge.lock().number() else {
             return;
         };
         match once(&engine, number).await {
-            Ok(()) => court.lock().tell([number]),
+            Ok(()) => judge.lock().tell([number]),
             Err(Error::Stopped(_)) => return,
             Err(_) => {}
         }
@@ -69,13 +69,13 @@ async fn once(engine: &Engine, number: u64) -> Result<(), Error> {
 
 /// Large transactions, one after another, until the engine is retired. The client reports
 /// the first row of each; [`judge`] checks that the others are present with it.
-pub async fn large(engine: Arc<Engine>, court: Shared) {
+pub async fn large(engine: Arc<Engine>, judge: Shared) {
     loop {
-        let Some(number) = court.lock().number() else {
+        let Some(number) = judge.lock().number() else {
             return;
         };
         match once_large(&engine, LARGE + number * LARGE_ROWS).await {
-            Ok(first) => court.lock().tell([first - TRANSFERS]),
+            Ok(first) => judge.lock().tell([first - TRANSFERS]),
             Err(Error::Stopped(_)) => return,
             Err(_) => {}
         }
@@ -94,10 +94,10 @@ async fn once_large(engine: &Engine, first: u64) -> Result<u64, Error> {
 
 /// Reads all rows, again and again, and compares them once the node is confirmed to lead:
 /// then no transfer reported to a client before may be missing.
-pub async fn read(engine: Arc<Engine>, court: Shared) {
+pub async fn read(engine: Arc<Engine>, judge: Shared) {
     loop {
         coeval_env::sleep(Duration::from_millis(30)).await;
-        let told = court.lock().told().clone();
+        let told = judge.lock().told().clone();
         let looked = async {
             let rows = look(&engine).await?;
             confirmed(&*engine).await?;
@@ -105,18 +105,18 @@ pub async fn read(engine: Arc<Engine>, court: Shared) {
         };
         match looked.await {
             Ok(rows) => {
-                let mut court = court.lock();
-                court.confirmed_reads += 1;
-                let seen = judge(&rows);
+                let mut judge = judge.lock();
+                judge.confirmed_reads += 1;
+                let seen = check_transfers(&rows);
                 match seen {
                     Ok(seen) => {
                         let missing = told.difference(&seen).count();
                         if missing > 0 {
-                            court.object(format!("a confirmed read misses {missing} transfers"));
+                            judge.object(format!("a confirmed read misses {missing} transfers"));
                         }
-                        court.tell(seen);
+                        judge.tell(seen);
                     }
-                    Err(objection) => court.object(objection),
+                    Err(objection) => judge.object(objection),
                 }
             }
             Err(Error::Stopped(_)) => return,
@@ -133,7 +133,7 @@ async fn look(engine: &Engine) -> Result<Vec<(u64, u64)>, Error> {
 }
 
 /// The transfers of a whole table, if its balances add up and follow from the transfers.
-pub fn judge(rows: &[(u64, u64)]) -> Result<BTreeSet<u64>, String> {
+pub fn check_transfers(rows: &[(u64, u64)]) -> Result<BTreeSet<u64>, String> {
     let accounts = rows.iter().filter(|(key, _)| *key < TRANSFERS);
     let balances = accounts.clone().map(|(_, balance)| *balance);
     let (count, sum) = (accounts.clone().count() as u64, balances.sum::<u64>());

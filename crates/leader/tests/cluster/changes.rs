@@ -23,7 +23,7 @@ pub async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> 
         if let Some(found) = look(cluster) {
             return found;
         }
-        let objections = cluster.court.lock().objections().to_vec();
+        let objections = cluster.judge.lock().objections().to_vec();
         assert_eq!(objections, [""; 0], "while waiting: {what}");
         cluster.world.wait(milliseconds(10)).await;
     }
@@ -42,8 +42,8 @@ pub async fn leader(cluster: &Cluster) -> usize {
 
 /// Waits until clients have made more transfers.
 pub async fn work(cluster: &Cluster) {
-    let before = cluster.court.lock().told().len();
-    let more = |cluster: &Cluster| (cluster.court.lock().told().len() > before + 5).then_some(());
+    let before = cluster.judge.lock().told().len();
+    let more = |cluster: &Cluster| (cluster.judge.lock().told().len() > before + 5).then_some(());
     until(cluster, "transfers go on", more).await;
 }
 
@@ -116,7 +116,7 @@ async fn end(cluster: &mut Cluster) {
 
 fn judge(cluster: &Cluster, machines: &[usize]) {
     compare(cluster, machines);
-    let objections = cluster.court.lock().objections().to_vec();
+    let objections = cluster.judge.lock().objections().to_vec();
     assert_eq!(objections, [""; 0]);
 }
 

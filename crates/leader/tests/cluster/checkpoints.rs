@@ -20,12 +20,12 @@ fn milliseconds(count: u64) -> Duration {
 async fn installed(cluster: &Cluster, count: u64) {
     for _ in 0..400 {
         cluster.world.wait(milliseconds(20)).await;
-        if cluster.has_objections() || cluster.court.lock().property_checker.installed() >= count {
+        if cluster.has_objections() || cluster.judge.lock().property_checker.installed() >= count {
             return;
         }
     }
-    let mut court = cluster.court.lock();
-    court.object("no checkpoint was installed in 8 s".to_owned());
+    let mut judge = cluster.judge.lock();
+    judge.object("no checkpoint was installed in 8 s".to_owned());
 }
 
 /// Waits until a node leads, and returns its index.
@@ -40,8 +40,8 @@ async fn leader(cluster: &Cluster) -> usize {
             return leader;
         }
     }
-    let mut court = cluster.court.lock();
-    court.object("nobody has led for 10 s".to_owned());
+    let mut judge = cluster.judge.lock();
+    judge.object("nobody has led for 10 s".to_owned());
     0
 }
 
@@ -86,8 +86,8 @@ async fn sends(cluster: &Cluster, index: usize) {
             return;
         }
     }
-    let mut court = cluster.court.lock();
-    court.object("no checkpoint was sent for 10 s".to_owned());
+    let mut judge = cluster.judge.lock();
+    judge.object("no checkpoint was sent for 10 s".to_owned());
 }
 
 /// Whether the checkpoint in force on a machine's disk needs log from before its end.
@@ -110,11 +110,11 @@ fn needs_log(cluster: &Cluster, index: usize) -> bool {
 async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
     let node_status = cluster.node_status(leads);
     let Some(engine) = node_status.and_then(|node_status| node_status.engine) else {
-        return cluster.court.lock().object("nobody serves".to_owned());
+        return cluster.judge.lock().object("nobody serves".to_owned());
     };
     let machine = cluster.machines[leads];
     let clients = [(); 2].map(|()| {
-        let large = bank::large(Arc::clone(&engine), cluster.court.clone());
+        let large = bank::large(Arc::clone(&engine), cluster.judge.clone());
         cluster.world.spawn(machine, large)
     });
     for _ in 0..400 {
@@ -126,8 +126,8 @@ async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
         }
     }
     if !needs_log(cluster, leads) {
-        let mut court = cluster.court.lock();
-        court.object("no checkpoint fell into a large transaction".to_owned());
+        let mut judge = cluster.judge.lock();
+        judge.object("no checkpoint fell into a large transaction".to_owned());
     }
     clients.iter().for_each(JoinHandle::abort);
 }
@@ -176,7 +176,7 @@ fn one_is_lost_and_one_is_behind(seed: u64, begins: Begins) -> Outcome {
         if cluster.has_objections() {
             return;
         }
-        let installed = cluster.court.lock().property_checker.installed();
+        let installed = cluster.judge.lock().property_checker.installed();
         assert!(installed > 0, "nothing else lets anybody serve");
         work(cluster).await;
         cluster.restart(lost);
@@ -348,16 +348,16 @@ async fn takes_one(cluster: &Cluster, index: usize) {
             return;
         }
         let (taken, under_way, first) = on_disk(cluster, index);
-        let mut court = cluster.court.lock();
+        let mut judge = cluster.judge.lock();
         if taken + under_way > 3 || under_way > 1 {
-            return court.object(format!("{under_way} checkpoints are under way"));
+            return judge.object(format!("{under_way} checkpoints are under way"));
         }
         if taken > 0 && first > 4096 {
             return;
         }
     }
-    let mut court = cluster.court.lock();
-    court.object("a follower has taken no checkpoint in 20 s".to_owned());
+    let mut judge = cluster.judge.lock();
+    judge.object("a follower has taken no checkpoint in 20 s".to_owned());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_commit_does_not_wait_for_a_tick() {
         let outcome = lived(seed, async |cluster| {
             let leader = leader(cluster).await;
             // No client writes, so that no other message wakes the driver instead.
-            cluster.court.lock().set_idle(Some(leader as u64 + 1));
+            cluster.judge.lock().set_idle(Some(leader as u64 + 1));
             cluster.world.wait(Duration::from_millis(300)).await;
             let engine = cluster.node_status(leader).and_then(|now| now.engine);
             let engine = engine.expect("it serves");
@@ -45,7 +45,7 @@ fn a_commit_does_not_wait_for_a_tick() {
                 longest < TICK / 2,
                 "seed {seed}: {longest:?} of virtual time"
             );
-            cluster.court.lock().set_idle(None);
+            cluster.judge.lock().set_idle(None);
         });
         assert_eq!(outcome.objections, [""; 0]);
     }

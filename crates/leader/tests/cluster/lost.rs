@@ -22,10 +22,10 @@ fn milliseconds(count: u64) -> Duration {
 
 /// Waits until clients have made this many more transfers. Returns whether they have.
 async fn goes_on(cluster: &Cluster, more: usize) -> bool {
-    let before = cluster.court.lock().told().len();
+    let before = cluster.judge.lock().told().len();
     for _ in 0..500 {
         cluster.world.wait(milliseconds(10)).await;
-        if cluster.court.lock().told().len() >= before + more {
+        if cluster.judge.lock().told().len() >= before + more {
             return true;
         }
     }
@@ -75,7 +75,7 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
             let other = (leads + 1) % 3;
             world.crash(cluster.machines[other]);
             world.replace_disk(cluster.machines[other]);
-            cluster.court.lock().lose_disk(other as u64 + 1);
+            cluster.judge.lock().lose_disk(other as u64 + 1);
             let made = world.spawn(cluster.machines[other], another_log());
             made.await.expect("nothing crashes now");
             let term = cluster.node_status(leads).expect("it runs").term;
@@ -89,7 +89,7 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
             assert!(goes_on(&cluster, 30).await);
             let node_status = cluster.node_status(leads).expect("it runs");
             assert_eq!((node_status.term, node_status.failure), (term, None));
-            let objections = cluster.court.lock().objections();
+            let objections = cluster.judge.lock().objections();
             let of_it = format!("node {}", other + 1);
             let others = objections.iter().filter(|words| !words.contains(&of_it));
             assert_eq!(others.count(), 0, "{objections:?}");
@@ -127,8 +127,8 @@ fn lost(seed: u64) -> Vec<String> {
         }
         let alone = cluster.node_status(lacks).expect("it runs");
         if alone.leader.is_some() {
-            let mut court = cluster.court.lock();
-            court.object("somebody leads by a vote that nobody had".to_owned());
+            let mut judge = cluster.judge.lock();
+            judge.object("somebody leads by a vote that nobody had".to_owned());
             return None;
         }
         cluster.restart(leads);
@@ -164,7 +164,7 @@ fn lost(seed: u64) -> Vec<String> {
     if let Some(machines) = judged {
         compare(&cluster, &machines);
     }
-    cluster.court.lock().objections()
+    cluster.judge.lock().objections()
 }
 
 #[test]

@@ -4,9 +4,9 @@
 mod bank;
 mod changes;
 mod checkpoints;
-mod court;
 mod faults;
 mod flushes;
+mod judge;
 mod lost;
 mod nodes;
 mod planted;

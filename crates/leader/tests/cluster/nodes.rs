@@ -17,7 +17,7 @@ use coeval_types::{Lsn, Term};
 use tokio::sync::watch;
 
 use crate::bank;
-use crate::court::Shared;
+use crate::judge::Shared;
 use crate::table::{Work, attach};
 
 pub const NODES: u64 = 3;
@@ -43,7 +43,7 @@ pub fn engine_settings() -> coeval_occ::Settings {
     }
 }
 
-fn settings(court: &Shared) -> Settings {
+fn settings(judge: &Shared) -> Settings {
     let consensus = coeval_consensus::Settings {
         // Little memory, so that followers are often sent log that is read from files.
         entry_cache_bytes: 4096,
@@ -64,7 +64,7 @@ fn settings(court: &Shared) -> Settings {
             ..coeval_peers::Settings::default()
         },
         definitions: Some(Arc::new(crate::table::Known)),
-        observer: Some(Arc::new(court.lock().property_checker.clone())),
+        observer: Some(Arc::new(judge.lock().property_checker.clone())),
         ..Settings::default()
     }
 }
@@ -102,13 +102,13 @@ pub struct Shown {
 /// set.
 pub async fn live(
     (number, join): (u64, bool),
-    court: Shared,
+    judge: Shared,
     shown: watch::Sender<Option<Shown>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let node = match Node::start(place(number, join), settings(&court)).await {
+    let node = match Node::start(place(number, join), settings(&judge)).await {
         Ok(node) => Arc::new(node),
-        Err(error) => return court.lock().object(format!("node {number}: {error}")),
+        Err(error) => return judge.lock().object(format!("node {number}: {error}")),
     };
     let mut node_status = node.node_status();
     let mut clients: Vec<JoinHandle<()>> = Vec::new();
@@ -116,7 +116,7 @@ pub async fn live(
     loop {
         let now = node_status.borrow_and_update().clone();
         if let Some(failure) = &now.failure {
-            return court
+            return judge
                 .lock()
                 .object(format!("node {number} stopped: {failure}"));
         }
@@ -124,7 +124,7 @@ pub async fn live(
         if is_new {
             engine = now.engine.clone();
             if let Some(engine) = &engine {
-                let work = work(number, Arc::clone(engine), court.clone());
+                let work = work(number, Arc::clone(engine), judge.clone());
                 clients.push(coeval_env::spawn("clients", work));
             }
         }
@@ -153,26 +153,26 @@ pub async fn live(
         }
     };
     if let Err(error) = node.stop().await {
-        court
+        judge
             .lock()
             .object(format!("node {number} does not stop: {error}"));
     }
 }
 
-async fn work(number: u64, engine: Arc<Engine>, court: Shared) {
+async fn work(number: u64, engine: Arc<Engine>, judge: Shared) {
     attach(&*engine);
     if let Err(objection) = engine.check_indexes() {
-        return court.lock().object(objection);
+        return judge.lock().object(objection);
     }
     if bank::found(&engine).await.is_err() {
         return;
     }
     let transfers =
-        (0..bank::CLIENTS).map(|_| bank::transfer(number, Arc::clone(&engine), court.clone()));
+        (0..bank::CLIENTS).map(|_| bank::transfer(number, Arc::clone(&engine), judge.clone()));
     let mut all: Vec<_> = transfers
         .map(|client| coeval_env::spawn("client", client))
         .collect();
-    all.push(coeval_env::spawn("reader", bank::read(engine, court)));
+    all.push(coeval_env::spawn("reader", bank::read(engine, judge)));
     let _aborts = Aborts(all);
     std::future::pending::<()>().await;
 }
@@ -189,7 +189,7 @@ impl Drop for Aborts {
 pub struct Cluster {
     pub world: Rc<World>,
     pub machines: Vec<Machine>,
-    pub court: Shared,
+    pub judge: Shared,
     shown: Vec<watch::Receiver<Option<Shown>>>,
     /// One per program: tasks that wait for the same channel wake in an order that no seed
     /// decides.
@@ -206,7 +206,7 @@ impl Cluster {
         let mut cluster = Self {
             world,
             machines,
-            court: Shared::default(),
+            judge: Shared::default(),
             shown: Vec::new(),
             stops: (0..NODES).map(|_| watch::channel(false).0).collect(),
             programs: Vec::new(),
@@ -225,7 +225,7 @@ impl Cluster {
         let join = index as u64 >= NODES || self.lost.contains(&index);
         let live = live(
             (index as u64 + 1, join),
-            self.court.clone(),
+            self.judge.clone(),
             shows,
             self.stops[index].subscribe(),
         );
@@ -257,7 +257,7 @@ impl Cluster {
     /// Starts a node's program on a new, empty disk, to join the cluster under its old id.
     pub fn restart_empty(&mut self, index: usize) {
         self.world.replace_disk(self.machines[index]);
-        self.court.lock().lose_disk(index as u64 + 1);
+        self.judge.lock().lose_disk(index as u64 + 1);
         self.lost.insert(index);
         self.restart(index);
     }
@@ -294,7 +294,7 @@ impl Cluster {
     }
 
     pub fn has_objections(&self) -> bool {
-        !self.court.lock().objections().is_empty()
+        !self.judge.lock().objections().is_empty()
     }
 
     /// Ends all programs in order.
@@ -304,7 +304,7 @@ impl Cluster {
         }
         for program in self.programs.drain(..) {
             if let Err(error) = program.await {
-                self.court
+                self.judge
                     .lock()
                     .object(format!("a program ended by itself: {error}"));
             }

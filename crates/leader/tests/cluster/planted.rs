@@ -40,7 +40,7 @@ async fn at_work(cluster: &Cluster) -> Option<usize> {
     for _ in 0..500 {
         cluster.world.wait(milliseconds(10)).await;
         let leader = cluster.leader();
-        if leader.is_some() && cluster.court.lock().told().len() > 20 {
+        if leader.is_some() && cluster.judge.lock().told().len() > 20 {
             return leader;
         }
     }
@@ -101,8 +101,8 @@ fn run(seed: u64, story: impl AsyncFnOnce(&mut Cluster, usize)) -> Vec<String> {
         }
     });
     compare(&cluster, &[0, 1, 2]);
-    let court = cluster.court.lock();
-    court.objections().to_vec()
+    let judge = cluster.judge.lock();
+    judge.objections().to_vec()
 }
 
 /// A leader is cut off while it works; when the others have elected another, messages that
@@ -131,7 +131,7 @@ fn late_words_of_a_leader(seed: u64) -> Vec<String> {
 fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);
-        cluster.court.lock().pause(true);
+        cluster.judge.lock().pause(true);
         cluster.world.wait(milliseconds(200)).await;
         cut_off(cluster, old);
         let end = cluster.node_status(old).map(|node_status| node_status.end);
@@ -148,7 +148,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
                 break;
             }
         }
-        cluster.court.lock().pause(false);
+        cluster.judge.lock().pause(false);
         let others = [(old + 1) % 3, (old + 2) % 3];
         // A node that is asked for a vote receives nothing more from the candidate.
         let mut short = None;
@@ -201,7 +201,7 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
 fn a_leader_that_is_cut_off(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);
-        cluster.court.lock().set_idle(Some(old as u64 + 1));
+        cluster.judge.lock().set_idle(Some(old as u64 + 1));
         cluster.world.wait(milliseconds(300)).await;
         cut_off(cluster, old);
         for _ in 0..100 {
@@ -211,7 +211,7 @@ fn a_leader_that_is_cut_off(seed: u64) -> Vec<String> {
             }
         }
         cluster.world.wait(milliseconds(400)).await;
-        cluster.court.lock().set_idle(None);
+        cluster.judge.lock().set_idle(None);
     })
 }
 

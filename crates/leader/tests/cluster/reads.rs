@@ -21,7 +21,7 @@ async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
         let leader = cluster.leader();
         let node_status = leader.and_then(|leader| cluster.node_status(leader));
         if let (Some(leader), Some(engine)) = (leader, node_status.and_then(|now| now.engine))
-            && cluster.court.lock().told().len() > 5
+            && cluster.judge.lock().told().len() > 5
         {
             return (leader, engine);
         }
@@ -32,7 +32,7 @@ async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
 /// Ends writes on a node and waits until all are durable, so that readers wait for nothing
 /// else.
 async fn all_is_durable(cluster: &Cluster, index: usize) {
-    cluster.court.lock().set_idle(Some(index as u64 + 1));
+    cluster.judge.lock().set_idle(Some(index as u64 + 1));
     cluster.world.wait(Duration::from_millis(300)).await;
 }
 
@@ -109,7 +109,7 @@ fn a_leader_that_is_cut_off_answers_no_reads() {
         }
         // The node has retired its engine: waiting readers had an error, and ask elsewhere.
         drop(engine);
-        cluster.court.lock().set_idle(None);
+        cluster.judge.lock().set_idle(None);
         let (new, engine) = leader(cluster).await;
         assert_ne!(new, old);
         let read = cluster
@@ -135,7 +135,7 @@ fn a_leader_that_others_come_back_to_answers_reads() {
         cluster.world.wait(Duration::from_millis(60)).await;
         assert!(!reader.is_finished(), "nobody can have confirmed it");
         cluster.cut_off(leader, false);
-        cluster.court.lock().set_idle(None);
+        cluster.judge.lock().set_idle(None);
         let rows = reader.await.expect("nothing crashes");
         assert!(rows.expect("it leads still") > 0);
     });

@@ -51,14 +51,14 @@ pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
     });
     let all: Vec<usize> = (0..cluster.machines.len()).collect();
     compare(&cluster, &all);
-    let court = cluster.court.lock();
+    let judge = cluster.judge.lock();
     Outcome {
         trace: cluster.world.trace_hash(),
-        told: court.told().len(),
-        elections: court.property_checker.elections(),
-        reads: court.confirmed_reads,
-        installed: court.property_checker.installed(),
-        objections: court.objections(),
+        told: judge.told().len(),
+        elections: judge.property_checker.elections(),
+        reads: judge.confirmed_reads,
+        installed: judge.property_checker.installed(),
+        objections: judge.objections(),
     }
 }
 
@@ -69,41 +69,41 @@ pub fn compare(cluster: &Cluster, machines: &[usize]) {
         return;
     }
     let tables: Vec<_> = machines.iter().map(|index| cluster.rows(*index)).collect();
-    let mut court = cluster.court.lock();
+    let mut judge = cluster.judge.lock();
     for (index, rows) in machines.iter().zip(&tables) {
-        let judged = bank::judge(rows);
+        let judged = bank::check_transfers(rows);
         match judged {
             Ok(transfers) => {
-                let lost = court.told().difference(&transfers).count();
+                let lost = judge.told().difference(&transfers).count();
                 if lost > 0 {
-                    court.object(format!("node {} has lost {lost} transfers", index + 1));
+                    judge.object(format!("node {} has lost {lost} transfers", index + 1));
                 }
             }
-            Err(objection) => court.object(format!("node {}: {objection}", index + 1)),
+            Err(objection) => judge.object(format!("node {}: {objection}", index + 1)),
         }
     }
     if tables.windows(2).any(|pair| pair[0] != pair[1]) {
-        court.object("nodes differ".to_owned());
+        judge.object("nodes differ".to_owned());
     }
 }
 
 /// Waits until all nodes have caught up, and clients have worked after the last fault.
 pub async fn converge(cluster: &Cluster) {
-    let before = cluster.court.lock().told().len();
+    let before = cluster.judge.lock().told().len();
     for _ in 0..600 {
         cluster.world.wait(Duration::from_millis(50)).await;
         if cluster.has_objections() {
             return;
         }
-        if cluster.court.lock().told().len() > before {
+        if cluster.judge.lock().told().len() > before {
             // Followers that lag have time to catch up.
-            cluster.court.lock().be_quiet();
+            cluster.judge.lock().be_quiet();
             cluster.world.wait(Duration::from_secs(3)).await;
             return;
         }
     }
     cluster
-        .court
+        .judge
         .lock()
         .object("no transfer in 30 s without a fault".to_owned());
 }

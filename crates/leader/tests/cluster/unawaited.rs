@@ -26,11 +26,11 @@ fn they_are_sent_less_often() {
     let outcome = lived(1, async |cluster| {
         let leader = leader(cluster).await;
         // No other client writes.
-        cluster.court.lock().set_idle(Some(leader as u64 + 1));
+        cluster.judge.lock().set_idle(Some(leader as u64 + 1));
         cluster.world.wait(Duration::from_millis(300)).await;
         let engine = cluster.node_status(leader).and_then(|now| now.engine);
         let engine = engine.expect("it serves");
-        let appends = || cluster.court.lock().property_checker.appends();
+        let appends = || cluster.judge.lock().property_checker.appends();
         let before = appends();
         let writes = async move {
             let began = coeval_env::now();
@@ -54,7 +54,7 @@ fn they_are_sent_less_often() {
         assert!(between.contains(&pieces), "{pieces}, {between:?}");
         cluster.world.wait(Duration::from_millis(100)).await;
         assert_eq!(lags(cluster, leader).await, [0, 0]);
-        cluster.court.lock().set_idle(None);
+        cluster.judge.lock().set_idle(None);
     });
     assert_eq!(outcome.objections, [""; 0]);
 }

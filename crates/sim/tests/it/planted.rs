@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
-use coeval_sim::command::Arguments;
-use coeval_sim::court::{
+use coeval_sim::campaign::{
     self, BENEATH, CATCHES, Catch, Caught, ELSEWHERE, JUDGES, News, Verdict, catch,
 };
+use coeval_sim::command::Arguments;
 use coeval_sim::{Class, Options, Report, Scenario, run, shrink};
 use coeval_types::planted::{self, Bug};
 use coeval_workload::faults::harness::planted as system;
@@ -147,7 +147,7 @@ fn a_court_tells_a_failure_when_it_happens_and_then_the_smallest() {
     let runs = [(scenario, 0), (scenario, 1)];
     let told = Mutex::new(Vec::new());
     // With one thread, runs are on the calling thread, where the bug is injected.
-    court::hold(
+    campaign::hold(
         &runs,
         Duration::from_millis(400),
         1,

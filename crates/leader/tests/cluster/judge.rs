@@ -8,7 +8,7 @@ use coeval_leader::node::PropertyChecker;
 
 /// Results of a run, collected for its checks.
 #[derive(Debug, Default)]
-pub struct Court {
+pub struct Judge {
     /// Checks the properties of consensus.
     pub property_checker: PropertyChecker,
     /// Transfers that a client knows to be done: from its own commit, or from a read.
@@ -24,15 +24,15 @@ pub struct Court {
 
 /// A handle that tasks share.
 #[derive(Clone, Debug, Default)]
-pub struct Shared(Arc<Mutex<Court>>);
+pub struct Shared(Arc<Mutex<Judge>>);
 
 impl Shared {
-    pub fn lock(&self) -> MutexGuard<'_, Court> {
+    pub fn lock(&self) -> MutexGuard<'_, Judge> {
         self.0.lock().expect("no panic under this lock")
     }
 }
 
-impl Court {
+impl Judge {
     /// A number for the next transfer, or `None` when no more are to begin.
     pub fn number(&mut self) -> Option<u64> {
         self.next += 1;

@@ -1,4 +1,4 @@
-//! The simulation campaign (`court`): runs many scenarios with many seeds, and tabulates
+//! The simulation campaign (`campaign`): runs many scenarios with many seeds, and tabulates
 //! the results.
 //!
 //! The results are stored in a [`Record`], so that a campaign of hours can be interrupted
