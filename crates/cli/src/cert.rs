@@ -33,7 +33,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 const AUTHORITY: &str = "authority";
 
 /// The output directory, and whether files in it may be replaced.
-pub(crate) struct Place<'path> {
+pub(crate) struct CertificateFiles<'path> {
     pub(crate) directory: &'path Path,
     pub(crate) force: bool,
 }
@@ -47,7 +47,11 @@ pub(crate) struct Node<'text> {
 }
 
 /// Makes an authority; returns a list of the files.
-pub(crate) fn authority(cluster: &str, days: u32, place: &Place<'_>) -> Result<String, String> {
+pub(crate) fn authority(
+    cluster: &str,
+    days: u32,
+    place: &CertificateFiles<'_>,
+) -> Result<String, String> {
     check_cluster_name(cluster).map_err(|error| error.to_string())?;
     let files = place.files(AUTHORITY)?;
     let key = new_key()?;
@@ -76,7 +80,7 @@ pub(crate) fn node(
     node: &Node<'_>,
     days: u32,
     authority: &Path,
-    place: &Place<'_>,
+    place: &CertificateFiles<'_>,
 ) -> Result<String, String> {
     check_cluster_name(node.cluster).map_err(|error| error.to_string())?;
     let files = place.files(&format!("node-{}", node.id))?;
@@ -220,7 +224,7 @@ struct Files {
     force: bool,
 }
 
-impl Place<'_> {
+impl CertificateFiles<'_> {
     /// The files of this name; an error if one exists and may not be replaced.
     fn files(&self, name: &str) -> Result<Files, String> {
         let files = Files {

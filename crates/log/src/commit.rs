@@ -60,7 +60,7 @@ impl<'log> Credit<'log> {
     #[inline]
     pub(crate) fn reserve(mut self) -> Reservation<'log> {
         let space = self.space.take().expect("a credit is used once");
-        Reservation(Place {
+        Reservation(PendingFrame {
             shared: self.shared,
             region: Some(space.reserve()),
         })
@@ -84,13 +84,13 @@ fn time_of_day() -> u64 {
 
 /// Reserved space in the log that must be completed.
 #[derive(Debug)]
-struct Place<'log> {
+struct PendingFrame<'log> {
     shared: &'log Shared,
     /// The ring's region for the frame; `None` once the frame is complete.
     region: Option<Region<'log>>,
 }
 
-impl Place<'_> {
+impl PendingFrame<'_> {
     fn timestamp(&self) -> Timestamp {
         let region = self.region.as_ref().expect("completed once");
         Timestamp::new(self.shared.term, Lsn(region.start()))
@@ -157,7 +157,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PendingFrame<'_> {
     fn drop(&mut self) {
         if self.region.is_some() {
             tracing::error!(
@@ -174,7 +174,7 @@ impl Drop for Place<'_> {
 /// for the consequences of dropping it.
 #[derive(Debug)]
 #[must_use]
-pub struct Reservation<'log>(Place<'log>);
+pub struct Reservation<'log>(PendingFrame<'log>);
 
 impl<'log> Reservation<'log> {
     /// The commit timestamp. Later reservations have greater ones.
@@ -247,7 +247,7 @@ impl<'log> Reservation<'log> {
 /// snapshot.
 #[derive(Debug)]
 #[must_use]
-pub struct Copied<'log>(Place<'log>);
+pub struct Copied<'log>(PendingFrame<'log>);
 
 impl Copied<'_> {
     /// The commit timestamp.

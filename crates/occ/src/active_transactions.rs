@@ -70,7 +70,7 @@ struct Places {
 
 /// A slot in [`ActiveTransactions`]; its owner must give it back.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TransactionSlot {
     at: u32,
     uses: u64,
 }
@@ -91,7 +91,7 @@ impl ActiveTransactions {
     }
 
     /// Claims a slot for a transaction object; `None` when all slots are in use.
-    pub(crate) fn claim(&self) -> Option<Place> {
+    pub(crate) fn claim(&self) -> Option<TransactionSlot> {
         let mut places = self.places.lock().expect("no panic in the list");
         let at = match places.free.pop() {
             Some(at) => at,
@@ -104,20 +104,20 @@ impl ActiveTransactions {
         drop(places);
         // Earlier owners of the slot have used it any number of times.
         let owner = self.entry(at).owner.load(Ordering::Relaxed);
-        Some(Place {
+        Some(TransactionSlot {
             at,
             uses: owner >> PLACE_BITS,
         })
     }
 
     /// Frees a slot for another transaction object.
-    pub(crate) fn give_back(&self, place: &Place) {
+    pub(crate) fn give_back(&self, place: &TransactionSlot) {
         let mut places = self.places.lock().expect("no panic in the list");
         places.free.push(place.at);
     }
 
     /// Assigns an id to the slot's next transaction, which belongs to `session`. Never 0.
-    pub(crate) fn begin(&self, place: &mut Place, session: i32) -> TransactionId {
+    pub(crate) fn begin(&self, place: &mut TransactionSlot, session: i32) -> TransactionId {
         place.uses += 1;
         let id = TransactionId(place.uses << PLACE_BITS | u64::from(place.at));
         assert!(id < TransactionId::MAX, "transaction numbers used up");
@@ -134,14 +134,14 @@ impl ActiveTransactions {
 
     /// Announces that the transaction is about to be assigned its timestamp; the caller
     /// fences after this call and before the assignment.
-    pub(crate) fn reserving(&self, place: &Place) {
+    pub(crate) fn reserving(&self, place: &TransactionSlot) {
         self.entry(place.at)
             .state
             .store(RESERVING, Ordering::Relaxed);
     }
 
     /// Publishes the timestamp right after its assignment.
-    pub(crate) fn assigned(&self, place: &Place, timestamp: Timestamp) {
+    pub(crate) fn assigned(&self, place: &TransactionSlot, timestamp: Timestamp) {
         self.entry(place.at)
             .state
             .store(timestamp.to_bits(), Ordering::Release);

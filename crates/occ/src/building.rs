@@ -32,7 +32,7 @@ const PART_RECORDS: u64 = 1 << 16;
 
 /// One entry of a part: its key's position in the buffer, and its RID.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct KeyPosition {
     /// In a sorted part, the first bytes after the prefix common to all keys: most
     /// comparisons are decided by it, without reading the keys.
     head: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Part {
     /// Estimated number of entries.
     expected: usize,
     keys: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<KeyPosition>,
 }
 
 impl Part {
@@ -70,7 +70,7 @@ impl Part {
         }
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
-        self.places.push(Place {
+        self.places.push(KeyPosition {
             head: 0,
             start,
             rid,
@@ -84,24 +84,24 @@ impl Part {
     pub(crate) fn growth(&self, key: usize) -> usize {
         let (keys, places) = (&self.keys, &self.places);
         if places.is_empty() {
-            return self.expected.max(1) * (key + size_of::<Place>());
+            return self.expected.max(1) * (key + size_of::<KeyPosition>());
         }
         let mut bytes = 0;
         if keys.capacity() - keys.len() < key {
             bytes += (keys.capacity() * 2).max(keys.len() + key);
         }
         if places.len() == places.capacity() {
-            bytes += places.capacity() * 2 * size_of::<Place>();
+            bytes += places.capacity() * 2 * size_of::<KeyPosition>();
         }
         bytes
     }
 
     /// Bytes of the entries, which is about the size of a tree of them as well.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.len() + self.places.len() * size_of::<Place>()
+        self.keys.len() + self.places.len() * size_of::<KeyPosition>()
     }
 
-    fn key(&self, place: Place) -> &[u8] {
+    fn key(&self, place: KeyPosition) -> &[u8] {
         key_at(&self.keys, place)
     }
 
@@ -128,7 +128,7 @@ impl Part {
         for place in &mut self.places {
             place.head = head(&key_at(keys, *place)[prefix..]);
         }
-        let ordered = |one: &Place, other: &Place| {
+        let ordered = |one: &KeyPosition, other: &KeyPosition| {
             let by_head = one.head.cmp(&other.head);
             by_head
                 .then_with(|| key_at(keys, *one).cmp(key_at(keys, *other)))
@@ -150,7 +150,7 @@ impl Part {
         if !index.promises_uniqueness() {
             return None;
         }
-        let key = |place: &Place| index.split(self.key(*place), place.rid).0;
+        let key = |place: &KeyPosition| index.split(self.key(*place), place.rid).0;
         self.places
             .array_windows()
             .filter(|[one, other]| one.comparable && other.comparable && key(one) == key(other))
@@ -173,7 +173,7 @@ fn head(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-fn key_at(keys: &[u8], place: Place) -> &[u8] {
+fn key_at(keys: &[u8], place: KeyPosition) -> &[u8] {
     &keys[place.start..][..place.length as usize]
 }
 
@@ -341,7 +341,7 @@ mod tests {
                 allocated += after.0;
             }
             if after.1 != before.1 {
-                allocated += after.1 * size_of::<Place>();
+                allocated += after.1 * size_of::<KeyPosition>();
             }
             // The first allocations are rounded up to a few entries.
             assert!(

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use coeval_memory::sync::Mutex;
-use coeval_txn::{ConflictCount, GaveWay, Party, Place};
+use coeval_txn::{ConflictCount, ConflictLocation, GaveWay, Party};
 use coeval_types::{IndexId, StorageId};
 
 type Key = (StorageId, Option<IndexId>, GaveWay);
@@ -22,7 +22,13 @@ pub(crate) struct Conflicts {
 impl Conflicts {
     /// Counts one conflict that `loser` lost to `winner`.
     #[cold]
-    pub(crate) fn note(&self, why: GaveWay, place: &Place, loser: Party, winner: Option<Party>) {
+    pub(crate) fn note(
+        &self,
+        why: GaveWay,
+        place: &ConflictLocation,
+        loser: Party,
+        winner: Option<Party>,
+    ) {
         let (storage, index) = (place.storage(), place.index());
         let now = coeval_env::wall_clock();
         let mut counts = self.counts.lock().expect("no panic while it was held");

@@ -99,12 +99,12 @@ impl Cut {
 }
 
 /// A slot among the streams of a node, with its counter.
-struct Place {
+struct StreamSlot {
     counters: Arc<StreamCounters>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Place {
+impl StreamSlot {
     fn new(peer: &Peer, permit: Option<OwnedSemaphorePermit>) -> Self {
         let counters = Arc::clone(&peer.streams.counters);
         count(&counters.open);
@@ -115,7 +115,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         crate::counters::discount(&self.counters.open);
     }
@@ -128,7 +128,7 @@ pub struct PeerStream {
     channel: Channel,
     /// Two, because reading and writing may be two tasks.
     ends: [Ending; 2],
-    _place: Place,
+    _place: StreamSlot,
 }
 
 impl fmt::Debug for PeerStream {
@@ -144,7 +144,7 @@ impl PeerStream {
             node: peer.node,
             channel,
             ends: [cut.ending(), cut.ending()],
-            _place: Place::new(peer, permit),
+            _place: StreamSlot::new(peer, permit),
         }
     }
 

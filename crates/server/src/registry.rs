@@ -34,7 +34,7 @@ struct Sessions {
 
 /// The role that a session is counted for, and its limits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SessionRequest {
     /// The number of the role that was let in.
     pub(crate) role: u32,
     /// Maximum number of the role's sessions; `None` for any number.
@@ -87,7 +87,7 @@ impl Registry {
         self: &Arc<Self>,
         signal: &Arc<Signal>,
         protocol: Protocol,
-        role: &Place,
+        role: &SessionRequest,
     ) -> Result<Entry, Error> {
         let length = match protocol {
             Protocol::V3_0 => 4,
@@ -104,7 +104,7 @@ impl Registry {
     pub(crate) fn enter_from_elsewhere(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        role: &Place,
+        role: &SessionRequest,
         (process_id, secret): (i32, &[u8]),
     ) -> Result<Entry, Error> {
         self.enter_with(signal, role, Some(process_id), secret.to_vec())
@@ -113,7 +113,7 @@ impl Registry {
     fn enter_with(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        role: &Place,
+        role: &SessionRequest,
         number: Option<i32>,
         secret: Vec<u8>,
     ) -> Result<Entry, Error> {
@@ -284,8 +284,8 @@ impl Drop for Entry {
 mod tests {
     use super::*;
 
-    fn role(role: u32, limit: Option<usize>) -> Place {
-        Place {
+    fn role(role: u32, limit: Option<usize>) -> SessionRequest {
+        SessionRequest {
             role,
             limit,
             privileged: false,
@@ -332,7 +332,7 @@ mod tests {
         assert!(refused.report().message.contains("SUPERUSER"));
         let superuser = |registry: &Arc<Registry>| {
             let signal = Arc::new(Signal::default());
-            let place = Place {
+            let place = SessionRequest {
                 privileged: true,
                 ..role(10, None)
             };

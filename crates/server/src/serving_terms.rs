@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::{self, Link, Node, NodeStatus, Observer, Place};
+use coeval_leader::node::{self, Link, Node, NodeLocation, NodeStatus, Observer};
 use coeval_peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
 use tracing::{debug, error, info};
@@ -50,7 +50,7 @@ pub(crate) async fn start_node(
     let node = NodeId(settings.cluster_node);
     let addresses = settings.cluster_members.0.iter();
     check_first_start(settings).await?;
-    let place = Place {
+    let place = NodeLocation {
         identity: Identity { cluster, node },
         listen: listen.ok_or_else(|| missing("cluster_listen"))?,
         members: Members {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coeval_leader::node::{Node, Observer, Place, PropertyChecker, Settings};
+use coeval_leader::node::{Node, NodeLocation, Observer, PropertyChecker, Settings};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{Server, Storage};
@@ -104,10 +104,10 @@ impl Member {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> NodeLocation {
         let nodes = self.addresses().into_iter();
         let nodes = nodes.map(|(node, address)| (NodeId(node), address));
-        Place {
+        NodeLocation {
             identity: Identity {
                 cluster: CLUSTER,
                 node: NodeId(self.number),

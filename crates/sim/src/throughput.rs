@@ -6,8 +6,8 @@
 //! those that are measured on a real machine, so that both results are comparable.
 //!
 //! ```text
-//!   Place::Together { cores }   ┌ clients, server ┐     as on a single machine
-//!   Place::Apart { cores }      clients ┆ server        clients cost nothing, links take no time
+//!   Placement::Together { cores }   ┌ clients, server ┐     as on a single machine
+//!   Placement::Apart { cores }      clients ┆ server        clients cost nothing, links take no time
 //! ```
 
 use std::future::Future;
@@ -82,7 +82,7 @@ pub struct Throughput {
 
 /// Where the clients run, and the number of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// Clients run on the server's machine.
     Together {
         /// Number of cores of that machine.
@@ -227,10 +227,10 @@ impl Simulated {
 ///
 /// # Errors
 /// If the server or the driver fails.
-pub fn simulate(costs: &Costs, place: Place, demand: Demand) -> Result<Throughput, String> {
+pub fn simulate(costs: &Costs, place: Placement, demand: Demand) -> Result<Throughput, String> {
     let (cores, together) = match place {
-        Place::Together { cores } => (cores, true),
-        Place::Apart { cores } => (cores, false),
+        Placement::Together { cores } => (cores, true),
+        Placement::Apart { cores } => (cores, false),
     };
     let simulated = Simulated::start(costs, cores, together)?;
     simulated.by_clients(demand.drive(ADDRESS, true))?;
@@ -296,7 +296,7 @@ mod tests {
             clients,
             length: Duration::from_millis(50),
         };
-        simulate(costs, Place::Apart { cores }, demand).unwrap()
+        simulate(costs, Placement::Apart { cores }, demand).unwrap()
     }
 
     #[test]
@@ -317,8 +317,8 @@ mod tests {
             clients: 4,
             length: Duration::from_millis(50),
         };
-        let together = simulate(&costs, Place::Together { cores: 2 }, demand).unwrap();
-        let apart = simulate(&costs, Place::Apart { cores: 2 }, demand).unwrap();
+        let together = simulate(&costs, Placement::Together { cores: 2 }, demand).unwrap();
+        let apart = simulate(&costs, Placement::Apart { cores: 2 }, demand).unwrap();
         assert!(together.per_second < 0.9 * apart.per_second);
         assert!(together.processor > apart.processor + costs.prices.ask);
     }

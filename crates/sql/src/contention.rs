@@ -12,7 +12,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use coeval_txn::{Blocked, Engine, Error as TxnError, Party, Place};
+use coeval_txn::{Blocked, ConflictLocation, Engine, Error as TxnError, Party};
 use coeval_types::key::successor_of_prefix;
 use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
@@ -56,7 +56,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Describes the object at `place`.
-    pub(crate) fn words(&mut self, place: &Place) -> Words {
+    pub(crate) fn words(&mut self, place: &ConflictLocation) -> Words {
         let storage = place.storage();
         let Some(table) = self.catalog.tables().find(|table| table.storage == storage) else {
             return Words::default();
@@ -64,12 +64,12 @@ impl<'a> Lookup<'a> {
         let index = |id: IndexId| table.indexes.iter().find(|index| index.id == id);
         let may_read = self.catalog.may_read(self.role, table);
         let (index, key) = match place {
-            Place::Row { rid, .. } => (None, Some(self.row(table, *rid))),
-            Place::Key { index: id, key, .. } => {
+            ConflictLocation::Row { rid, .. } => (None, Some(self.row(table, *rid))),
+            ConflictLocation::Key { index: id, key, .. } => {
                 let index = index(*id);
                 (index, index.and_then(|index| columns(table, index, key)))
             }
-            Place::Range {
+            ConflictLocation::Range {
                 index: id,
                 lower,
                 upper,
@@ -79,7 +79,7 @@ impl<'a> Lookup<'a> {
                 let range = index.map(|index| range(table, index, lower, upper.as_deref()));
                 (index, range)
             }
-            Place::Table { .. } => (None, None),
+            ConflictLocation::Table { .. } => (None, None),
         };
         Words {
             table: Some(table.name.clone()),
@@ -112,15 +112,15 @@ fn is_durable(engine: &dyn Engine, cts: Timestamp) -> bool {
 
 impl Words {
     /// The description as part of a sentence.
-    fn phrase(&self, place: &Place) -> String {
+    fn phrase(&self, place: &ConflictLocation) -> String {
         let what = match (place, &self.key) {
-            (Place::Row { .. }, Some(key)) => format!("row {key} of "),
-            (Place::Row { .. }, None) => "a row of ".to_owned(),
-            (Place::Key { .. }, Some(key)) => format!("key {key} of "),
-            (Place::Key { .. }, None) => "a key of ".to_owned(),
-            (Place::Range { .. }, Some(key)) => format!("{key} of "),
-            (Place::Range { .. }, None) => "a range of ".to_owned(),
-            (Place::Table { .. }, _) => String::new(),
+            (ConflictLocation::Row { .. }, Some(key)) => format!("row {key} of "),
+            (ConflictLocation::Row { .. }, None) => "a row of ".to_owned(),
+            (ConflictLocation::Key { .. }, Some(key)) => format!("key {key} of "),
+            (ConflictLocation::Key { .. }, None) => "a key of ".to_owned(),
+            (ConflictLocation::Range { .. }, Some(key)) => format!("{key} of "),
+            (ConflictLocation::Range { .. }, None) => "a range of ".to_owned(),
+            (ConflictLocation::Table { .. }, _) => String::new(),
         };
         let index = match &self.index {
             Some(index) => format!("index \"{index}\" of "),
@@ -206,7 +206,7 @@ fn explain_by(error: Error, lookup: &mut Lookup<'_>) -> Error {
         return error;
     };
     let engine = lookup.engine;
-    let mut words = |place: &Place| lookup.words(place);
+    let mut words = |place: &ConflictLocation| lookup.words(place);
     let named = |error: Error, words: &Words| match &words.table {
         Some(table) => error.with_table(PUBLIC, table),
         None => error,
@@ -258,7 +258,7 @@ fn explain_by(error: Error, lookup: &mut Lookup<'_>) -> Error {
             let at = words(place);
             let detail = format!("Another transaction has {}.", at.phrase(place));
             let error = match (place, &at.table) {
-                (Place::Row { .. }, Some(table)) => error.with_message(format!(
+                (ConflictLocation::Row { .. }, Some(table)) => error.with_message(format!(
                     "could not obtain lock on row in relation \"{table}\""
                 )),
                 _ => error,
@@ -266,7 +266,7 @@ fn explain_by(error: Error, lookup: &mut Lookup<'_>) -> Error {
             named(error, &at).with_detail(detail)
         }
         TxnError::SchemaChanged(storage) => {
-            let place = Place::Table { storage: *storage };
+            let place = ConflictLocation::Table { storage: *storage };
             let at = words(&place);
             let detail = format!("It was {}.", at.phrase(&place));
             named(error, &at).with_detail(detail)

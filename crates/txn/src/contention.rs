@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use coeval_types::{IndexId, StorageId, TransactionId};
 
-use crate::{Cause, Place};
+use crate::{Cause, ConflictLocation};
 
 /// A transaction and the session that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Blocked {
     /// lock has just been released.
     pub holders: Vec<Party>,
     /// The row, key or table that the lock protects.
-    pub place: Place,
+    pub place: ConflictLocation,
     /// The kind of the lock.
     pub kind: LockKind,
     /// Time since the wait began.
@@ -111,14 +111,14 @@ pub struct ConflictCount {
     /// Wall-clock time of the latest conflict, since the Unix epoch.
     pub last: Duration,
     /// The row, key or range of the latest conflict.
-    pub last_place: Place,
+    pub last_place: ConflictLocation,
     /// The transaction that the latest conflict aborted.
     pub last_loser: Party,
     /// The transaction that won the latest conflict, if known.
     pub last_winner: Option<Party>,
 }
 
-impl Place {
+impl ConflictLocation {
     /// The storage that contains this place.
     #[must_use]
     pub const fn storage(&self) -> StorageId {

@@ -15,7 +15,7 @@ use coeval_types::{
     TransactionId,
 };
 
-use crate::{Blocked, Confirmation, ConflictCount, Error, Party, Place};
+use crate::{Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party};
 
 /// Isolation level: which effects of concurrent transactions a transaction may see.
 /// Stronger levels permit fewer anomalies.
@@ -58,7 +58,7 @@ pub struct BeginOptions {
 /// being polled. Must not block.
 pub trait LockObserver: Send + Sync + std::fmt::Debug {
     /// The transaction starts to wait for a lock on `place`.
-    fn waits(&self, place: &Place);
+    fn waits(&self, place: &ConflictLocation);
 
     /// The transaction stops waiting: it has the lock, or has given up.
     fn goes_on(&self);

@@ -6,7 +6,7 @@ use coeval_types::{IndexId, Remedy, Rid, StorageId, Timestamp, TransactionId};
 
 /// The row, key, range or table over which two transactions conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ConflictLocation {
     /// One row.
     Row {
         /// The storage of the row.
@@ -81,7 +81,7 @@ pub struct Conflict {
     /// Why the transaction has to abort.
     pub cause: Cause,
     /// The row, key, range or table of the conflict.
-    pub place: Place,
+    pub place: ConflictLocation,
     /// The other transaction, if known.
     pub other: Option<TransactionId>,
     /// The commit timestamp of the other transaction, if it has committed and is known.
@@ -96,14 +96,14 @@ pub enum Error {
     /// Retry: this transaction and others wait for each other; this one is the victim.
     Deadlock {
         /// The lock that this transaction waited for.
-        place: Place,
+        place: ConflictLocation,
         /// The transactions of the cycle, this one first.
         circle: Vec<TransactionId>,
     },
     /// Retry: the lock did not become available within the lock timeout.
-    LockTimeout(Place),
+    LockTimeout(ConflictLocation),
     /// Retry: another transaction holds the lock, and the caller asked not to wait.
-    LockNotAvailable(Place),
+    LockNotAvailable(ConflictLocation),
     /// Retry the statement with a new plan and, at READ COMMITTED, a new snapshot.
     SchemaChanged(StorageId),
     /// Retry: the transaction's snapshot was the oldest of all and protected more versions
@@ -157,7 +157,7 @@ impl Error {
 
     /// Creates an [`Error::Conflict`].
     #[must_use]
-    pub fn conflict(cause: Cause, place: Place, other: Option<TransactionId>) -> Self {
+    pub fn conflict(cause: Cause, place: ConflictLocation, other: Option<TransactionId>) -> Self {
         Self::Conflict(Box::new(Conflict {
             cause,
             place,

@@ -52,7 +52,7 @@ pub use contract::{
     TableLock, Transaction, Update,
 };
 pub use definitions::{Definitions, Rows};
-pub use error::{Cause, Conflict, Error, Place};
+pub use error::{Cause, Conflict, ConflictLocation, Error};
 pub use response_dependencies::{Confirmation, ResponseDependencies};
 pub use serial::Serial;
 pub use wait::{

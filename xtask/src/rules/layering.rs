@@ -8,7 +8,7 @@ use crate::finding::Finding;
 use crate::workspace::Workspace;
 
 /// A crate's layer: its allowed dependencies, and the additional ones of its tests.
-struct Place {
+struct CrateRule {
     name: &'static str,
     uses: &'static [&'static str],
     tests_use: &'static [&'static str],
@@ -18,53 +18,53 @@ struct Place {
 const EVERYTHING: &str = "*";
 
 /// The layers, bottom up, as drawn in ARCHITECTURE.md.
-const PLACES: &[Place] = &[
-    Place {
+const PLACES: &[CrateRule] = &[
+    CrateRule {
         name: "types",
         uses: &[],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "env",
         uses: &["types"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "memory",
         uses: &[],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "storage",
         uses: &["types", "memory"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "log",
         uses: &["types", "env", "memory"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "consensus",
         uses: &["types"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "peers",
         uses: &["types", "env"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "txn",
         uses: &["types", "env"],
         tests_use: &["check"],
     },
-    Place {
+    CrateRule {
         name: "occ",
         uses: &["types", "env", "memory", "storage", "log", "txn"],
         tests_use: &["check"],
     },
-    Place {
+    CrateRule {
         name: "leader",
         uses: &[
             "types",
@@ -81,28 +81,28 @@ const PLACES: &[Place] = &[
     },
     // The tests run its scripts on every engine and compare the results, so they name the
     // engines.
-    Place {
+    CrateRule {
         name: "sql",
         uses: &["types", "env", "txn"],
         tests_use: &["occ"],
     },
-    Place {
+    CrateRule {
         name: "pgwire",
         uses: &["types"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "check",
         uses: &["types"],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "workload",
         uses: &["types", "env", "txn", "check"],
         tests_use: &[],
     },
     // The composition root: it names concrete protocols, and no program around it.
-    Place {
+    CrateRule {
         name: "server",
         uses: &[
             "types",
@@ -121,34 +121,34 @@ const PLACES: &[Place] = &[
         tests_use: &[EVERYTHING],
     },
     // Shared by the tests of the server and of the command line; no other crate names it.
-    Place {
+    CrateRule {
         name: "testkit",
         uses: &["env", "server"],
         tests_use: &[],
     },
     // Measures what other crates hide behind their interfaces.
-    Place {
+    CrateRule {
         name: "measure",
         uses: &[EVERYTHING],
         tests_use: &[EVERYTHING],
     },
     // Names concrete protocols, because it tests them.
-    Place {
+    CrateRule {
         name: "sim",
         uses: &[EVERYTHING],
         tests_use: &[EVERYTHING],
     },
-    Place {
+    CrateRule {
         name: "cli",
         uses: &[EVERYTHING],
         tests_use: &[EVERYTHING],
     },
-    Place {
+    CrateRule {
         name: "fuzz",
         uses: &[EVERYTHING],
         tests_use: &[],
     },
-    Place {
+    CrateRule {
         name: "xtask",
         uses: &[],
         tests_use: &[],

@@ -23,7 +23,7 @@ use coeval_sql::Error;
 
 use super::Failure;
 use super::judge::Judge;
-use super::report::{Place, Report};
+use super::report::{Report, ScriptLocation};
 
 /// Approximate size of a batch, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -127,7 +127,7 @@ impl Data {
             if self.refused <= MAX_TOLD {
                 let statement = &self.copy;
                 report.row_refused(
-                    Place {
+                    ScriptLocation {
                         file,
                         line,
                         statement,

@@ -49,7 +49,7 @@ use causes::Causes;
 use data::Data;
 use judge::{Judge, Ran};
 pub(crate) use report::Form;
-use report::{Place, Report};
+use report::{Report, ScriptLocation};
 use source::Source;
 
 /// Exit code: a file could not be read.
@@ -277,7 +277,7 @@ impl Assessment {
             Err(error) => {
                 let error = answerable(error)?;
                 let cause = self.causes.failed(text, line, &error);
-                let place = Place {
+                let place = ScriptLocation {
                     file: &self.file,
                     line,
                     statement: text,
@@ -319,7 +319,7 @@ impl Assessment {
     }
 
     fn not_judged(&mut self, statement: &str, line: u64, why: &str) -> Result<(), Failure> {
-        let place = Place {
+        let place = ScriptLocation {
             file: &self.file,
             line,
             statement,

@@ -39,7 +39,7 @@ pub(crate) enum Form {
 
 /// A location in the scripts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'script> {
+pub(super) struct ScriptLocation<'script> {
     /// The file.
     pub(super) file: &'script str,
     /// The line, from 1.
@@ -100,7 +100,7 @@ impl<W: Write> Report<W> {
     /// Reports a statement that would not run, and the line of its root cause.
     pub(super) fn fails(
         &mut self,
-        place: Place<'_>,
+        place: ScriptLocation<'_>,
         error: &Error,
         cause: Option<u64>,
     ) -> io::Result<()> {
@@ -113,14 +113,18 @@ impl<W: Write> Report<W> {
     }
 
     /// Reports a row of data that would be refused.
-    pub(super) fn row_refused(&mut self, place: Place<'_>, error: &Error) -> io::Result<()> {
+    pub(super) fn row_refused(
+        &mut self,
+        place: ScriptLocation<'_>,
+        error: &Error,
+    ) -> io::Result<()> {
         self.counts.rows_refused += 1;
         self.count(format!("data ({})", error.state().0), place.line);
         self.write("row refused", place, Some(error), None, None)
     }
 
     /// Reports a statement or command that cannot be judged, and why.
-    pub(super) fn not_judged(&mut self, place: Place<'_>, why: &str) -> io::Result<()> {
+    pub(super) fn not_judged(&mut self, place: ScriptLocation<'_>, why: &str) -> io::Result<()> {
         self.counts.not_judged += 1;
         self.write("not judged", place, None, Some(why), None)
     }
@@ -138,12 +142,12 @@ impl<W: Write> Report<W> {
     fn write(
         &mut self,
         kind: &str,
-        place: Place<'_>,
+        place: ScriptLocation<'_>,
         error: Option<&Error>,
         why: Option<&str>,
         cause: Option<u64>,
     ) -> io::Result<()> {
-        let Place { file, line, .. } = place;
+        let ScriptLocation { file, line, .. } = place;
         let statement = shown(place.statement);
         let first = self.findings == 0;
         self.findings += 1;

@@ -60,7 +60,7 @@ pub(crate) enum Protocol {
 
 /// The target of the workload.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BenchTarget {
     Server(String),
     Engine {
         protocol: Protocol,
@@ -72,7 +72,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) load: Load,
-    pub(crate) place: Place,
+    pub(crate) place: BenchTarget,
     pub(crate) options: Options,
     pub(crate) json: Option<String>,
     pub(crate) csv: Option<String>,

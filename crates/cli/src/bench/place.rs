@@ -9,7 +9,7 @@ use coeval_txn::Serial;
 use coeval_workload::store::{Database, Table};
 use tokio_postgres::Config;
 
-use super::{Place, Protocol};
+use super::{BenchTarget, Protocol};
 
 /// An open database, and the engine that must be closed after the run.
 pub(super) struct Opened {
@@ -20,9 +20,9 @@ pub(super) struct Opened {
 }
 
 /// Opens the target, with an empty database if it is in this process.
-pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, String> {
+pub(super) async fn open(place: &BenchTarget, tables: Vec<Table>) -> Result<Opened, String> {
     match place {
-        Place::Server(url) => {
+        BenchTarget::Server(url) => {
             let database = Database::over_wire(configuration(url)?, tables);
             Ok(Opened {
                 database,
@@ -30,7 +30,7 @@ pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, St
                 engine: None,
             })
         }
-        Place::Engine {
+        BenchTarget::Engine {
             protocol: Protocol::Serial,
             directory: None,
         } => Ok(Opened {
@@ -38,11 +38,11 @@ pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, St
             durability: "in memory".to_owned(),
             engine: None,
         }),
-        Place::Engine {
+        BenchTarget::Engine {
             protocol: Protocol::Serial,
             directory: Some(_),
         } => Err("serial keeps everything in memory; --data-dir goes with occ".to_owned()),
-        Place::Engine {
+        BenchTarget::Engine {
             protocol: Protocol::Occ,
             directory,
         } => {

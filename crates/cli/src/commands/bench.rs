@@ -13,7 +13,7 @@ use coeval_workload::loads::hybrid::Settings as Hybrid;
 use coeval_workload::loads::tpcc::{Rewards, Scale};
 use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
 
-use crate::bench::{self, Load, Picture, Place, Plan, Protocol};
+use crate::bench::{self, BenchTarget, Load, Picture, Plan, Protocol};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -475,8 +475,8 @@ fn load(name: &str, matches: &ArgMatches) -> Result<Load, String> {
 
 fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     let place = match text(matches, "url") {
-        Some(url) => Place::Server(url),
-        None => Place::Engine {
+        Some(url) => BenchTarget::Server(url),
+        None => BenchTarget::Engine {
             protocol: match text(matches, "protocol").as_deref() {
                 Some("serial") => Protocol::Serial,
                 _ => Protocol::Occ,
@@ -505,7 +505,7 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     let default = OPERATION_TIMEOUT.as_secs_f64();
     let operation_timeout = seconds(matches, "operation-timeout", default)?;
     let skip_load = matches.get_flag("skip-load");
-    if skip_load && !matches!(place, Place::Server(_)) {
+    if skip_load && !matches!(place, BenchTarget::Server(_)) {
         return Err("--skip-load goes with --url: a new engine has no rows".to_owned());
     }
     let record = record(matches)?;
@@ -592,7 +592,7 @@ mod tests {
         assert!(matches!(plan.load, Load::Tpcc(scale, None) if scale == Scale::standard(4)));
         assert!(matches!(
             plan.place,
-            Place::Engine {
+            BenchTarget::Engine {
                 protocol: Protocol::Occ,
                 directory: None
             }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::cert::{self, Node, Place};
+use crate::cert::{self, CertificateFiles, Node};
 
 const HELP: &str = "\
 Nodes of a cluster that talk to each other from different machines show who they are by
@@ -163,8 +163,8 @@ fn make_node(matches: &ArgMatches) -> Result<String, String> {
     cert::node(&node, days(matches), authority, &place)
 }
 
-fn place(matches: &ArgMatches) -> Place<'_> {
-    Place {
+fn place(matches: &ArgMatches) -> CertificateFiles<'_> {
+    CertificateFiles {
         directory: Path::new(text(matches, "to")),
         force: matches.get_flag("force"),
     }

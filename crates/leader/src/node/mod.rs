@@ -134,7 +134,7 @@ pub use transfer::Transfer;
 
 /// A node's identity, addresses and data directory.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct NodeLocation {
     /// Which node of which cluster. The cluster's id is also the id of its database.
     pub identity: Identity,
     /// Address at which the node listens for other nodes.
@@ -165,9 +165,9 @@ pub struct Node {
 
 impl Node {
     /// Opens or creates the directory, and joins the cluster. The caller is in a runtime.
-    pub async fn start(place: Place, settings: Settings) -> Result<Self, Error> {
+    pub async fn start(place: NodeLocation, settings: Settings) -> Result<Self, Error> {
         settings.check()?;
-        let Place {
+        let NodeLocation {
             identity,
             listen,
             members,

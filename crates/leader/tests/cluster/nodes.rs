@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_env::sim::{Node as Machine, World};
-use coeval_leader::node::{Node, NodeStatus, Place, Role, Settings};
+use coeval_leader::node::{Node, NodeLocation, NodeStatus, Role, Settings};
 use coeval_log::{HardState, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
@@ -73,9 +73,9 @@ pub fn address(node: u64) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))
 }
 
-fn place(node: u64, join: bool) -> Place {
+fn place(node: u64, join: bool) -> NodeLocation {
     let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node)));
-    Place {
+    NodeLocation {
         identity: Identity {
             cluster: CLUSTER,
             node: NodeId(node),

@@ -35,12 +35,12 @@ const NEIGHBOURS: u64 = 8;
 const FEW: usize = 4 * GROUP;
 
 /// An entry's commit timestamp, and its position in the block.
-type Place = (Timestamp, usize);
+type EntryPosition = (Timestamp, usize);
 
 /// Entries within one block of the log.
 struct Batch {
     block: Arc<Vec<u8>>,
-    places: Vec<Place>,
+    places: Vec<EntryPosition>,
     /// Notified when the batch has been applied.
     applied: Option<oneshot::Sender<()>>,
 }
@@ -49,7 +49,7 @@ struct Worker {
     /// The worker's queue and thread; `None` if its entries are applied on the caller's
     /// thread.
     running: Option<(mpsc::Sender<Batch>, JoinHandle<()>)>,
-    group_commit: Vec<Place>,
+    group_commit: Vec<EntryPosition>,
 }
 
 /// State that all workers share.
@@ -58,7 +58,7 @@ struct Shared {
     /// The first error of any worker.
     failed: Mutex<Option<Error>>,
     /// Empty vectors of finished batches, for reuse.
-    spare: Mutex<Vec<Vec<Place>>>,
+    spare: Mutex<Vec<Vec<EntryPosition>>>,
 }
 
 pub(crate) struct Dispatcher {
@@ -69,7 +69,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Shared {
-    fn apply(&self, block: &[u8], places: &[Place]) -> Result<(), Error> {
+    fn apply(&self, block: &[u8], places: &[EntryPosition]) -> Result<(), Error> {
         let mut entries = Vec::with_capacity(GROUP);
         for group in places.chunks(GROUP) {
             entries.clear();
@@ -115,7 +115,7 @@ impl Shared {
         }
     }
 
-    fn spare(&self) -> Vec<Place> {
+    fn spare(&self) -> Vec<EntryPosition> {
         let mut spare = self.spare.lock().expect("no panic under this lock");
         spare.pop().unwrap_or_default()
     }

@@ -14,15 +14,15 @@ use std::collections::{BTreeSet, VecDeque};
 use coeval_types::{Lsn, Rid, StorageId, Timestamp};
 
 /// Identifies a record.
-pub(super) type Place = (StorageId, Rid);
+pub(super) type RecordName = (StorageId, Rid);
 
 /// The records that commits have changed, in commit order.
 #[derive(Debug, Default)]
-pub(super) struct Journal(VecDeque<(Timestamp, Place)>);
+pub(super) struct Journal(VecDeque<(Timestamp, RecordName)>);
 
 impl Journal {
     /// Adds the records that later commits have changed, in any order.
-    pub(super) fn extend(&mut self, mut touched: Vec<(Timestamp, Place)>) {
+    pub(super) fn extend(&mut self, mut touched: Vec<(Timestamp, RecordName)>) {
         touched.sort_unstable();
         if let (Some((last, _)), Some((first, _))) = (self.0.back(), touched.first()) {
             assert!(last < first, "replay went back");
@@ -32,7 +32,7 @@ impl Journal {
 
     /// Removes all commits before `end`. Returns the timestamp of the last one, and their
     /// records, each once and in order.
-    pub(super) fn settle(&mut self, end: Lsn) -> Option<(Timestamp, Vec<Place>)> {
+    pub(super) fn settle(&mut self, end: Lsn) -> Option<(Timestamp, Vec<RecordName>)> {
         let count = self.0.partition_point(|(cts, _)| cts.lsn() < end);
         let (last, _) = *self.0.get(count.checked_sub(1)?)?;
         let mut places: Vec<_> = self.0.drain(..count).map(|(_, place)| place).collect();
@@ -42,7 +42,7 @@ impl Journal {
     }
 
     /// Removes all commits from `from` on. Returns their records, each once and in order.
-    pub(super) fn take_back(&mut self, from: Lsn) -> Vec<Place> {
+    pub(super) fn take_back(&mut self, from: Lsn) -> Vec<RecordName> {
         let kept = self.0.partition_point(|(cts, _)| cts.lsn() < from);
         let mut places: Vec<_> = self.0.drain(kept..).map(|(_, place)| place).collect();
         places.sort_unstable();
@@ -56,7 +56,7 @@ impl Journal {
     }
 
     /// The journaled records of one storage.
-    pub(super) fn of(&self, storage: StorageId) -> BTreeSet<Place> {
+    pub(super) fn of(&self, storage: StorageId) -> BTreeSet<RecordName> {
         let places = self.0.iter().map(|(_, place)| *place);
         places.filter(|(its, _)| *its == storage).collect()
     }

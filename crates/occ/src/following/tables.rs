@@ -10,7 +10,7 @@ use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Expiry, Horizon, Snapshot, Snapshots, Table};
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId, planted};
 
-use super::journal::{Journal, Place};
+use super::journal::{Journal, RecordName};
 use super::storage::{FollowedStorage, collector};
 use crate::storage::{Recovered, Upkeep};
 
@@ -29,7 +29,7 @@ type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
 #[derive(Clone, Copy, Debug)]
 struct Touched {
     cts: Timestamp,
-    place: Place,
+    place: RecordName,
     /// Whether indexes lead to the record already: the row has the keys of the one it
     /// replaces.
     is_led_to: bool,
@@ -47,7 +47,7 @@ pub(super) struct Followed {
     touched: Mutex<Vec<Touched>>,
     journal: Mutex<Journal>,
     /// Records that may have old versions which a view has kept.
-    postponed: Mutex<BTreeSet<Place>>,
+    postponed: Mutex<BTreeSet<RecordName>>,
     /// Held shared by views, for a step at a time, and exclusively while something is
     /// taken back.
     gate: RwLock<()>,
@@ -158,7 +158,7 @@ impl Followed {
         let mut touched = self.touched.lock().expect("no panic while it was held");
         let touched = std::mem::take(&mut *touched);
         let strays = touched.iter().filter(|touched| !touched.is_led_to);
-        let mut places: Vec<Place> = strays.map(|touched| touched.place).collect();
+        let mut places: Vec<RecordName> = strays.map(|touched| touched.place).collect();
         places.sort_unstable();
         places.dedup();
         let parts = (places.len() / PART_RECORDS).clamp(1, self.threads);
@@ -178,7 +178,7 @@ impl Followed {
     /// Calls `visit` for these records, which are sorted by storage.
     fn each<'a>(
         &self,
-        places: impl IntoIterator<Item = &'a Place>,
+        places: impl IntoIterator<Item = &'a RecordName>,
         mut visit: impl FnMut(&FollowedStorage, Rid),
     ) {
         let mut last: Option<Arc<FollowedStorage>> = None;
@@ -212,7 +212,7 @@ impl Followed {
     /// Removes the versions that settled changes of these records have replaced. While
     /// there is a view, versions that it may show stay, and are checked again when there
     /// is none.
-    fn collect(&self, mut places: Vec<Place>) {
+    fn collect(&self, mut places: Vec<RecordName>) {
         let mut postponed = self.postponed.lock().expect("no panic while it was held");
         let expiry = self.expiry();
         if self.snapshots.count() > 0 {

@@ -25,7 +25,7 @@ use coeval_types::planted::Bug;
 
 /// Key, unique number, and a number that any row may have.
 type Numbers = [u8; 3];
-type Place = (StorageId, Rid);
+type RecordName = (StorageId, Rid);
 
 const STORAGES: u32 = 3;
 const KEYS: u8 = 12;
@@ -85,7 +85,7 @@ fn numbers(row: RowRef<'_>) -> Numbers {
 /// One entry's effect, with the record's row before and after.
 #[derive(Clone, Debug)]
 struct Change {
-    place: Place,
+    place: RecordName,
     kind: Kind,
     after: Option<Numbers>,
 }
@@ -120,8 +120,8 @@ impl Change {
 /// Rows after some commits, with the commits that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
-    rows: BTreeMap<Place, (Timestamp, Numbers)>,
-    used: BTreeSet<Place>,
+    rows: BTreeMap<RecordName, (Timestamp, Numbers)>,
+    used: BTreeSet<RecordName>,
 }
 
 impl State {
@@ -296,7 +296,7 @@ impl Run {
     /// case of two its unique number as well.
     fn exchange(&mut self, storage: StorageId, before: &State, after: &State) -> Vec<Change> {
         // A record that the same commit has changed may have given its key away.
-        let untouched = |(place, row): &(&Place, &(Timestamp, Numbers))| {
+        let untouched = |(place, row): &(&RecordName, &(Timestamp, Numbers))| {
             place.0 == storage && after.rows.get(place) == Some(row)
         };
         let mut rows: Vec<_> = before.rows.iter().filter(untouched).collect();
@@ -323,7 +323,7 @@ impl Run {
     /// Updates an existing row.
     fn update(
         &mut self,
-        place: Place,
+        place: RecordName,
         (previous, row): (Timestamp, Numbers),
         changed: Numbers,
     ) -> Change {

@@ -12,7 +12,7 @@ use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
 use super::handle::Handle;
 use super::waiting::Waiting;
-use crate::active_transactions::Place;
+use crate::active_transactions::TransactionSlot;
 use crate::statistics::counters::AbortCause;
 use crate::storage::{Index, Storage};
 use crate::validation::{self, Notes};
@@ -80,7 +80,7 @@ pub(super) struct RegistrationKey {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(super) place: Place,
+    pub(super) place: TransactionSlot,
     pub(super) id: TransactionId,
     pub(super) isolation: Isolation,
     pub(super) read_only: bool,
@@ -137,7 +137,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(place: Place, entries: EntryBuilder) -> Self {
+    pub(crate) fn new(place: TransactionSlot, entries: EntryBuilder) -> Self {
         Self {
             place,
             id: TransactionId(0),
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &TransactionSlot {
         &self.place
     }
 

@@ -3,7 +3,7 @@
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
-use coeval_txn::{Cause, Error, Place};
+use coeval_txn::{Cause, ConflictLocation, Error};
 use coeval_types::{Timestamp, TransactionId, planted};
 
 use super::Run;
@@ -92,7 +92,7 @@ fn validate_read(
 ) -> Result<(), Error> {
     let table = &state.storages[read.storage];
     let conflict = |other| {
-        let place = Place::Row {
+        let place = ConflictLocation::Row {
             storage: table.id,
             rid: read.rid,
         };

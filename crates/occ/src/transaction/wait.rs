@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use coeval_storage::TryLock;
-use coeval_txn::{Cause, Error, GaveWay, Place};
+use coeval_txn::{Cause, ConflictLocation, Error, GaveWay};
 use coeval_types::{Rid, Timestamp, TransactionId};
 
 use super::Run;
@@ -81,7 +81,12 @@ impl Run<'_> {
     }
 
     /// Counts a conflict that this transaction lost to `winner`.
-    pub(super) fn note_conflict(&self, why: GaveWay, place: &Place, winner: Option<TransactionId>) {
+    pub(super) fn note_conflict(
+        &self,
+        why: GaveWay,
+        place: &ConflictLocation,
+        winner: Option<TransactionId>,
+    ) {
         let winner = winner.map(|winner| self.shared.party(winner));
         let loser = self.shared.party(self.state.id);
         self.shared.conflicts.note(why, place, loser, winner);
@@ -91,7 +96,7 @@ impl Run<'_> {
     pub(super) fn conflict_with_commit(
         &self,
         cause: Cause,
-        place: Place,
+        place: ConflictLocation,
         other: Option<TransactionId>,
         committed: Option<Timestamp>,
     ) -> Error {
@@ -104,7 +109,7 @@ impl Run<'_> {
     pub(super) fn conflict(
         &self,
         cause: Cause,
-        place: Place,
+        place: ConflictLocation,
         other: Option<TransactionId>,
     ) -> Error {
         self.note_conflict(GaveWay::Conflict(cause), &place, other);

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coeval_env::Instant;
-use coeval_txn::{Blocked, LockKind, Party, Place};
+use coeval_txn::{Blocked, ConflictLocation, LockKind, Party};
 use coeval_types::{Rid, TransactionId};
 
 use crate::locks::keys::KeyLocks;
@@ -31,18 +31,18 @@ impl Wait {
         }
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> ConflictLocation {
         match self {
-            Self::Row(storage, rid) => Place::Row {
+            Self::Row(storage, rid) => ConflictLocation::Row {
                 storage: storage.id,
                 rid: *rid,
             },
-            Self::Key(storage, index, key) => Place::Key {
+            Self::Key(storage, index, key) => ConflictLocation::Key {
                 storage: storage.id,
                 index: index.id,
                 key: key.to_vec(),
             },
-            Self::Table { storage, .. } => Place::Table {
+            Self::Table { storage, .. } => ConflictLocation::Table {
                 storage: storage.id,
             },
         }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
 use coeval_txn::contract::Visit;
-use coeval_txn::{Cause, Error, Insert, Isolation, LockWait, LockedRow, Place, Update};
+use coeval_txn::{Cause, ConflictLocation, Error, Insert, Isolation, LockWait, LockedRow, Update};
 use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId, planted};
 
 use super::Run;
@@ -63,7 +63,7 @@ impl Run<'_> {
             match wait {
                 LockWait::Skip => return Poll::Ready(Ok(LockedRow::Skipped)),
                 LockWait::NoWait => {
-                    let place = Place::Row { storage, rid };
+                    let place = ConflictLocation::Row { storage, rid };
                     return Poll::Ready(Err(Error::LockNotAvailable(place)));
                 }
                 LockWait::Wait => {
@@ -106,7 +106,7 @@ impl Run<'_> {
             false => None,
         };
         if changed && !self.state.follows_newest() && !planted!(LoseUpdate) {
-            let place = Place::Row {
+            let place = ConflictLocation::Row {
                 storage: table.id,
                 rid,
             };
@@ -309,7 +309,7 @@ impl Run<'_> {
         if version.cts() <= self.state.snapshot() {
             return Ok(());
         }
-        let place = Place::Key {
+        let place = ConflictLocation::Key {
             storage: table.id,
             index: index.id,
             key: key.to_vec(),

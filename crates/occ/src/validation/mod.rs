@@ -37,7 +37,7 @@ mod counts;
 mod notes;
 
 use coeval_storage::Snapshots;
-use coeval_txn::{Cause, Error, Place};
+use coeval_txn::{Cause, ConflictLocation, Error};
 use coeval_types::{Timestamp, TransactionId};
 
 use crate::ranges::committer::Committer;
@@ -270,8 +270,8 @@ pub fn refusal(space: Space, interval: &Interval, failure: Failure) -> Error {
     };
     let storage = space.storage;
     let place = match space.index {
-        None => Place::Table { storage },
-        Some(index) => Place::Range {
+        None => ConflictLocation::Table { storage },
+        Some(index) => ConflictLocation::Range {
             storage,
             index,
             lower: interval.lower().to_vec(),

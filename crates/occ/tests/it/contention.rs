@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use coeval_occ::Engine;
 use coeval_txn::{
-    BeginOptions, Cause, ConflictCount, Engine as _, Error, GaveWay, Isolation, LockKind, LockWait,
-    Party, Place, TableLock, Transaction,
+    BeginOptions, Cause, ConflictCount, ConflictLocation, Engine as _, Error, GaveWay, Isolation,
+    LockKind, LockWait, Party, TableLock, Transaction,
 };
 use coeval_types::RowRef;
 
@@ -64,7 +64,7 @@ fn who_waits_for_whom() {
     let row = row.expect("b waits");
     assert_eq!(row.waiter, party(&*b, 2));
     assert_eq!(row.holders, [party(&*a, 1)]);
-    let place = Place::Row {
+    let place = ConflictLocation::Row {
         storage: STORAGE,
         rid,
     };
@@ -105,7 +105,7 @@ fn conflicts_are_counted_by_where_and_why() {
         assert_eq!(count.count, round);
         assert_eq!((count.storage, count.index), (STORAGE, None));
         assert_eq!(count.last_loser, party(&*late, 4));
-        assert!(matches!(count.last_place, Place::Row { .. }));
+        assert!(matches!(count.last_place, ConflictLocation::Row { .. }));
         assert!(count.last > Duration::ZERO);
     }
     assert!(counted(&engine, read).is_none());

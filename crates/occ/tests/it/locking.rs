@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use coeval_occ::Engine;
 use coeval_txn::{
-    BeginOptions, Bounds, Cause, Direction, Engine as _, Error, IndexBuild, Insert, Isolation,
-    LockWait, LockedRow, Place, ScanRequest, ScanSource, TableLock, Transaction, Update,
+    BeginOptions, Bounds, Cause, ConflictLocation, Direction, Engine as _, Error, IndexBuild,
+    Insert, Isolation, LockWait, LockedRow, ScanRequest, ScanSource, TableLock, Transaction,
+    Update,
 };
 use coeval_types::{IndexId, IndexKind, Rid, RowRef};
 
@@ -129,7 +130,7 @@ fn who_waited_in_vain_is_told_for_whom() {
     assert_eq!(conflict.cause, Cause::WriteWrite);
     assert_eq!(conflict.other, Some(a.id()));
     let storage = STORAGE;
-    assert_eq!(conflict.place, Place::Row { storage, rid });
+    assert_eq!(conflict.place, ConflictLocation::Row { storage, rid });
 }
 
 #[test]

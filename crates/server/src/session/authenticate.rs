@@ -31,7 +31,7 @@ use super::output::Output;
 use super::report;
 use super::signal::Signal;
 use crate::access::{Applicant, Method, Rules};
-use crate::registry::Place;
+use crate::registry::SessionRequest;
 use crate::shared::Doors;
 
 /// A client that wants a session, before authentication.
@@ -48,7 +48,7 @@ pub(super) struct Claim<'a> {
 pub(super) struct Admitted {
     pub(super) login: Login,
     /// The role that the session is counted for, and its limits.
-    pub(super) place: Place,
+    pub(super) place: SessionRequest,
     pub(super) method: Method,
 }
 
@@ -128,7 +128,7 @@ fn admitted(
                     superuser: true,
                 },
                 // Any client may use such a name, so the session takes no reserved slot.
-                place: Place {
+                place: SessionRequest {
                     role: FIRST_ROLE,
                     limit: None,
                     privileged: false,
@@ -148,7 +148,7 @@ fn admitted(
             role: role.oid,
             superuser: role.superuser,
         },
-        place: Place {
+        place: SessionRequest {
             role: role.oid,
             limit: usize::try_from(role.connection_limit)
                 .ok()

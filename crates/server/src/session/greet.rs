@@ -25,7 +25,7 @@ use super::output::Output;
 use super::relay::{self, Leader, Relay};
 use super::signal::Signal;
 use super::transport::{ReadHalf, Transport, WriteHalf};
-use super::{Here, Place, report, resume};
+use super::{Here, SessionLocation, report, resume};
 use crate::audit::{self, Client};
 use crate::metrics::Sheet;
 use crate::registry::{self, Entry};
@@ -41,7 +41,7 @@ pub(super) async fn greet(
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: &Arc<Sheet>,
-) -> Option<Place> {
+) -> Option<SessionLocation> {
     let patience = shared.startup_timeout();
     let greeted = coeval_env::timeout(patience, let_in(shared, stream, peer, sheet)).await;
     match greeted {
@@ -117,7 +117,7 @@ async fn let_in(
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: &Arc<Sheet>,
-) -> Option<Place> {
+) -> Option<SessionLocation> {
     let (start, tls) = match first(shared, stream).await {
         First::Start(start) => {
             let tls = start.transport.is_tls();
@@ -152,7 +152,7 @@ async fn let_in(
                 return None;
             }
             relay.input.buffer.set_limits(relay::limits(shared));
-            return Some(Place::Elsewhere(relay, Some(leader)));
+            return Some(SessionLocation::Elsewhere(relay, Some(leader)));
         }
         Err(refused) => {
             refuse(start.transport, &refused, sheet).await;
@@ -170,7 +170,7 @@ async fn let_in(
         number: None,
     };
     let here = welcome(shared, &serving_term, arrival, sheet).await;
-    here.map(|here| Place::Here(Box::new(here)))
+    here.map(|here| SessionLocation::Here(Box::new(here)))
 }
 
 async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
@@ -384,7 +384,7 @@ async fn admit(
 }
 
 /// The registration of a relayed session: the leader counts it against its role's limit.
-const RELAYED: registry::Place = registry::Place {
+const RELAYED: registry::SessionRequest = registry::SessionRequest {
     role: 0,
     limit: None,
     privileged: true,

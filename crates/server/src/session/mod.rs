@@ -82,8 +82,8 @@ pub(crate) async fn serve(
     sheet.session();
     loop {
         let next = match place {
-            Place::Here(here) => converse(&shared, *here).await,
-            Place::Elsewhere(relay, leader) => match relay.run(&shared, leader).await {
+            SessionLocation::Here(here) => converse(&shared, *here).await,
+            SessionLocation::Elsewhere(relay, leader) => match relay.run(&shared, leader).await {
                 Next::Ended => None,
                 Next::Here(serving_term, relay) => resume::here(&shared, serving_term, relay).await,
             },
@@ -104,7 +104,7 @@ pub(crate) async fn serve_elsewhere(shared: Arc<Shared>, stream: PeerStream, she
 }
 
 /// The node where a session runs.
-enum Place {
+enum SessionLocation {
     Here(Box<Here>),
     Elsewhere(Box<Relay>, Option<Leader>),
 }
@@ -120,7 +120,7 @@ struct Here {
 
 /// Serves a client until either side ends the session. Returns where the session
 /// continues, if it does.
-async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
+async fn converse(shared: &Arc<Shared>, here: Here) -> Option<SessionLocation> {
     let Here {
         entry,
         mut input,
@@ -140,7 +140,7 @@ async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
             debug!(session = process_id, "session goes on elsewhere");
             if let (Moves::Away, Some(origin)) = (conversation.moves, origin) {
                 let relay = resume::elsewhere(shared, conversation, input, entry, origin);
-                return Some(Place::Elsewhere(Box::new(relay), None));
+                return Some(SessionLocation::Elsewhere(Box::new(relay), None));
             }
         }
         Ended::EngineStopped(reason) => {

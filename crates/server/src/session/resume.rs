@@ -18,7 +18,7 @@ use super::opening::{Origin, Resumed};
 use super::output::Output;
 use super::relay::{self, Relay};
 use super::signal::Signal;
-use super::{Here, Place, report};
+use super::{Here, SessionLocation, report};
 use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
@@ -64,7 +64,7 @@ pub(super) async fn here(
     shared: &Arc<Shared>,
     serving_term: Arc<ServingTerm>,
     mut relay: Box<Relay>,
-) -> Option<Place> {
+) -> Option<SessionLocation> {
     relay.signal.has_left();
     let mut client = Client::new(relay.origin.peer, relay.origin.tls);
     let resumed = resume(
@@ -80,7 +80,7 @@ pub(super) async fn here(
         Err(error) if error.remedy() == Remedy::Fatal => {
             // This serving term has ended as well.
             coeval_env::sleep(relay::BETWEEN).await;
-            return Some(Place::Elsewhere(relay, None));
+            return Some(SessionLocation::Elsewhere(relay, None));
         }
         Err(error) => {
             relay.say_last(&error).await;
@@ -105,7 +105,7 @@ pub(super) async fn here(
     if conversation.output.flush(Timestamp::ZERO).await.is_err() {
         return None;
     }
-    Some(Place::Here(Box::new(Here {
+    Some(SessionLocation::Here(Box::new(Here {
         entry,
         input,
         conversation,

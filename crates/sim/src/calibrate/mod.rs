@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coeval_sim::costs::Costs;
-use coeval_sim::throughput::{Demand, Load, Place, Taken, simulate};
+use coeval_sim::throughput::{Demand, Load, Placement, Taken, simulate};
 use coeval_workload::build::Build;
 use coeval_workload::plot::{Axis, Chart, Series};
 
@@ -149,7 +149,7 @@ fn beside(
     for load in loads {
         for &clients in &arguments.clients {
             let virtually = Duration::from_millis(arguments.length_ms.max(1));
-            let place = Place::Together { cores };
+            let place = Placement::Together { cores };
             let drawn = simulate(costs, place, demand(load, clients, virtually))?;
             let (per_second, taken) =
                 runtime(2)?.block_on(driven(binary, demand(load, clients, real)))?;
@@ -191,7 +191,7 @@ fn alone(
             let mut points = Vec::new();
             for &cores in &arguments.cores {
                 let length = Duration::from_millis(arguments.length_ms.max(1));
-                let place = Place::Apart { cores };
+                let place = Placement::Apart { cores };
                 let drawn = simulate(costs, place, demand(load, clients, length))?;
                 println!(
                     "{:<10} {clients:>7} {cores:>5} {:>12.0} {:>9.1} {:>4.0}%",

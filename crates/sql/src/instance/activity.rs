@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use coeval_txn::{LockObserver, Place};
+use coeval_txn::{ConflictLocation, LockObserver};
 
 /// Maximum length of the statement text that is shown, in bytes.
 pub const MAX_TEXT: usize = 1024;
@@ -263,11 +263,11 @@ const KEY: u8 = 2;
 const TABLE: u8 = 3;
 
 impl LockObserver for Activity {
-    fn waits(&self, place: &Place) {
+    fn waits(&self, place: &ConflictLocation) {
         let lock = match place {
-            Place::Row { .. } => ROW,
-            Place::Key { .. } | Place::Range { .. } => KEY,
-            Place::Table { .. } => TABLE,
+            ConflictLocation::Row { .. } => ROW,
+            ConflictLocation::Key { .. } | ConflictLocation::Range { .. } => KEY,
+            ConflictLocation::Table { .. } => TABLE,
         };
         self.lock.store(lock, Ordering::Relaxed);
         self.observer.waits(place);
@@ -421,7 +421,7 @@ mod tests {
     struct Nobody;
 
     impl LockObserver for Nobody {
-        fn waits(&self, _: &Place) {}
+        fn waits(&self, _: &ConflictLocation) {}
         fn goes_on(&self) {}
     }
 
@@ -457,7 +457,7 @@ mod tests {
         listed.answer_waits(AnswerWait::Durable);
         assert_eq!(shown().wait, Some(("IO", "WALSync")));
         listed.answer_waits(AnswerWait::None);
-        listed.waits(&Place::Table {
+        listed.waits(&ConflictLocation::Table {
             storage: coeval_types::StorageId(1),
         });
         assert_eq!(shown().wait, Some(("Lock", "relation")));
@@ -501,7 +501,7 @@ mod tests {
             assert!(noted.as_mut().poll(&mut context).is_pending());
             assert_eq!(wait(), Some(("IO", "WALWrite")));
             // A lock wait takes precedence.
-            listed.waits(&Place::Table {
+            listed.waits(&ConflictLocation::Table {
                 storage: coeval_types::StorageId(1),
             });
             assert_eq!(wait(), Some(("Lock", "relation")));

@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use coeval_txn::{LockObserver, Place};
+use coeval_txn::{ConflictLocation, LockObserver};
 
 use crate::error::{Error, Result};
 
@@ -378,7 +378,7 @@ impl Seat {
 }
 
 impl LockObserver for Seat {
-    fn waits(&self, _: &Place) {
+    fn waits(&self, _: &ConflictLocation) {
         self.rest();
     }
 

@@ -18,7 +18,7 @@ use super::wire::{self, Server, Wire};
 
 /// Location of the tables: an engine in this process, or a server.
 #[derive(Clone)]
-enum Place {
+enum DatabaseBackend {
     Engine(Arc<dyn Engine>, Pace),
     Server(Arc<Server>),
 }
@@ -26,7 +26,7 @@ enum Place {
 /// A database under load. Cheap to clone.
 #[derive(Clone)]
 pub struct Database {
-    place: Place,
+    place: DatabaseBackend,
     tables: Arc<[Table]>,
 }
 
@@ -44,7 +44,7 @@ impl Database {
     #[must_use]
     pub fn in_process(engine: Arc<dyn Engine>, tables: Vec<Table>) -> Self {
         Self {
-            place: Place::Engine(engine, Pace::default()),
+            place: DatabaseBackend::Engine(engine, Pace::default()),
             tables: tables.into(),
         }
     }
@@ -53,7 +53,7 @@ impl Database {
     #[must_use]
     pub fn over_wire(config: Config, tables: Vec<Table>) -> Self {
         Self {
-            place: Place::Server(Arc::new(Server {
+            place: DatabaseBackend::Server(Arc::new(Server {
                 config,
                 simulated: false,
                 turn: AtomicUsize::new(0),
@@ -69,8 +69,8 @@ impl Database {
     #[must_use]
     pub fn simulated(self, pace: Pace) -> Self {
         let place = match self.place {
-            Place::Engine(engine, _) => Place::Engine(engine, pace),
-            Place::Server(server) => Place::Server(Arc::new(Server {
+            DatabaseBackend::Engine(engine, _) => DatabaseBackend::Engine(engine, pace),
+            DatabaseBackend::Server(server) => DatabaseBackend::Server(Arc::new(Server {
                 config: server.config.clone(),
                 simulated: true,
                 turn: AtomicUsize::new(0),
@@ -87,7 +87,7 @@ impl Database {
     /// would with a core for each.
     #[must_use]
     pub fn interleaved(mut self) -> Self {
-        if let Place::Engine(_, pace) = &mut self.place {
+        if let DatabaseBackend::Engine(_, pace) = &mut self.place {
             pace.interleaved = true;
         }
         self
@@ -97,24 +97,24 @@ impl Database {
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match &self.place {
-            Place::Engine(engine, _) => engine.name(),
-            Place::Server(_) => "wire",
+            DatabaseBackend::Engine(engine, _) => engine.name(),
+            DatabaseBackend::Server(_) => "wire",
         }
     }
 
     /// Whether the sessions connect to a server.
     #[must_use]
     pub const fn is_over_wire(&self) -> bool {
-        matches!(self.place, Place::Server(_))
+        matches!(self.place, DatabaseBackend::Server(_))
     }
 
     /// Creates the tables, empty. On a server, drops existing tables of the same names.
     pub async fn create(&self) -> Result<(), Failure> {
         match &self.place {
-            Place::Engine(engine, _) => {
+            DatabaseBackend::Engine(engine, _) => {
                 contract::attach(&**engine, &self.tables).map_err(|error| Failure::aborted(&error))
             }
-            Place::Server(_) => {
+            DatabaseBackend::Server(_) => {
                 let mut texts = Vec::new();
                 for table in &*self.tables {
                     texts.push(format!("DROP TABLE IF EXISTS {}", table.name));
@@ -130,13 +130,13 @@ impl Database {
     pub async fn finish_load(&self) -> Result<(), Failure> {
         let texts: Vec<String> = self.tables.iter().flat_map(create_indexes).collect();
         match &self.place {
-            Place::Engine(..) => Ok(()),
-            Place::Server(_) => self.define(&texts).await,
+            DatabaseBackend::Engine(..) => Ok(()),
+            DatabaseBackend::Server(_) => self.define(&texts).await,
         }
     }
 
     async fn define(&self, texts: &[String]) -> Result<(), Failure> {
-        let Place::Server(server) = &self.place else {
+        let DatabaseBackend::Server(server) = &self.place else {
             return Ok(());
         };
         let connection = wire::connect(server).await?;
@@ -153,11 +153,11 @@ impl Database {
     pub fn session(&self) -> Session {
         let tables = Arc::clone(&self.tables);
         match &self.place {
-            Place::Engine(engine, pace) => {
+            DatabaseBackend::Engine(engine, pace) => {
                 let contract = Contract::new(Arc::clone(engine), Arc::clone(&tables));
                 Session::new(Backend::Contract(contract), tables).at(*pace)
             }
-            Place::Server(server) => {
+            DatabaseBackend::Server(server) => {
                 let wire = Wire::new(Arc::clone(server), Arc::clone(&tables));
                 Session::new(Backend::Wire(wire), tables)
             }
@@ -168,11 +168,11 @@ impl Database {
     pub async fn loader(&self) -> Result<Loader, Failure> {
         let tables = Arc::clone(&self.tables);
         match &self.place {
-            Place::Engine(..) => {
+            DatabaseBackend::Engine(..) => {
                 let session = self.session().at(Pace::default());
                 Ok(Loader::in_process(session, tables))
             }
-            Place::Server(server) => {
+            DatabaseBackend::Server(server) => {
                 let connection = wire::connect(server).await?;
                 Ok(Loader::over_wire(connection, !server.simulated, tables))
             }

@@ -82,7 +82,7 @@ struct Arguments {
 }
 
 /// An engine with a filled table, and the number of updates made to it.
-struct Place {
+struct MeasuredTable {
     name: &'static str,
     engine: Arc<Engine>,
     rows: u64,
@@ -195,10 +195,10 @@ async fn measure(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn filled(name: &'static str, engine: Engine, rows: u64) -> Result<Place, Failure> {
+async fn filled(name: &'static str, engine: Engine, rows: u64) -> Result<MeasuredTable, Failure> {
     table::attach(&engine)?;
     table::fill(&engine, rows).await?;
-    Ok(Place {
+    Ok(MeasuredTable {
         name,
         engine: Arc::new(engine),
         rows,
@@ -206,7 +206,7 @@ async fn filled(name: &'static str, engine: Engine, rows: u64) -> Result<Place, 
     })
 }
 
-impl Place {
+impl MeasuredTable {
     async fn check(&self) -> Result<(), Failure> {
         let found = table::totals(&self.engine).await?;
         let Self {

@@ -10,7 +10,7 @@ use super::Access;
 use super::contents::{put_tail, tail_words};
 use super::latch::Restart;
 use super::node::{Heap, Node};
-use super::search::{Place, Side, descend};
+use super::search::{LeafPosition, Side, descend};
 use super::spilled::Books;
 use super::word::{as_pointer, word_at};
 
@@ -90,7 +90,7 @@ impl<const W: usize> Access<'_, W> {
     }
 
     /// Descends to the node of this level that covers the key, for a writer.
-    pub(super) fn place(&self, key: &[u8], level: usize) -> Result<Place<'_, W>, Restart> {
+    pub(super) fn place(&self, key: &[u8], level: usize) -> Result<LeafPosition<'_, W>, Restart> {
         descend(&self.tree.root, key, Side::From, level)
     }
 }

@@ -41,14 +41,14 @@ use super::Access;
 use super::batch::{BATCH, Batch, Cursor, Key};
 use super::latch::Restart;
 use super::node::{Node, SPILLED, Shape};
-use super::search::{Place, Seen, Side, descend, enter};
+use super::search::{LeafPosition, Seen, Side, descend, enter};
 
 /// Number of entries in the first batch.
 const FIRST_BATCH: usize = 4;
 
 /// A leaf that a scan is visiting.
 struct Leaf<'tree, const W: usize> {
-    place: Place<'tree, W>,
+    place: LeafPosition<'tree, W>,
     shape: Shape,
     /// The slots between the bounds that have not been visited.
     slots: Range<usize>,
@@ -156,7 +156,10 @@ impl<const W: usize> Access<'_, W> {
     }
 
     /// Finds the leaf at which a scan continues.
-    fn leaf_of<const FORWARD: bool>(&self, cursor: &Cursor<'_>) -> Result<Place<'_, W>, Restart> {
+    fn leaf_of<const FORWARD: bool>(
+        &self,
+        cursor: &Cursor<'_>,
+    ) -> Result<LeafPosition<'_, W>, Restart> {
         let (key, side) = match (cursor, FORWARD) {
             (Bound::Included(key), _) | (Bound::Excluded(key), true) => (&**key, Side::From),
             (Bound::Excluded(key), false) => (&**key, Side::Below),
@@ -170,7 +173,7 @@ impl<const W: usize> Access<'_, W> {
     /// continues to `fence`.
     fn arrive<'tree, const FORWARD: bool>(
         &self,
-        place: Place<'tree, W>,
+        place: LeafPosition<'tree, W>,
         start: Start<'_, '_>,
         end: Bound<&[u8]>,
         fence: &mut Vec<u8>,
@@ -257,7 +260,7 @@ impl<const W: usize> Access<'_, W> {
 
     /// Prefetches the next leaf's header, which determines what else of the leaf to
     /// prefetch.
-    fn ask_header<const FORWARD: bool>(&self, place: &Place<'_, W>) {
+    fn ask_header<const FORWARD: bool>(&self, place: &LeafPosition<'_, W>) {
         if let Some((parent, index)) = place.parent {
             let shape = parent.node.shape();
             if let Some(next) = Self::next_index::<FORWARD>(shape, index) {
@@ -324,15 +327,15 @@ impl<const W: usize> Access<'_, W> {
     /// The next leaf, if it has the same parent and the parent has not changed.
     fn neighbour<'tree, const FORWARD: bool>(
         &'tree self,
-        place: &Place<'tree, W>,
-    ) -> Option<Place<'tree, W>> {
+        place: &LeafPosition<'tree, W>,
+    ) -> Option<LeafPosition<'tree, W>> {
         let (parent, index) = place.parent?;
         let shape = parent.node.shape();
         let index = Self::next_index::<FORWARD>(shape, index)?;
         let child = parent.node.child(shape, index);
         // SAFETY: read from the parent after its version; `self` is pinned.
         let at = unsafe { enter(parent, child) }.ok()?;
-        Some(Place {
+        Some(LeafPosition {
             at,
             parent: Some((parent, index)),
         })

@@ -62,7 +62,7 @@ impl<const W: usize> Seen<'_, W> {
 
 /// The node at which a descent has ended.
 #[derive(Debug)]
-pub(super) struct Place<'tree, const W: usize> {
+pub(super) struct LeafPosition<'tree, const W: usize> {
     pub(super) at: Seen<'tree, W>,
     /// The parent, and the index of this child in it; `None` for the root.
     pub(super) parent: Option<(Seen<'tree, W>, usize)>,
@@ -229,7 +229,7 @@ pub(super) fn descend<'tree, const W: usize>(
     key: &[u8],
     side: Side,
     level: usize,
-) -> Result<Place<'tree, W>, Restart> {
+) -> Result<LeafPosition<'tree, W>, Restart> {
     let mut at = Seen {
         node: root,
         version: root.latch.read()?,
@@ -238,7 +238,7 @@ pub(super) fn descend<'tree, const W: usize>(
     loop {
         let shape = at.node.shape();
         if shape.level <= level {
-            return Ok(Place { at, parent });
+            return Ok(LeafPosition { at, parent });
         }
         let index = at.node.child_index(shape, key, side, at.version)?;
         let child = at.node.child(shape, index);

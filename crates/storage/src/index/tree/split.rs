@@ -28,7 +28,7 @@ use super::Access;
 use super::contents::{Contents, Part};
 use super::latch::Restart;
 use super::node::Node;
-use super::search::Place;
+use super::search::LeafPosition;
 use super::word::separator;
 
 /// Number of consecutive insertions from which on they count as a run.
@@ -47,7 +47,7 @@ impl<const W: usize> Access<'_, W> {
     /// Splits the node at `place`, which has no room for `key` at `slot`.
     pub(super) fn split(
         &self,
-        place: &Place<'_, W>,
+        place: &LeafPosition<'_, W>,
         key: &[u8],
         slot: usize,
     ) -> Result<(), Restart> {
