@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use crate::fault::Fault;
-use crate::frame::{FrameError, HEADER_BYTES, Header, Kind, Tag};
+use crate::frame::{FrameError, HEADER_BYTES, Header, MessageKind, Tag};
 use crate::inbox::{Frame, Inlet};
 use crate::peer::Peer;
 use crate::security::Channel;
@@ -97,7 +97,7 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
 
     /// Skips a payload of an unknown kind, and counts the frame. The reader verifies the
     /// checksum, but never holds the whole payload, and charges no receive budget.
-    async fn skip(&mut self, kind: Kind, header: &Header) -> Result<(), Fault> {
+    async fn skip(&mut self, kind: MessageKind, header: &Header) -> Result<(), Fault> {
         let (mut missing, mut checksum) = (header.length, 0);
         while missing > 0 {
             if !self.need(1).await? {

@@ -23,15 +23,15 @@ pub const HEADER_BYTES: usize = 16;
 
 /// The kind of a payload: a number that the protocol above defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind(u8);
+pub struct MessageKind(u8);
 
-impl fmt::Display for Kind {
+impl fmt::Display for MessageKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, formatter)
     }
 }
 
-impl Kind {
+impl MessageKind {
     /// The kind with this number, from 1 to 127.
     ///
     /// # Panics
@@ -52,17 +52,17 @@ impl Kind {
 pub struct Kinds {
     /// Kinds sent before the others: a heartbeat that waits for a checkpoint costs an
     /// election.
-    pub urgent: &'static [Kind],
+    pub urgent: &'static [MessageKind],
     /// All other kinds of the protocol.
-    pub other: &'static [Kind],
+    pub other: &'static [MessageKind],
 }
 
 impl Kinds {
-    pub(crate) fn contains(&self, kind: Kind) -> bool {
+    pub(crate) fn contains(&self, kind: MessageKind) -> bool {
         self.is_urgent(kind) || self.other.contains(&kind)
     }
 
-    pub(crate) fn is_urgent(&self, kind: Kind) -> bool {
+    pub(crate) fn is_urgent(&self, kind: MessageKind) -> bool {
         self.urgent.contains(&kind)
     }
 }
@@ -74,7 +74,7 @@ const ALIVE: u8 = 129;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// A payload of the protocol above; the receiver may not know its kind.
-    Payload(Kind),
+    Payload(MessageKind),
     /// A ping of the connecting node; the payload is its number, 8 bytes.
     Ping,
     /// A keep-alive of the accepting node, with the number of the last ping that it read.
@@ -84,7 +84,7 @@ pub enum Tag {
 impl Tag {
     fn encode(self) -> u8 {
         match self {
-            Self::Payload(Kind(number)) => number,
+            Self::Payload(MessageKind(number)) => number,
             Self::Ping => PING,
             Self::Alive => ALIVE,
         }
@@ -94,7 +94,7 @@ impl Tag {
         match byte {
             PING => Self::Ping,
             ALIVE => Self::Alive,
-            number => Self::Payload(Kind(number)),
+            number => Self::Payload(MessageKind(number)),
         }
     }
 }
@@ -224,10 +224,10 @@ mod tests {
     use super::*;
 
     const TAGS: [Tag; 4] = [
-        Tag::Payload(Kind::new(1)),
-        Tag::Payload(Kind::new(2)),
-        Tag::Payload(Kind::new(3)),
-        Tag::Payload(Kind::new(127)),
+        Tag::Payload(MessageKind::new(1)),
+        Tag::Payload(MessageKind::new(2)),
+        Tag::Payload(MessageKind::new(3)),
+        Tag::Payload(MessageKind::new(127)),
     ];
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         assert!(Header::decode(&head(u32::MAX, 3), 4096).is_err());
         for unknown in [0, 9, 130, u8::MAX] {
             let header = Header::decode(&head(0, unknown), 4096).unwrap();
-            assert_eq!(header.tag, Tag::Payload(Kind(unknown)));
+            assert_eq!(header.tag, Tag::Payload(MessageKind(unknown)));
             assert!(Header::decode(&head(4097, unknown), 4096).is_err());
         }
         assert!(Header::decode(&head(8, 128), 4096).is_ok());

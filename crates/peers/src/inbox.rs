@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::fault::Fault;
-use crate::frame::Kind;
+use crate::frame::MessageKind;
 use crate::identity::NodeId;
 
 /// Maximum number of queued events; received bytes are bounded for each node.
@@ -29,7 +29,7 @@ pub struct Frame {
     /// The sender.
     pub from: NodeId,
     /// The kind of the frame.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The payload.
     pub payload: Bytes,
     _room: Option<OwnedSemaphorePermit>,
@@ -38,7 +38,7 @@ pub struct Frame {
 impl Frame {
     pub(crate) fn new(
         from: NodeId,
-        kind: Kind,
+        kind: MessageKind,
         payload: Bytes,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {

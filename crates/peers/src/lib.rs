@@ -8,7 +8,7 @@
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
 //! # runtime.unwrap().block_on(async {
 //! // The protocol's table of kinds: the same on every node.
-//! const GREETING: Kind = Kind::new(1);
+//! const GREETING: MessageKind = MessageKind::new(1);
 //! const KINDS: Kinds = Kinds { urgent: &[], other: &[GREETING] };
 //! # async fn start(node: NodeId, members: Members) -> (Peers, Inbox) {
 //! #     let own = Identity { cluster: ClusterId(7), node };
@@ -92,7 +92,7 @@ use tokio::sync::mpsc;
 
 pub use counters::{Connection, DoorStatus, PeerStatus, StreamStatus, Traffic};
 pub use fault::Fault;
-pub use frame::{Kind, Kinds};
+pub use frame::{Kinds, MessageKind};
 pub use identity::{ClusterId, Identity, Members, NodeId, NotAClusterId};
 pub use inbox::{Event, Frame, Inbox};
 pub use queue::{Loss, SendError};
@@ -181,7 +181,7 @@ impl Peers {
     pub fn send(
         &self,
         to: NodeId,
-        kind: Kind,
+        kind: MessageKind,
         payload: Bytes,
         loss: Loss,
     ) -> Result<(), SendError> {
@@ -202,7 +202,7 @@ impl Peers {
 
     /// Waits until a frame of this many bytes would be accepted. Another sender may take
     /// the room first.
-    pub async fn room(&self, to: NodeId, kind: Kind, bytes: usize) -> Result<(), SendError> {
+    pub async fn room(&self, to: NodeId, kind: MessageKind, bytes: usize) -> Result<(), SendError> {
         let peer = self.shared.peer(to).ok_or(SendError::Unknown)?;
         peer.queue.room(kind, bytes).await
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::frame::{Kind, Kinds};
+use crate::frame::{Kinds, MessageKind};
 use crate::settings::FRAME_COST;
 
 /// Whether a frame may be dropped when the queue is full.
@@ -46,7 +46,7 @@ pub enum SendError {
 /// A frame in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) payload: Bytes,
     loss: Loss,
 }
@@ -171,7 +171,12 @@ impl Queue {
     }
 
     /// Accepts a frame; returns the number of frames dropped for it.
-    pub(crate) fn push(&self, kind: Kind, payload: Bytes, loss: Loss) -> Result<u64, SendError> {
+    pub(crate) fn push(
+        &self,
+        kind: MessageKind,
+        payload: Bytes,
+        loss: Loss,
+    ) -> Result<u64, SendError> {
         if payload.len() > self.longest {
             return Err(SendError::TooLong);
         }
@@ -193,7 +198,7 @@ impl Queue {
     }
 
     /// Waits until a frame of this many bytes would be accepted.
-    pub(crate) async fn room(&self, kind: Kind, bytes: usize) -> Result<(), SendError> {
+    pub(crate) async fn room(&self, kind: MessageKind, bytes: usize) -> Result<(), SendError> {
         if bytes > self.longest {
             return Err(SendError::TooLong);
         }
@@ -261,10 +266,10 @@ mod tests {
 
     use super::*;
 
-    const CONSENSUS: Kind = Kind::new(1);
-    const LOG: Kind = Kind::new(2);
-    const CHECKPOINT: Kind = Kind::new(3);
-    const SESSION: Kind = Kind::new(4);
+    const CONSENSUS: MessageKind = MessageKind::new(1);
+    const LOG: MessageKind = MessageKind::new(2);
+    const CHECKPOINT: MessageKind = MessageKind::new(3);
+    const SESSION: MessageKind = MessageKind::new(4);
     const KINDS: Kinds = Kinds {
         urgent: &[CONSENSUS, LOG],
         other: &[CHECKPOINT, SESSION],

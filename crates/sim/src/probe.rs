@@ -24,7 +24,7 @@ use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
 /// Kind of statement in a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ProbeKind {
     Text,
     Select,
     Wide,
@@ -35,7 +35,7 @@ enum Kind {
 /// A statement, and how many clients send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    kind: Kind,
+    kind: ProbeKind,
     /// Number of statements in a transaction; 0 for statements without a transaction.
     times: u32,
     /// Number of clients, each of which sends its next statement on receiving the answer.
@@ -59,7 +59,7 @@ impl fmt::Display for Probe {
 /// Enough clients to saturate a machine of two cores.
 const MANY: u16 = 16;
 
-const fn probe(kind: Kind, times: u32, clients: u16) -> Probe {
+const fn probe(kind: ProbeKind, times: u32, clients: u16) -> Probe {
     Probe {
         kind,
         times,
@@ -68,21 +68,21 @@ const fn probe(kind: Kind, times: u32, clients: u16) -> Probe {
 }
 
 /// Lookups by key in a transaction.
-pub const SELECTS: Probe = probe(Kind::Select, 17, MANY);
+pub const SELECTS: Probe = probe(ProbeKind::Select, 17, MANY);
 /// A lookup by key.
-pub const SELECT: Probe = probe(Kind::Select, 0, MANY);
+pub const SELECT: Probe = probe(ProbeKind::Select, 0, MANY);
 /// A lookup by key, not prepared.
-pub const TEXT: Probe = probe(Kind::Text, 0, MANY);
+pub const TEXT: Probe = probe(ProbeKind::Text, 0, MANY);
 /// A lookup of a long row.
-pub const WIDE: Probe = probe(Kind::Wide, 0, MANY);
+pub const WIDE: Probe = probe(ProbeKind::Wide, 0, MANY);
 /// A range scan of 100 rows.
-pub const RANGE: Probe = probe(Kind::Range, 0, MANY);
+pub const RANGE: Probe = probe(ProbeKind::Range, 0, MANY);
 /// Updates in a transaction.
-pub const UPDATES: Probe = probe(Kind::Update, 17, MANY);
+pub const UPDATES: Probe = probe(ProbeKind::Update, 17, MANY);
 /// [`SELECT`] with one client.
-pub const ALONE: Probe = probe(Kind::Select, 0, 1);
+pub const ALONE: Probe = probe(ProbeKind::Select, 0, 1);
 /// Single updates, one after another.
-pub const UPDATE: Probe = probe(Kind::Update, 0, 1);
+pub const UPDATE: Probe = probe(ProbeKind::Update, 0, 1);
 
 /// Number of rows in the tables.
 const ROWS: i64 = 1000;
@@ -139,10 +139,10 @@ impl Probe {
     /// An error of the server.
     pub async fn connect(self, address: SocketAddr) -> Result<Vec<Prober>, String> {
         let text = match self.kind {
-            Kind::Text | Kind::Select => "SELECT * FROM probed WHERE key = $1",
-            Kind::Wide => "SELECT * FROM probed_wide WHERE key = $1",
-            Kind::Range => "SELECT * FROM probed WHERE key >= $1 ORDER BY key LIMIT 100",
-            Kind::Update => "UPDATE probed SET number = number + 1 WHERE key = $1",
+            ProbeKind::Text | ProbeKind::Select => "SELECT * FROM probed WHERE key = $1",
+            ProbeKind::Wide => "SELECT * FROM probed_wide WHERE key = $1",
+            ProbeKind::Range => "SELECT * FROM probed WHERE key >= $1 ORDER BY key LIMIT 100",
+            ProbeKind::Update => "UPDATE probed SET number = number + 1 WHERE key = $1",
         };
         let mut probers = Vec::new();
         for number in 0..self.clients {
@@ -203,7 +203,7 @@ impl Prober {
     }
 
     async fn statement(&self) -> Result<(), Error> {
-        if self.probe.kind == Kind::Text {
+        if self.probe.kind == ProbeKind::Text {
             let text = format!("SELECT * FROM probed WHERE key = {}", self.key);
             env::work(Work::Ask, 1);
             return self.client.simple_query(&text).await.map(drop);

@@ -71,7 +71,7 @@ pub struct Span {
     read_only: bool,
 }
 
-enum Kind {
+enum WorkloadKind {
     Bank(Bank),
     Histories(Histories),
     Seats(Seats),
@@ -83,7 +83,7 @@ enum Kind {
 /// State shared by all clients of a run.
 pub struct Clients {
     isolation: Isolation,
-    kind: Kind,
+    kind: WorkloadKind,
     stop: AtomicBool,
     /// Whether only the last fault is awaited.
     at_leisure: AtomicBool,
@@ -104,12 +104,12 @@ pub struct Clients {
 macro_rules! each {
     ($kind:expr, $load:ident => $call:expr, $shared:ident => $other:expr) => {
         match $kind {
-            Kind::Bank($load) => $call,
-            Kind::Histories($load) => $call,
-            Kind::Seats($load) => $call,
-            Kind::Ycsb($shared) => $other,
-            Kind::SmallBank($shared) => $other,
-            Kind::Tpcc($shared) => $other,
+            WorkloadKind::Bank($load) => $call,
+            WorkloadKind::Histories($load) => $call,
+            WorkloadKind::Seats($load) => $call,
+            WorkloadKind::Ycsb($shared) => $other,
+            WorkloadKind::SmallBank($shared) => $other,
+            WorkloadKind::Tpcc($shared) => $other,
         }
     };
 }
@@ -152,19 +152,21 @@ impl Clients {
     #[must_use]
     pub fn new(scenario: Scenario, seed: u64) -> Self {
         let kind = match scenario.load {
-            Load::Bank => Kind::Bank(Bank::new()),
+            Load::Bank => WorkloadKind::Bank(Bank::new()),
             Load::Lists | Load::Registers => {
-                Kind::Histories(Histories::new(scenario.load, scenario.isolation))
+                WorkloadKind::Histories(Histories::new(scenario.load, scenario.isolation))
             }
-            Load::Seats => Kind::Seats(Seats::new(scenario.isolation)),
-            Load::Ycsb => Kind::Ycsb(Shared::new(ycsb(seed), scenario.isolation, true, seed)),
+            Load::Seats => WorkloadKind::Seats(Seats::new(scenario.isolation)),
+            Load::Ycsb => {
+                WorkloadKind::Ycsb(Shared::new(ycsb(seed), scenario.isolation, true, seed))
+            }
             Load::SmallBank => {
                 let load = SmallBank::new(5, 2, 50);
-                Kind::SmallBank(Shared::new(load, scenario.isolation, false, seed))
+                WorkloadKind::SmallBank(Shared::new(load, scenario.isolation, false, seed))
             }
             Load::Tpcc => {
                 let load = Tpcc::new(WAREHOUSE, seed);
-                Kind::Tpcc(Shared::new(load, scenario.isolation, false, seed))
+                WorkloadKind::Tpcc(Shared::new(load, scenario.isolation, false, seed))
             }
         };
         Self {

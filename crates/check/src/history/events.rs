@@ -62,7 +62,7 @@ enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     Invoke,
     Done(Outcome),
 }
@@ -118,10 +118,10 @@ impl Assembler {
         };
         let kind = match event.get("type") {
             Some(Value::Text(kind)) => match kind.as_str() {
-                "invoke" => Kind::Invoke,
-                "ok" => Kind::Done(Outcome::Committed),
-                "fail" => Kind::Done(Outcome::Aborted),
-                "info" => Kind::Done(Outcome::Unknown),
+                "invoke" => EventKind::Invoke,
+                "ok" => EventKind::Done(Outcome::Committed),
+                "fail" => EventKind::Done(Outcome::Aborted),
+                "info" => EventKind::Done(Outcome::Unknown),
                 other => {
                     return Err(format!("type {other:?} is none of invoke, ok, fail, info"));
                 }
@@ -136,7 +136,7 @@ impl Assembler {
         };
         let time = self.time(event)?;
         let steps = match (self.steps(event), kind) {
-            (Err(_), Kind::Done(outcome))
+            (Err(_), EventKind::Done(outcome))
                 if outcome != Outcome::Committed && self.has_invoked(process) =>
             {
                 None
@@ -145,7 +145,7 @@ impl Assembler {
         };
         let read_only = event.get("read-only") == Some(&Value::Boolean(true));
         match kind {
-            Kind::Invoke => {
+            EventKind::Invoke => {
                 self.has_invocations = true;
                 let draft = Draft {
                     process,
@@ -162,7 +162,7 @@ impl Assembler {
                     ));
                 }
             }
-            Kind::Done(outcome) => {
+            EventKind::Done(outcome) => {
                 let invoked = self.pending.remove(&process);
                 if invoked.is_none() {
                     self.lone.get_or_insert(offset);

@@ -13,12 +13,12 @@ use crate::history::{History, Operation, Outcome, Register};
 
 /// The kind of an object: list or register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CollectionKind {
     List,
     Register,
 }
 
-impl Kind {
+impl CollectionKind {
     fn of(operation: &Operation) -> Self {
         match operation {
             Operation::Append { .. } | Operation::ReadList { .. } => Self::List,
@@ -45,7 +45,11 @@ impl Access {
 
 /// All operations on objects of one kind: those of participating transactions, and the
 /// writes of aborted ones. Sorted by object, then transaction, then position.
-pub(super) fn accesses(history: &History, takes_part: &[bool], kind: Kind) -> Vec<Access> {
+pub(super) fn accesses(
+    history: &History,
+    takes_part: &[bool],
+    kind: CollectionKind,
+) -> Vec<Access> {
     let mut accesses = Vec::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
         let aborted = transaction.outcome == Outcome::Aborted;
@@ -53,7 +57,7 @@ pub(super) fn accesses(history: &History, takes_part: &[bool], kind: Kind) -> Ve
             continue;
         }
         for (place, operation) in transaction.operations.iter().enumerate() {
-            if Kind::of(operation) == kind && (!aborted || operation.is_write()) {
+            if CollectionKind::of(operation) == kind && (!aborted || operation.is_write()) {
                 accesses.push(Access {
                     key: operation.key(),
                     transaction: number(index),
@@ -131,7 +135,7 @@ pub(super) fn takes_part(history: &History) -> Result<Vec<bool>, Unjudgeable> {
         .map(|transaction| transaction.is_committed())
         .collect();
     // The values that unknown transactions wrote, by object.
-    let mut unknown: BTreeMap<(Kind, u64), BTreeMap<i64, usize>> = BTreeMap::new();
+    let mut unknown: BTreeMap<(CollectionKind, u64), BTreeMap<i64, usize>> = BTreeMap::new();
     for (index, transaction) in transactions.iter().enumerate() {
         if transaction.outcome != Outcome::Unknown {
             continue;
@@ -143,7 +147,9 @@ pub(super) fn takes_part(history: &History) -> Result<Vec<bool>, Unjudgeable> {
             }
             | Operation::Write { key, value } = operation
             {
-                let object = unknown.entry((Kind::of(operation), *key)).or_default();
+                let object = unknown
+                    .entry((CollectionKind::of(operation), *key))
+                    .or_default();
                 if let Some(before) = object.insert(*value, index) {
                     return Err(Unjudgeable::WrittenTwice {
                         key: *key,
@@ -162,7 +168,8 @@ pub(super) fn takes_part(history: &History) -> Result<Vec<bool>, Unjudgeable> {
         .collect();
     while let Some(reader) = to_read.pop() {
         for operation in &transactions[reader].operations {
-            let Some(object) = unknown.get(&(Kind::of(operation), operation.key())) else {
+            let Some(object) = unknown.get(&(CollectionKind::of(operation), operation.key()))
+            else {
                 continue;
             };
             let seen = match operation {

@@ -19,7 +19,7 @@
 //! Source: Elle, §4.2 (traceability of lists).
 
 use super::Unjudgeable;
-use super::accesses::{Access, Kind, Written, accesses, find, written};
+use super::accesses::{Access, CollectionKind, Written, accesses, find, written};
 use super::anomaly::{Order, Phenomenon};
 use super::findings::Findings;
 use super::inside;
@@ -40,7 +40,7 @@ pub(super) fn versions(
     takes_part: &[bool],
     findings: &mut Findings,
 ) -> Result<Versions, Unjudgeable> {
-    let all = accesses(history, takes_part, Kind::List);
+    let all = accesses(history, takes_part, CollectionKind::List);
     let mut versions = Versions::default();
     let mut appended = Vec::new();
     for of_key in all.chunk_by(|a, b| a.key == b.key) {

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Command;
 
 use coeval_peers::{
-    ClusterId, Event, Identity, Inbox, Kind, Kinds, Loss, Members, NodeId, Peers, Pem, Security,
-    Settings, Tls,
+    ClusterId, Event, Identity, Inbox, Kinds, Loss, Members, MessageKind, NodeId, Peers, Pem,
+    Security, Settings, Tls,
 };
 
-const GREETING: Kind = Kind::new(1);
+const GREETING: MessageKind = MessageKind::new(1);
 const KINDS: Kinds = Kinds {
     urgent: &[],
     other: &[GREETING],

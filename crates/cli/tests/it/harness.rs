@@ -8,7 +8,7 @@ use coeval_check::history::{Format, read};
 use coeval_txn::Isolation;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::harness::planted::{CATCHES, Catch, Outcome, SEEDS};
-use coeval_workload::faults::harness::{self, Error, Kind, Options, Summary, Undecided, Whom};
+use coeval_workload::faults::harness::{self, Error, FaultKind, Options, Summary, Undecided, Whom};
 use coeval_workload::faults::namespace::Namespace;
 
 async fn run(options: &Options) -> Result<Summary, Undecided> {
@@ -21,12 +21,12 @@ async fn run(options: &Options) -> Result<Summary, Undecided> {
     done
 }
 
-async fn withstands(workload: &'static str, level: Isolation, kind: Kind) {
+async fn withstands(workload: &'static str, level: Isolation, kind: FaultKind) {
     passes(Options::new(workload, level, kind)).await;
 }
 
 /// The same as a cluster of three nodes, some of which are meant.
-async fn three_withstand(workload: &'static str, level: Isolation, kind: Kind, whom: Whom) {
+async fn three_withstand(workload: &'static str, level: Isolation, kind: FaultKind, whom: Whom) {
     let options = Options {
         nodes: 3,
         whom,
@@ -55,64 +55,69 @@ async fn passes(options: Options) {
 
 #[tokio::test]
 async fn a_kill() {
-    withstands("list-append", Isolation::Serializable, Kind::Kill).await;
+    withstands("list-append", Isolation::Serializable, FaultKind::Kill).await;
 }
 
 #[tokio::test]
 async fn a_pause() {
-    withstands("rw-register", Isolation::SnapshotIsolation, Kind::Pause).await;
+    withstands(
+        "rw-register",
+        Isolation::SnapshotIsolation,
+        FaultKind::Pause,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn cut_links() {
-    withstands("bank", Isolation::ReadCommitted, Kind::Cut).await;
+    withstands("bank", Isolation::ReadCommitted, FaultKind::Cut).await;
 }
 
 #[tokio::test]
 async fn a_partition() {
     // Which is made by the proxy then.
     let _ = Namespace::or_say("a partition by a firewall");
-    withstands("smallbank", Isolation::Serializable, Kind::Partition).await;
+    withstands("smallbank", Isolation::Serializable, FaultKind::Partition).await;
 }
 
 #[tokio::test]
 async fn a_failing_sync() {
-    withstands("ledger", Isolation::ReadCommitted, Kind::Sync).await;
+    withstands("ledger", Isolation::ReadCommitted, FaultKind::Sync).await;
 }
 
 #[tokio::test]
 async fn a_full_disk() {
-    withstands("ycsb", Isolation::SnapshotIsolation, Kind::Full).await;
+    withstands("ycsb", Isolation::SnapshotIsolation, FaultKind::Full).await;
 }
 
 #[tokio::test]
 async fn a_kill_of_the_leader() {
     let level = Isolation::Serializable;
-    three_withstand("list-append", level, Kind::Kill, Whom::Leader).await;
+    three_withstand("list-append", level, FaultKind::Kill, Whom::Leader).await;
 }
 
 #[tokio::test]
 async fn a_loss_of_power_of_all_nodes() {
     let level = Isolation::ReadCommitted;
-    three_withstand("ledger", level, Kind::Power, Whom::All).await;
+    three_withstand("ledger", level, FaultKind::Power, Whom::All).await;
 }
 
 #[tokio::test]
 async fn a_leader_that_reaches_nobody() {
     let level = Isolation::SnapshotIsolation;
-    three_withstand("rw-register", level, Kind::Partition, Whom::Leader).await;
+    three_withstand("rw-register", level, FaultKind::Partition, Whom::Leader).await;
 }
 
 #[tokio::test]
 async fn a_full_disk_of_a_follower() {
     let level = Isolation::ReadCommitted;
-    three_withstand("ycsb", level, Kind::Full, Whom::Follower).await;
+    three_withstand("ycsb", level, FaultKind::Full, Whom::Follower).await;
 }
 
 #[tokio::test]
 async fn faults_of_a_cluster_together() {
     let level = Isolation::Serializable;
-    three_withstand("bank", level, Kind::Combined, Whom::Leader).await;
+    three_withstand("bank", level, FaultKind::Combined, Whom::Leader).await;
 }
 
 /// A run that does not come to its end has shown something all the same.
@@ -132,7 +137,7 @@ async fn a_run_that_ends_early_keeps_its_history_and_its_objections() {
             bug: Some(Bug::SkipRead),
             // After the fault no commit can be as fast as that.
             patience: Duration::ZERO,
-            ..Options::new("list-append", Isolation::Serializable, Kind::Stop)
+            ..Options::new("list-append", Isolation::Serializable, FaultKind::Stop)
         };
         let undecided = harness::run(binary, folder.path(), &options).await;
         let undecided = undecided.expect_err("nobody commits after the fault");
@@ -152,7 +157,7 @@ async fn a_run_that_ends_early_keeps_its_history_and_its_objections() {
 }
 
 /// Whether the dock catches the servers that are bad under this kind of fault.
-async fn catches(kind: Kind) {
+async fn catches(kind: FaultKind) {
     catches_each(|catch| catch.kind == kind && !catch.namespace).await;
 }
 
@@ -172,7 +177,7 @@ async fn catches_each(is_wanted: impl Fn(&Catch) -> bool) {
 }
 
 /// Whether nothing is said of the same run when the server is not bad.
-async fn is_to_blame(kind: Kind) {
+async fn is_to_blame(kind: FaultKind) {
     are_to_blame(|catch| catch.kind == kind && !catch.namespace).await;
 }
 
@@ -190,14 +195,14 @@ async fn are_to_blame(is_wanted: impl Fn(&Catch) -> bool) {
 
 #[tokio::test]
 async fn a_bad_server_under_kills() {
-    catches(Kind::Kill).await;
+    catches(FaultKind::Kill).await;
 }
 
 /// And one that is not bad under the same.
 #[tokio::test]
 async fn a_bad_server_under_stops() {
-    catches(Kind::Stop).await;
-    is_to_blame(Kind::Stop).await;
+    catches(FaultKind::Stop).await;
+    is_to_blame(FaultKind::Stop).await;
 }
 
 /// What is bad only as the server stops is not seen before.
@@ -208,7 +213,7 @@ async fn a_bad_server_that_is_not_stopped() {
         return;
     }
     let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
-    for catch in CATCHES.iter().filter(|catch| catch.kind == Kind::Stop) {
+    for catch in CATCHES.iter().filter(|catch| catch.kind == FaultKind::Stop) {
         let folder = tempfile::tempdir().unwrap();
         let said = catch.without_fault(binary, folder.path()).await.unwrap();
         assert_eq!(said, Vec::<String>::new(), "{}", catch.name());
@@ -217,22 +222,22 @@ async fn a_bad_server_that_is_not_stopped() {
 
 #[tokio::test]
 async fn a_bad_server_under_pauses() {
-    catches(Kind::Pause).await;
+    catches(FaultKind::Pause).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_a_bad_network() {
-    catches(Kind::Network).await;
+    catches(FaultKind::Network).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_cut_links() {
-    catches(Kind::Cut).await;
+    catches(FaultKind::Cut).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_a_partition() {
-    catches(Kind::Partition).await;
+    catches(FaultKind::Partition).await;
 }
 
 /// Where packets are lost by a firewall, not held back by a proxy; and servers that are
@@ -248,41 +253,41 @@ async fn a_bad_server_in_a_network_namespace() {
 
 #[tokio::test]
 async fn a_bad_server_under_a_one_way_partition() {
-    catches(Kind::OneWay).await;
+    catches(FaultKind::OneWay).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_losses() {
-    catches(Kind::Loss).await;
+    catches(FaultKind::Loss).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_a_loss_of_power() {
-    catches(Kind::Power).await;
+    catches(FaultKind::Power).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_failing_syncs() {
-    catches(Kind::Sync).await;
+    catches(FaultKind::Sync).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_slow_syncs() {
-    catches(Kind::Slow).await;
-    is_to_blame(Kind::Slow).await;
+    catches(FaultKind::Slow).await;
+    is_to_blame(FaultKind::Slow).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_failing_writes() {
-    catches(Kind::Write).await;
+    catches(FaultKind::Write).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_a_full_disk() {
-    catches(Kind::Full).await;
+    catches(FaultKind::Full).await;
 }
 
 #[tokio::test]
 async fn a_bad_server_under_a_jumping_clock() {
-    catches(Kind::Clock).await;
+    catches(FaultKind::Clock).await;
 }

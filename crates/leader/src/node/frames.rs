@@ -5,16 +5,16 @@
 //! to kinds that no node sends: 2 (log beside consensus) and 4 (statements of a client's
 //! session).
 
-use coeval_peers::{Kind, Kinds};
+use coeval_peers::{Kinds, MessageKind};
 
 /// A consensus message, with the log entries that it carries.
-pub(super) const CONSENSUS: Kind = Kind::new(1);
+pub(super) const CONSENSUS: MessageKind = MessageKind::new(1);
 /// A piece of a checkpoint, or an acknowledgement: see `transfer`.
-pub(super) const CHECKPOINT: Kind = Kind::new(3);
+pub(super) const CHECKPOINT: MessageKind = MessageKind::new(3);
 /// A leader admits a newcomer.
-pub(super) const ADMISSION: Kind = Kind::new(5);
+pub(super) const ADMISSION: MessageKind = MessageKind::new(5);
 /// A follower reports its apply progress.
-pub(super) const REACHED: Kind = Kind::new(6);
+pub(super) const REACHED: MessageKind = MessageKind::new(6);
 
 /// The kinds that a node accepts.
 pub(super) const KINDS: Kinds = Kinds {

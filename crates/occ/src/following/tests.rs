@@ -86,12 +86,12 @@ fn numbers(row: RowRef<'_>) -> Numbers {
 #[derive(Clone, Debug)]
 struct Change {
     place: RecordName,
-    kind: Kind,
+    kind: EventKind,
     after: Option<Numbers>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum EventKind {
     Image(Vec<u8>),
     Patch(Timestamp, Vec<u8>),
     Delete,
@@ -101,18 +101,18 @@ impl Change {
     fn entry(&self) -> Entry<'_> {
         let (storage, rid) = self.place;
         match &self.kind {
-            Kind::Image(row) => Entry::Image {
+            EventKind::Image(row) => Entry::Image {
                 storage,
                 rid,
                 row: RowRef::trusted(row),
             },
-            Kind::Patch(previous, patch) => Entry::Patch {
+            EventKind::Patch(previous, patch) => Entry::Patch {
                 storage,
                 rid,
                 previous: *previous,
                 patch,
             },
-            Kind::Delete => Entry::Delete { storage, rid },
+            EventKind::Delete => Entry::Delete { storage, rid },
         }
     }
 }
@@ -262,7 +262,7 @@ impl Run {
         let place = (storage, rid);
         (!after.rows.contains_key(&place) && !before.rows.contains_key(&place)).then(|| Change {
             place,
-            kind: Kind::Image(bytes(row)),
+            kind: EventKind::Image(bytes(row)),
             after: Some(row),
         })
     }
@@ -277,7 +277,7 @@ impl Run {
         if self.draw.one_in(3) {
             return Some(Change {
                 place: *place,
-                kind: Kind::Delete,
+                kind: EventKind::Delete,
                 after: None,
             });
         }
@@ -329,12 +329,12 @@ impl Run {
     ) -> Change {
         let whole = bytes(changed);
         let kind = if self.draw.one_in(3) {
-            Kind::Image(whole)
+            EventKind::Image(whole)
         } else {
             let mut patch = Vec::new();
             let before = bytes(row);
             RowRef::trusted(&before).diff(RowRef::trusted(&whole), &mut patch);
-            Kind::Patch(previous, patch)
+            EventKind::Patch(previous, patch)
         };
         Change {
             place,

@@ -7,7 +7,8 @@ use coeval_env::sim::World;
 use coeval_peers::frame::Tag;
 use coeval_peers::handshake::{Hello, Purpose, VERSIONS, greet};
 use coeval_peers::{
-    ClusterId, Connection, Identity, Kind, NodeId, Peers, Reason, Security, Settings, StartError,
+    ClusterId, Connection, Identity, MessageKind, NodeId, Peers, Reason, Security, Settings,
+    StartError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -211,7 +212,7 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
     let mut head = bytes_of(log, b"what was said");
     head[1] ^= 4;
     // The node verifies the checksum of a frame of an unknown kind, too.
-    let later = Tag::Payload(Kind::new(77));
+    let later = Tag::Payload(MessageKind::new(77));
     let mut unknown = bytes_of(later, b"what was said");
     *unknown.last_mut().unwrap() ^= 1;
     let settings = Settings {

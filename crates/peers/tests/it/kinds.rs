@@ -4,7 +4,7 @@ use coeval_env::sim::World;
 use coeval_peers::frame::{HEADER_BYTES, Header, Tag};
 use coeval_peers::handshake::{Answer, Hello, VERSIONS};
 use coeval_peers::{
-    Connection, Event, Kind, Kinds, Loss, NodeId, Peers, Security, SendError, Settings,
+    Connection, Event, Kinds, Loss, MessageKind, NodeId, Peers, Security, SendError, Settings,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -13,7 +13,7 @@ use crate::support::{
     members, start,
 };
 
-const LATER: Kind = Kind::new(77);
+const LATER: MessageKind = MessageKind::new(77);
 
 #[test]
 fn a_frame_of_an_unknown_kind_is_skipped_and_counted() {

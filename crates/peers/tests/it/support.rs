@@ -9,16 +9,16 @@ use coeval_env::sim::{Node, World};
 use coeval_peers::frame::{Header, Tag};
 use coeval_peers::handshake::{Answer, Hello, Purpose, VERSIONS, greet};
 use coeval_peers::{
-    ClusterId, Event, Frame, Identity, Inbox, Kind, Kinds, Members, NodeId, Peers, Security,
+    ClusterId, Event, Frame, Identity, Inbox, Kinds, Members, MessageKind, NodeId, Peers, Security,
     Settings,
 };
 
 pub const CLUSTER: ClusterId = ClusterId(0xc0e7a1);
 
-pub const CONSENSUS: Kind = Kind::new(1);
-pub const LOG: Kind = Kind::new(2);
-pub const CHECKPOINT: Kind = Kind::new(3);
-pub const SESSION: Kind = Kind::new(4);
+pub const CONSENSUS: MessageKind = MessageKind::new(1);
+pub const LOG: MessageKind = MessageKind::new(2);
+pub const CHECKPOINT: MessageKind = MessageKind::new(3);
+pub const SESSION: MessageKind = MessageKind::new(4);
 /// The kinds that the nodes of these tests know.
 pub const KINDS: Kinds = Kinds {
     urgent: &[CONSENSUS, LOG],

@@ -13,7 +13,7 @@ use crate::admin::Problem;
 
 /// The Prometheus type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// The value only grows, until the process ends.
     Counter,
     /// The value may rise and fall.
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// The type's name in Prometheus' text format.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ pub(crate) trait Samples {
 /// One metric family, for all values of its labels.
 pub(crate) struct Family {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MetricKind,
     /// The unit of a value: seconds, bytes, or the things counted.
     pub(crate) unit: &'static str,
     pub(crate) labels: &'static [&'static str],
@@ -69,7 +69,7 @@ macro_rules! families {
         /// All metric families.
         pub(crate) const FAMILIES: &[Family] = &[$(Family {
             name: stringify!($name),
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             unit: $unit,
             labels: &[$($label),*],
             about: $about,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coeval_sql::instance::{Cluster, ClusterMember, ClusterProgress, ClusterRole, ClusterTraffic};
 
 use super::exposition::exposition;
-use super::families::{FAMILIES, Kind};
+use super::families::{FAMILIES, MetricKind};
 use super::reading::{Process, Reading};
 use super::sheet::Sum;
 
@@ -74,10 +74,10 @@ fn the_dashboard_names_only_metrics_that_exist() {
     let names: BTreeSet<String> = FAMILIES
         .iter()
         .flat_map(|family| match family.kind {
-            Kind::Histogram => ["_bucket", "_sum", "_count"]
+            MetricKind::Histogram => ["_bucket", "_sum", "_count"]
                 .map(|suffix| format!("{}{suffix}", family.name))
                 .to_vec(),
-            Kind::Counter | Kind::Gauge => vec![family.name.to_owned()],
+            MetricKind::Counter | MetricKind::Gauge => vec![family.name.to_owned()],
         })
         .collect();
     let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).expect("it is JSON");
@@ -174,7 +174,7 @@ fn names_and_values_are_as_prometheus_wants_them() {
     for family in FAMILIES {
         assert!(seen.insert(family.name), "{} twice", family.name);
         let total = family.name.ends_with("_total");
-        assert_eq!(total, family.kind == Kind::Counter, "{}", family.name);
+        assert_eq!(total, family.kind == MetricKind::Counter, "{}", family.name);
         for unit in ["seconds", "bytes"] {
             let named = family.name.trim_end_matches("_total").ends_with(unit);
             assert_eq!(named, family.unit == unit, "{}", family.name);

@@ -68,7 +68,7 @@ impl Owned {
 
     /// Grants on the object, or the default ones if there are none.
     #[must_use]
-    pub fn grants(&self, kind: Kind) -> Vec<Grant> {
+    pub fn grants(&self, kind: ObjectKind) -> Vec<Grant> {
         match &self.grants {
             Some(grants) => grants.clone(),
             None => kind.initial(self.owner),
@@ -85,14 +85,14 @@ impl Owned {
 
 /// Kind of an object that has privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// The object is a table.
     Table,
     /// The object is a schema.
     Schema,
 }
 
-impl Kind {
+impl ObjectKind {
     /// All privileges that objects of this kind have.
     #[must_use]
     pub const fn all(self) -> Privileges {
@@ -260,13 +260,13 @@ impl Access {
     /// Privileges of this role on an object: those granted to it, to roles it acts as,
     /// and to PUBLIC.
     #[must_use]
-    pub fn privileges(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
+    pub fn privileges(&self, role: u32, owned: &Owned, kind: ObjectKind) -> Privileges {
         self.collected(role, owned, kind, |grant| grant.privileges)
     }
 
     /// Privileges on an object that this role may grant to others.
     #[must_use]
-    pub fn grantable(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
+    pub fn grantable(&self, role: u32, owned: &Owned, kind: ObjectKind) -> Privileges {
         if self.has_privileges_of(role, owned.owner) {
             return kind.all();
         }
@@ -277,7 +277,7 @@ impl Access {
         &self,
         role: u32,
         owned: &Owned,
-        kind: Kind,
+        kind: ObjectKind,
         take: impl Fn(&Grant) -> Privileges,
     ) -> Privileges {
         if self.is_superuser(role) {
@@ -357,14 +357,17 @@ mod tests {
             privileges: Privileges::SELECT,
             grantable: Privileges::NONE,
         }]);
-        let may = |role| access.privileges(role, &owned, Kind::Table);
+        let may = |role| access.privileges(role, &owned, ObjectKind::Table);
         assert_eq!(may(22), Privileges::SELECT);
         assert_eq!(may(23), Privileges::NONE);
         assert!(access.is_member(23, 20));
         assert_eq!(may(FIRST_ROLE), Privileges::TABLE);
         assert_eq!(may(99), Privileges::NONE, "a role that is gone");
         access.remove(21);
-        assert_eq!(access.privileges(22, &owned, Kind::Table), Privileges::NONE);
+        assert_eq!(
+            access.privileges(22, &owned, ObjectKind::Table),
+            Privileges::NONE
+        );
     }
 
     #[test]

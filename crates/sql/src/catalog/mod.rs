@@ -55,7 +55,7 @@ pub(crate) use row_text::{key_text, row_text, value_text};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
-use crate::access::{Access, Kind, Privileges};
+use crate::access::{Access, ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
 
 /// The only schema for user tables.
@@ -131,7 +131,9 @@ impl Catalog {
     /// Whether a role may read the rows of a table.
     #[must_use]
     pub fn may_read(&self, role: u32, table: &Table) -> bool {
-        let may = self.access.privileges(role, &table.owned, Kind::Table);
+        let may = self
+            .access
+            .privileges(role, &table.owned, ObjectKind::Table);
         may.include(Privileges::SELECT)
     }
 

@@ -2,7 +2,7 @@
 //! session checks them at each execution.
 
 use super::{Catalog, FIRST_USER_OID, PUBLIC};
-use crate::access::{Kind, Privileges, denied};
+use crate::access::{ObjectKind, Privileges, denied};
 use crate::error::{Error, Result, SqlState};
 
 /// The privileges that a plan needs.
@@ -46,7 +46,7 @@ impl Needs {
         if self.tables.is_empty() {
             return Ok(());
         }
-        let schema = access.privileges(role, &access.schema, Kind::Schema);
+        let schema = access.privileges(role, &access.schema, ObjectKind::Schema);
         if !schema.include(Privileges::USAGE) {
             return Err(denied("schema", PUBLIC));
         }
@@ -54,7 +54,7 @@ impl Needs {
             let table = catalog
                 .table_by_oid(*oid)
                 .ok_or_else(|| Error::internal("a planned table is gone"))?;
-            let may = access.privileges(role, &table.owned, Kind::Table);
+            let may = access.privileges(role, &table.owned, ObjectKind::Table);
             if !may.include(*privileges) {
                 let missing: Vec<_> = privileges.without(may).names().collect();
                 return Err(denied("table", &table.name)

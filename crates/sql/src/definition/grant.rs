@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use super::Change;
 use crate::access::privilege::{grant, revoke};
-use crate::access::{Access, Grant, Kind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
+use crate::access::{Access, Grant, ObjectKind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
 use crate::catalog::{AccessRow, PUBLIC, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::output::{Notice, Severity};
@@ -41,7 +41,7 @@ impl Change<'_> {
                     known_schema(schema)?;
                     let owned = self.catalog.access().schema.clone();
                     let changed =
-                        self.granted(command, privileges, &owned, Kind::Schema, PUBLIC)?;
+                        self.granted(command, privileges, &owned, ObjectKind::Schema, PUBLIC)?;
                     self.replace_schema(changed).await?;
                 }
             }
@@ -55,7 +55,13 @@ impl Change<'_> {
         privileges: Option<Privileges>,
         table: &Arc<Table>,
     ) -> Result<()> {
-        let owned = self.granted(command, privileges, &table.owned, Kind::Table, &table.name)?;
+        let owned = self.granted(
+            command,
+            privileges,
+            &table.owned,
+            ObjectKind::Table,
+            &table.name,
+        )?;
         if owned == table.owned {
             return Ok(());
         }
@@ -74,15 +80,15 @@ impl Change<'_> {
         command: &GrantCommand,
         privileges: Option<Privileges>,
         owned: &Owned,
-        kind: Kind,
+        kind: ObjectKind,
         name: &str,
     ) -> Result<Owned> {
         let wanted = privileges.unwrap_or_else(|| kind.all());
         if !kind.all().include(wanted) {
             let wrong: Vec<_> = wanted.without(kind.all()).names().collect();
             let what = match kind {
-                Kind::Table => "relation",
-                Kind::Schema => "schema",
+                ObjectKind::Table => "relation",
+                ObjectKind::Schema => "schema",
             };
             return Err(Error::new(
                 SqlState("0LP01"),
@@ -154,7 +160,7 @@ impl Change<'_> {
         command: &GrantCommand,
         wanted: Privileges,
         owned: &Owned,
-        kind: Kind,
+        kind: ObjectKind,
     ) -> Result<(u32, Privileges)> {
         let access = self.catalog.access();
         let role = self.session.role;
@@ -223,7 +229,7 @@ impl Change<'_> {
         };
         let owner = self.new_owner(&owner)?;
         let access = self.catalog.access();
-        let may = access.privileges(owner, &access.schema, Kind::Schema);
+        let may = access.privileges(owner, &access.schema, ObjectKind::Schema);
         if !access.is_superuser(self.session.role) && !may.include(Privileges::CREATE) {
             return Err(denied("schema", PUBLIC));
         }
@@ -258,7 +264,7 @@ impl Change<'_> {
     /// `public`.
     pub(super) fn require_schema(&self, privileges: Privileges) -> Result<()> {
         let access = self.catalog.access();
-        let may = access.privileges(self.session.role, &access.schema, Kind::Schema);
+        let may = access.privileges(self.session.role, &access.schema, ObjectKind::Schema);
         if may.include(privileges) {
             return Ok(());
         }
@@ -269,7 +275,7 @@ impl Change<'_> {
     pub(super) fn require(&self, table: &Table, privileges: Privileges) -> Result<()> {
         self.require_schema(Privileges::USAGE)?;
         let access = self.catalog.access();
-        let may = access.privileges(self.session.role, &table.owned, Kind::Table);
+        let may = access.privileges(self.session.role, &table.owned, ObjectKind::Table);
         if may.include(privileges) {
             return Ok(());
         }
@@ -298,10 +304,10 @@ fn handed_over(owned: &Owned, owner: u32) -> Owned {
     Owned { owner, grants }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
-        Kind::Table => "table",
-        Kind::Schema => "schema",
+        ObjectKind::Table => "table",
+        ObjectKind::Schema => "schema",
     }
 }
 

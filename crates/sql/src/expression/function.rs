@@ -8,7 +8,7 @@ use crate::{Error, Result, SqlState, Value};
 
 /// The type of a parameter or of a result in a function's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// Exactly this type.
     Is(DataType),
     /// A value of any type.
@@ -84,9 +84,9 @@ pub struct Function {
     /// Name by which SQL calls the function.
     pub name: &'static str,
     /// Parameter types; a call may repeat the last one if `variadic`.
-    pub arguments: &'static [Kind],
+    pub arguments: &'static [ArgumentKind],
     /// Result type.
-    pub result: Kind,
+    pub result: ArgumentKind,
     /// Whether a call may repeat the last argument.
     pub variadic: bool,
     /// Whether a null argument makes the result null without a call.
@@ -104,8 +104,8 @@ impl Function {
     #[must_use]
     pub const fn new(
         name: &'static str,
-        arguments: &'static [Kind],
-        result: Kind,
+        arguments: &'static [ArgumentKind],
+        result: ArgumentKind,
         body: Body,
     ) -> Self {
         Self {
@@ -125,10 +125,10 @@ impl Function {
     pub(super) const fn makes_long_values(&self) -> bool {
         matches!(
             self.result,
-            Kind::Any
-                | Kind::AnyArray
-                | Kind::AnyElement
-                | Kind::Is(DataType::Text | DataType::TextArray)
+            ArgumentKind::Any
+                | ArgumentKind::AnyArray
+                | ArgumentKind::AnyElement
+                | ArgumentKind::Is(DataType::Text | DataType::TextArray)
         )
     }
 
@@ -175,7 +175,7 @@ impl Function {
         (self.body)(Arguments { values, types }, context)
     }
 
-    fn kind(&self, position: usize) -> Option<Kind> {
+    fn kind(&self, position: usize) -> Option<ArgumentKind> {
         self.arguments
             .get(position)
             .or(if self.variadic {
@@ -199,24 +199,26 @@ impl Function {
     #[must_use]
     pub fn signature(&self, types: &[DataType]) -> (Vec<DataType>, DataType) {
         let array = types.iter().enumerate().find_map(|(position, data_type)| {
-            (self.kind(position) == Some(Kind::AnyArray)).then_some(*data_type)
+            (self.kind(position) == Some(ArgumentKind::AnyArray)).then_some(*data_type)
         });
         let element = array.and_then(DataType::element).or_else(|| {
             types.iter().enumerate().find_map(|(position, data_type)| {
-                (self.kind(position) == Some(Kind::AnyElement)).then_some(*data_type)
+                (self.kind(position) == Some(ArgumentKind::AnyElement)).then_some(*data_type)
             })
         });
-        let actual = |kind: Kind, given: DataType| match kind {
-            Kind::Is(data_type) => data_type,
-            Kind::AnyArray => array.unwrap_or(DataType::TextArray),
-            Kind::AnyElement => element.unwrap_or(DataType::Text),
-            Kind::Any if given == DataType::Unknown => DataType::Text,
-            Kind::Any => given,
+        let actual = |kind: ArgumentKind, given: DataType| match kind {
+            ArgumentKind::Is(data_type) => data_type,
+            ArgumentKind::AnyArray => array.unwrap_or(DataType::TextArray),
+            ArgumentKind::AnyElement => element.unwrap_or(DataType::Text),
+            ArgumentKind::Any if given == DataType::Unknown => DataType::Text,
+            ArgumentKind::Any => given,
         };
         let arguments = types
             .iter()
             .enumerate()
-            .map(|(position, given)| actual(self.kind(position).unwrap_or(Kind::Any), *given))
+            .map(|(position, given)| {
+                actual(self.kind(position).unwrap_or(ArgumentKind::Any), *given)
+            })
             .collect();
         (arguments, actual(self.result, DataType::Text))
     }
@@ -241,10 +243,10 @@ pub(super) fn resolve(
     types: &[DataType],
     system: &SystemObjects,
 ) -> Result<&'static Function> {
-    let accepts = |kind: Kind, given: DataType| match kind {
-        Kind::Any | Kind::AnyElement => true,
-        Kind::AnyArray => given.element().is_some() || given == DataType::Unknown,
-        Kind::Is(wanted) => castable(given, wanted) == Some(CastContext::Implicit),
+    let accepts = |kind: ArgumentKind, given: DataType| match kind {
+        ArgumentKind::Any | ArgumentKind::AnyElement => true,
+        ArgumentKind::AnyArray => given.element().is_some() || given == DataType::Unknown,
+        ArgumentKind::Is(wanted) => castable(given, wanted) == Some(CastContext::Implicit),
     };
     let candidates: Vec<&'static Function> = functions::all(system)
         .filter(|function| function.name == name && function.takes(types.len()))
@@ -264,12 +266,12 @@ pub(super) fn resolve(
         let mut strings = 0;
         for (position, given) in types.iter().enumerate() {
             match function.kind(position) {
-                Some(Kind::Is(wanted)) => {
+                Some(ArgumentKind::Is(wanted)) => {
                     exact += usize::from(wanted == *given);
                     preferred += usize::from(is_preferred(wanted));
                     strings += usize::from(*given == DataType::Unknown && wanted == DataType::Text);
                 }
-                Some(Kind::AnyArray) => exact += usize::from(given.element().is_some()),
+                Some(ArgumentKind::AnyArray) => exact += usize::from(given.element().is_some()),
                 _ => {}
             }
         }

@@ -53,7 +53,7 @@ pub(crate) use context::BUDGET;
 pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting};
 pub(crate) use evaluate::heap_bytes;
 pub use evaluate::is_true;
-pub use function::{Arguments, Body, Function, Kind};
+pub use function::{ArgumentKind, Arguments, Body, Function};
 pub use objects::SystemObjects;
 pub use operator::{ArithmeticOperator, Comparison};
 pub use pattern::{LikePattern, RegexPattern};

@@ -14,7 +14,7 @@ use super::prepared::Prepared;
 use super::result_writer::{Watched, drain};
 use super::run::MAX_REPLANS;
 use super::transaction::{Block, Running};
-use crate::access::{Kind, Privileges, denied};
+use crate::access::{ObjectKind, Privileges, denied};
 use crate::catalog::{Catalog, Table};
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
@@ -260,7 +260,7 @@ impl Session {
 /// is enough; for modes that do not write, SELECT is enough as well.
 fn may_lock(catalog: &Catalog, table: &Table, role: u32, for_writing: bool) -> Result<()> {
     let access = catalog.access();
-    let may = access.privileges(role, &table.owned, Kind::Table);
+    let may = access.privileges(role, &table.owned, ObjectKind::Table);
     let mut enough = Privileges::UPDATE
         .with(Privileges::DELETE)
         .with(Privileges::TRUNCATE);

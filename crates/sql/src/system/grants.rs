@@ -3,15 +3,15 @@
 use super::role_name;
 use super::table::array;
 use crate::Value;
-use crate::access::{Kind, Owned};
+use crate::access::{ObjectKind, Owned};
 use crate::expression::EvaluationContext;
 
 /// The privileges on an object, as a value of type `aclitem[]`; null if they are still
 /// the default.
-pub(super) fn grants(owned: &Owned, kind: Kind, context: &EvaluationContext<'_>) -> Value {
+pub(super) fn grants(owned: &Owned, kind: ObjectKind, context: &EvaluationContext<'_>) -> Value {
     // For schemas, PostgreSQL stores explicit grants from the start, so those are never
     // null.
-    if owned.grants.is_none() && kind == Kind::Table {
+    if owned.grants.is_none() && kind == ObjectKind::Table {
         return Value::Null;
     }
     let name = |oid| quoted(oid, context);

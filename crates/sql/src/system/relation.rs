@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::table::{Kind, SystemTable, all, by_oid};
+use super::table::{SystemTable, TableKind, all, by_oid};
 use super::{PUBLIC, schema_name};
 use crate::catalog::{self, Catalog, Index, Table};
 use crate::expression::EvaluationContext;
@@ -113,7 +113,7 @@ impl<'a> Relation<'a> {
         match self {
             Self::Table(_) => b'r',
             Self::Index(..) => b'i',
-            Self::System(table) if table.kind == Kind::View => b'v',
+            Self::System(table) if table.kind == TableKind::View => b'v',
             Self::System(_) => b'r',
         }
     }
@@ -175,7 +175,7 @@ impl<'a> Relation<'a> {
                     column_type: ColumnType::from(*data_type),
                     number,
                     // The OID and name columns of system tables are never null.
-                    not_null: table.kind == Kind::Table
+                    not_null: table.kind == TableKind::Table
                         && number <= 2
                         && matches!(data_type, DataType::Oid | DataType::Name),
                     default: None,

@@ -10,7 +10,7 @@ use crate::value::DataType;
 
 /// Whether PostgreSQL defines the relation as a table or as a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     Table,
     View,
 }
@@ -25,7 +25,7 @@ pub struct SystemTable {
     pub(super) namespace: u32,
     /// Name of the table.
     pub name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TableKind,
     /// Names and types of the columns.
     pub columns: &'static [(&'static str, DataType)],
     pub(super) make: fn(&EvaluationContext<'_>) -> Vec<Vec<Value>>,
@@ -146,7 +146,7 @@ macro_rules! system_table {
                 schema: $crate::system::table::schema($crate::system::$namespace),
                 namespace: $crate::system::$namespace,
                 name: stringify!($name),
-                kind: $crate::system::table::Kind::$kind,
+                kind: $crate::system::table::TableKind::$kind,
                 columns: &[$((stringify!($column), $crate::value::DataType::$type),)*],
                 make: |$context: &$crate::expression::EvaluationContext<'_>| {
                     $items
@@ -166,7 +166,7 @@ macro_rules! empty_tables {
             schema: $crate::system::table::schema($crate::system::$namespace),
             namespace: $crate::system::$namespace,
             name: stringify!($name),
-            kind: $crate::system::table::Kind::$kind,
+            kind: $crate::system::table::TableKind::$kind,
             columns: &[$((stringify!($column), $crate::value::DataType::$type),)*],
             make: |_| Vec::new(),
         },)*]

@@ -31,7 +31,7 @@ use coeval_env as env;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::harness::planted::{CATCHES, Outcome};
 use coeval_workload::faults::harness::{
-    self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, Whom, level_name,
+    self, FaultKind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, Whom, level_name,
 };
 use coeval_workload::faults::namespace::Namespace;
 use coeval_workload::server::{build_coeval, build_coeval_with};
@@ -155,7 +155,7 @@ fn chosen<T: Copy>(
 
 /// All runs to do, in order.
 fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
-    let kinds = chosen("kind", &arguments.kind, &Kind::ALL)?;
+    let kinds = chosen("kind", &arguments.kind, &FaultKind::ALL)?;
     let levels = chosen("level", &arguments.level, &LEVELS)?;
     let workloads = chosen(
         "workload",
@@ -400,7 +400,7 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
     if !cfg!(debug_assertions) {
         return Err("faults of disk and clock need a debug build".into());
     }
-    let kinds = chosen("kind", &arguments.kind, &Kind::ALL)?;
+    let kinds = chosen("kind", &arguments.kind, &FaultKind::ALL)?;
     let binary = match &arguments.binary {
         Some(binary) => binary.clone(),
         None => build_coeval_with(&["planted"])?,
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn what_repeats_a_run_says_all_of_it() {
-        let plain = Options::new("bank", LEVELS[1].0, Kind::Cut);
+        let plain = Options::new("bank", LEVELS[1].0, FaultKind::Cut);
         let several = Options {
             nodes: 3,
             whom: Whom::Follower,

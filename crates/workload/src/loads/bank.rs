@@ -21,7 +21,9 @@
 use serde_json::json;
 
 use super::sized;
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Versions};
+use crate::store::{
+    Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table, Versions,
+};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
 const BALANCE: usize = 1;
@@ -62,7 +64,7 @@ impl Bank {
     /// transactions are sums.
     #[must_use]
     pub fn new(accounts: u32, totals: u64) -> Self {
-        let columns = [("id", Kind::Bigint), ("balance", Kind::Bigint)];
+        let columns = [("id", ColumnKind::Bigint), ("balance", ColumnKind::Bigint)];
         Self {
             accounts: i64::from(accounts.max(2)),
             totals: totals.min(100),

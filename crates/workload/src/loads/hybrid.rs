@@ -45,7 +45,7 @@ use serde_json::json;
 use super::sized;
 use super::ycsb::fields::{TAG, fill, is_whole, tag};
 use crate::distribution::Zipfian;
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 /// Rows per part of the load.
@@ -142,9 +142,9 @@ impl Hybrid {
             write_percent: settings.write_percent.min(100),
         };
         let columns = [
-            ("key", Kind::Bigint),
-            ("field", Kind::Text),
-            ("writes", Kind::Bigint),
+            ("key", ColumnKind::Bigint),
+            ("field", ColumnKind::Text),
+            ("writes", ColumnKind::Bigint),
         ];
         Self {
             zipfian: Zipfian::new(settings.records, settings.theta),

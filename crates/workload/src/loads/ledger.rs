@@ -23,7 +23,7 @@ use coeval_check::ledger::{
 };
 use serde_json::json;
 
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Value};
+use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table, Value};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 /// Opening balance of every account.
@@ -73,7 +73,7 @@ impl Ledger {
     #[must_use]
     pub fn new(accounts: u32) -> Self {
         let accounts = accounts.max(2);
-        let number = Kind::Bigint;
+        let number = ColumnKind::Bigint;
         let line = [
             ("client", number),
             ("sequence", number),

@@ -19,7 +19,7 @@ use coeval_check::history::Operation;
 use serde_json::json;
 
 use super::steps::{self, Step};
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 /// The list-append workload.
@@ -40,7 +40,7 @@ impl ListAppend {
     /// transactions of up to `operations` operations; each at least 1.
     #[must_use]
     pub fn new(keys: u64, length: u64, operations: u64) -> Self {
-        let columns = [("key", Kind::Bigint), ("elements", Kind::Text)];
+        let columns = [("key", ColumnKind::Bigint), ("elements", ColumnKind::Text)];
         Self {
             keys: keys.max(1),
             length: length.max(1),

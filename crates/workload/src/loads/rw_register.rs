@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::ANEW;
 use super::steps::{self, Step};
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
 /// The read-write register workload.
@@ -31,7 +31,7 @@ impl RwRegister {
     /// operations; each at least 1.
     #[must_use]
     pub fn new(keys: u64, operations: u64) -> Self {
-        let columns = [("key", Kind::Bigint), ("value", Kind::Bigint)];
+        let columns = [("key", ColumnKind::Bigint), ("value", ColumnKind::Bigint)];
         Self {
             keys: keys.max(1),
             operations: operations.max(1),

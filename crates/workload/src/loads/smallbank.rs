@@ -30,7 +30,9 @@ mod accounts;
 use serde_json::json;
 
 use super::sized;
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Versions};
+use crate::store::{
+    Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table, Versions,
+};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 use accounts::{Accounts, Change, Changes};
@@ -85,7 +87,7 @@ impl SmallBank {
     #[must_use]
     pub fn new(customers: u64, hot: u64, hot_percent: u64) -> Self {
         let customers = customers.max(2);
-        let columns = ["customer", "balance", "version"].map(|name| (name, Kind::Bigint));
+        let columns = ["customer", "balance", "version"].map(|name| (name, ColumnKind::Bigint));
         Self {
             customers,
             hot: hot.clamp(2, customers),

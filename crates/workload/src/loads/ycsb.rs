@@ -38,7 +38,7 @@ use serde_json::json;
 use super::sized;
 use crate::chance::Chance;
 use crate::distribution::{Scrambled, Zipfian};
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 use fields::{fill, is_whole, tag};
@@ -170,8 +170,8 @@ impl Ycsb {
         let names: Vec<String> = (0..settings.fields)
             .map(|number| format!("field{number}"))
             .collect();
-        let mut columns = vec![("key", Kind::Bigint)];
-        columns.extend(names.iter().map(|name| (name.as_str(), Kind::Text)));
+        let mut columns = vec![("key", ColumnKind::Bigint)];
+        columns.extend(names.iter().map(|name| (name.as_str(), ColumnKind::Text)));
         Self {
             keys: Keys::new(&settings),
             table: Table::new("ycsb_usertable", 1, &columns),

@@ -6,12 +6,12 @@
 use coeval_types::{ExtractedKey, KeyExtractor, RowRef};
 
 use super::row::Cells;
-use super::schema::{Kind, Table};
+use super::schema::{ColumnKind, Table};
 use super::statement::Value;
 
 /// Appends a number to a key.
-pub(super) fn push_integer(kind: Kind, value: i64, key: &mut Vec<u8>) {
-    if kind == Kind::Int {
+pub(super) fn push_integer(kind: ColumnKind, value: i64, key: &mut Vec<u8>) {
+    if kind == ColumnKind::Int {
         let value = i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX });
         key.extend_from_slice(&(value.cast_unsigned() ^ (1 << 31)).to_be_bytes());
     } else {
@@ -20,7 +20,7 @@ pub(super) fn push_integer(kind: Kind, value: i64, key: &mut Vec<u8>) {
 }
 
 /// Appends any value to a key; a null is the smallest text.
-pub(super) fn push(kind: Kind, value: Value<'_>, key: &mut Vec<u8>) {
+pub(super) fn push(kind: ColumnKind, value: Value<'_>, key: &mut Vec<u8>) {
     match value {
         Value::Integer(value) => push_integer(kind, value, key),
         Value::Text(text) => {
@@ -33,7 +33,7 @@ pub(super) fn push(kind: Kind, value: Value<'_>, key: &mut Vec<u8>) {
 
 /// Extracts the key of an index from rows.
 #[derive(Debug)]
-pub(super) struct Columns(Vec<(usize, Kind)>);
+pub(super) struct Columns(Vec<(usize, ColumnKind)>);
 
 impl Columns {
     /// An extractor for these columns of a table.
@@ -74,12 +74,16 @@ impl KeyExtractor for Columns {
         for &(column, kind) in &self.0 {
             let cell = row.cell(column).unwrap_or_default();
             match kind {
-                Kind::Int if let Ok(cell) = cell.try_into() => key.extend_from_slice(&int(cell)),
-                Kind::Bigint if let Ok(cell) = cell.try_into() => {
+                ColumnKind::Int if let Ok(cell) = cell.try_into() => {
+                    key.extend_from_slice(&int(cell))
+                }
+                ColumnKind::Bigint if let Ok(cell) = cell.try_into() => {
                     key.extend_from_slice(&bigint(cell));
                 }
-                Kind::Int | Kind::Bigint => push_integer(kind, row.integer(column), key),
-                Kind::Text => {
+                ColumnKind::Int | ColumnKind::Bigint => {
+                    push_integer(kind, row.integer(column), key)
+                }
+                ColumnKind::Text => {
                     key.extend_from_slice(cell);
                     key.push(0);
                 }
@@ -93,9 +97,9 @@ impl KeyExtractor for Columns {
         for &(column, kind) in &self.0 {
             let cell = row.cell(column)?;
             let behind = match kind {
-                Kind::Int => rest.strip_prefix(&int(cell.try_into().ok()?)),
-                Kind::Bigint => rest.strip_prefix(&bigint(cell.try_into().ok()?)),
-                Kind::Text => {
+                ColumnKind::Int => rest.strip_prefix(&int(cell.try_into().ok()?)),
+                ColumnKind::Bigint => rest.strip_prefix(&bigint(cell.try_into().ok()?)),
+                ColumnKind::Text => {
                     let behind = rest.strip_prefix(cell);
                     behind.and_then(|behind| behind.strip_prefix(&[0]))
                 }
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn keys_sort_as_numbers_do() {
-        for kind in [Kind::Int, Kind::Bigint] {
+        for kind in [ColumnKind::Int, ColumnKind::Bigint] {
             let keys: Vec<Vec<u8>> = [i64::from(i32::MIN), -2, -1, 0, 1, 300, i64::from(i32::MAX)]
                 .iter()
                 .map(|&value| {
@@ -140,10 +144,10 @@ mod tests {
             "t",
             1,
             &[
-                ("a", Kind::Int),
-                ("b", Kind::Text),
-                ("c", Kind::Bigint),
-                ("d", Kind::Text),
+                ("a", ColumnKind::Int),
+                ("b", ColumnKind::Text),
+                ("c", ColumnKind::Bigint),
+                ("d", ColumnKind::Text),
             ],
         );
         let columns = Columns::of(&table, &[0, 1, 2]);
@@ -183,8 +187,8 @@ mod tests {
     #[test]
     fn a_text_that_begins_another_sorts_before_it() {
         let (mut short, mut long) = (Vec::new(), Vec::new());
-        push(Kind::Text, Value::Text("BAR"), &mut short);
-        push(Kind::Text, Value::Text("BARBAR"), &mut long);
+        push(ColumnKind::Text, Value::Text("BAR"), &mut short);
+        push(ColumnKind::Text, Value::Text("BARBAR"), &mut long);
         assert!(short < long && !long.starts_with(&short));
     }
 }

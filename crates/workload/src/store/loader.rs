@@ -23,7 +23,7 @@ const COPY_BYTES: usize = 1 << 20;
 const INSERT_BYTES: usize = 16 << 10;
 
 /// How rows are loaded.
-enum Kind {
+enum LoadMethod {
     Session {
         session: Box<Session>,
         rows: usize,
@@ -43,7 +43,7 @@ enum Kind {
 /// Puts rows into tables. Until the loader is [finished](Loader::finish), rows may be
 /// missing.
 pub struct Loader {
-    kind: Kind,
+    kind: LoadMethod,
     tables: Arc<[Table]>,
 }
 
@@ -57,7 +57,7 @@ impl Loader {
     pub(super) fn in_process(session: Session, tables: Arc<[Table]>) -> Self {
         let session = Box::new(session);
         Self {
-            kind: Kind::Session { session, rows: 0 },
+            kind: LoadMethod::Session { session, rows: 0 },
             tables,
         }
     }
@@ -65,10 +65,10 @@ impl Loader {
     pub(super) fn over_wire(connection: Connection, copies: bool, tables: Arc<[Table]>) -> Self {
         let lines = vec![String::new(); tables.len()];
         let kind = if copies {
-            Kind::Copy { connection, lines }
+            LoadMethod::Copy { connection, lines }
         } else {
             let rows = lines;
-            Kind::Values { connection, rows }
+            LoadMethod::Values { connection, rows }
         };
         Self { kind, tables }
     }
@@ -76,7 +76,7 @@ impl Loader {
     /// Puts a row with a new key.
     pub async fn row(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
         match &mut self.kind {
-            Kind::Session { session, rows } => {
+            LoadMethod::Session { session, rows } => {
                 if *rows == 0 {
                     let way = Way {
                         isolation: Isolation::ReadCommitted,
@@ -93,7 +93,7 @@ impl Loader {
                 }
                 Ok(())
             }
-            Kind::Values { connection, rows } => {
+            LoadMethod::Values { connection, rows } => {
                 let text = &mut rows[table];
                 values_of(&self.tables[table], row.row(), text);
                 if text.len() < INSERT_BYTES {
@@ -102,7 +102,7 @@ impl Loader {
                 let name = &self.tables[table].name;
                 insert(&connection.client, name, std::mem::take(text)).await
             }
-            Kind::Copy { connection, lines } => {
+            LoadMethod::Copy { connection, lines } => {
                 let text = &mut lines[table];
                 copy_line(&self.tables[table], row.row(), text);
                 if text.len() < COPY_BYTES {
@@ -117,9 +117,9 @@ impl Loader {
     /// Completes the load: all rows are then in the tables, and durable.
     pub async fn finish(mut self) -> Result<(), Failure> {
         match &mut self.kind {
-            Kind::Session { rows: 0, .. } => Ok(()),
-            Kind::Session { session, .. } => session.commit().await,
-            Kind::Values { connection, rows } => {
+            LoadMethod::Session { rows: 0, .. } => Ok(()),
+            LoadMethod::Session { session, .. } => session.commit().await,
+            LoadMethod::Values { connection, rows } => {
                 for (table, text) in self.tables.iter().zip(rows) {
                     if !text.is_empty() {
                         insert(&connection.client, &table.name, std::mem::take(text)).await?;
@@ -127,7 +127,7 @@ impl Loader {
                 }
                 Ok(())
             }
-            Kind::Copy { connection, lines } => {
+            LoadMethod::Copy { connection, lines } => {
                 for (table, text) in self.tables.iter().zip(lines) {
                     if !text.is_empty() {
                         copy(&connection.client, &table.name, std::mem::take(text)).await?;

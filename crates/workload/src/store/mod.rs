@@ -55,6 +55,6 @@ pub use loader::Loader;
 pub use recording::{Head, Recording};
 pub use registers::Versions;
 pub use row::{Cells, Maker, Row};
-pub use schema::{Column, Index, Kind, Table};
+pub use schema::{Column, ColumnKind, Index, Table};
 pub use session::{Pace, Scan, Session, Way};
 pub use statement::Value;

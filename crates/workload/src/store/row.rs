@@ -5,7 +5,7 @@
 
 use coeval_types::{Rid, RowBuilder, RowRef};
 
-use super::schema::{Column, Kind, Table};
+use super::schema::{Column, ColumnKind, Table};
 
 /// Access to a row's cells. A cell that is null, or of another kind than requested, reads
 /// as 0 or as the empty text: the caller knows the columns.
@@ -127,8 +127,8 @@ impl Row {
     }
 }
 
-fn encode(kind: Kind, value: i64, buffer: &mut [u8; 8]) -> &[u8] {
-    if kind == Kind::Int {
+fn encode(kind: ColumnKind, value: i64, buffer: &mut [u8; 8]) -> &[u8] {
+    if kind == ColumnKind::Int {
         let value = i32::try_from(value).expect("a number that fits its column");
         buffer[..4].copy_from_slice(&value.to_le_bytes());
         &buffer[..4]
@@ -206,7 +206,11 @@ mod tests {
         let table = Table::new(
             "t",
             1,
-            &[("a", Kind::Int), ("b", Kind::Bigint), ("c", Kind::Text)],
+            &[
+                ("a", ColumnKind::Int),
+                ("b", ColumnKind::Bigint),
+                ("c", ColumnKind::Text),
+            ],
         );
         let mut row = Row::default();
         let mut maker = Maker::new();

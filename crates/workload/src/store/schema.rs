@@ -2,7 +2,7 @@
 
 /// Type of a column. Over the wire: `integer`, `bigint`, `text`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A 32-bit signed integer.
     Int,
     /// A 64-bit signed integer.
@@ -11,7 +11,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl ColumnKind {
     /// Name of the type in SQL.
     #[must_use]
     pub const fn sql(self) -> &'static str {
@@ -29,7 +29,7 @@ pub struct Column {
     /// Name of the column in SQL.
     pub name: String,
     /// Type of the column. Every column except those of the primary key may be null.
-    pub kind: Kind,
+    pub kind: ColumnKind,
 }
 
 /// A secondary index, which is not unique.
@@ -62,10 +62,12 @@ impl Table {
     /// # Panics
     /// If there are more than 64 columns, or a column of the key holds text.
     #[must_use]
-    pub fn new(name: &str, key: usize, columns: &[(&str, Kind)]) -> Self {
+    pub fn new(name: &str, key: usize, columns: &[(&str, ColumnKind)]) -> Self {
         assert!(columns.len() <= 64, "at most 64 columns");
         assert!(
-            columns[..key].iter().all(|(_, kind)| *kind != Kind::Text),
+            columns[..key]
+                .iter()
+                .all(|(_, kind)| *kind != ColumnKind::Text),
             "primary keys are numbers"
         );
         Self {

@@ -14,7 +14,7 @@ use bytes::{BufMut, BytesMut};
 use coeval_txn::Isolation;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::schema::{Kind, Table};
+use super::schema::{ColumnKind, Table};
 
 /// A value of a key or of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,11 +179,11 @@ impl Shape {
     }
 }
 
-fn sql_type(kind: Kind) -> Type {
+fn sql_type(kind: ColumnKind) -> Type {
     match kind {
-        Kind::Int => Type::INT4,
-        Kind::Bigint => Type::INT8,
-        Kind::Text => Type::TEXT,
+        ColumnKind::Int => Type::INT4,
+        ColumnKind::Bigint => Type::INT8,
+        ColumnKind::Text => Type::TEXT,
     }
 }
 
@@ -269,7 +269,11 @@ mod tests {
 
     #[test]
     fn the_texts_are_those_of_a_careful_application() {
-        let columns = [("w", Kind::Int), ("o", Kind::Int), ("name", Kind::Text)];
+        let columns = [
+            ("w", ColumnKind::Int),
+            ("o", ColumnKind::Int),
+            ("name", ColumnKind::Text),
+        ];
         let tables = [Table::new("t_order", 2, &columns).with_index("t_by_name", &[0, 2])];
         let sql = |shape: Shape| shape.sql(&tables);
         assert_eq!(

@@ -28,7 +28,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use super::row::Cells;
-use super::schema::{Kind, Table};
+use super::schema::{ColumnKind, Table};
 use super::session::{Scan, Visit, Way};
 use super::statement::{Range, Shape, bits, mask, set_isolation};
 use super::{Failure, Maker, Row, Value};
@@ -495,7 +495,7 @@ impl Wire {
 fn cell<'row>(table: &Table, row: &'row Row, column: usize) -> Value<'row> {
     if row.is_null(column) {
         Value::Null
-    } else if table.columns[column].kind == Kind::Text {
+    } else if table.columns[column].kind == ColumnKind::Text {
         Value::Text(row.text(column))
     } else {
         Value::Integer(row.integer(column))
@@ -511,15 +511,15 @@ fn make(
 ) -> Result<(), tokio_postgres::Error> {
     for (at, column) in table.columns.iter().enumerate() {
         match column.kind {
-            Kind::Int => match found.try_get::<_, Option<i32>>(at)? {
+            ColumnKind::Int => match found.try_get::<_, Option<i32>>(at)? {
                 Some(value) => maker.integer(table, value.into()),
                 None => maker.null(),
             },
-            Kind::Bigint => match found.try_get::<_, Option<i64>>(at)? {
+            ColumnKind::Bigint => match found.try_get::<_, Option<i64>>(at)? {
                 Some(value) => maker.integer(table, value),
                 None => maker.null(),
             },
-            Kind::Text => match found.try_get::<_, Option<&str>>(at)? {
+            ColumnKind::Text => match found.try_get::<_, Option<&str>>(at)? {
                 Some(text) => maker.text(text),
                 None => maker.null(),
             },
@@ -538,7 +538,7 @@ pub(super) fn copy_line(table: &Table, row: RowRef<'_>, line: &mut String) {
         }
         if row.is_null(at) {
             line.push_str("\\N");
-        } else if column.kind == Kind::Text {
+        } else if column.kind == ColumnKind::Text {
             for character in row.text(at).chars() {
                 match character {
                     '\\' => line.push_str("\\\\"),
@@ -565,7 +565,7 @@ pub(super) fn values_of(table: &Table, row: RowRef<'_>, rows: &mut String) {
         }
         if row.is_null(at) {
             rows.push_str("NULL");
-        } else if column.kind == Kind::Text {
+        } else if column.kind == ColumnKind::Text {
             let _ = write!(rows, "'{}'", row.text(at).replace('\'', "''"));
         } else {
             let _ = write!(rows, "{}", row.integer(at));

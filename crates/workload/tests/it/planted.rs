@@ -10,7 +10,7 @@ use coeval_workload::loads::list_append::ListAppend;
 use coeval_workload::loads::rw_register::RwRegister;
 use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::ycsb::Letter;
-use coeval_workload::store::{Cells, Kind, Maker, Row, Session, Way};
+use coeval_workload::store::{Cells, ColumnKind, Maker, Row, Session, Way};
 use coeval_workload::workload::Workload;
 
 use crate::support::{database, hybrid, options, tpcc, ycsb};
@@ -236,8 +236,8 @@ async fn damage_in_tpcc() {
         for (at, column) in lines.columns.iter().enumerate() {
             match column.kind {
                 _ if at == 6 => maker.null(),
-                Kind::Text => maker.text(row.text(at)),
-                Kind::Int | Kind::Bigint => maker.integer(lines, row.integer(at)),
+                ColumnKind::Text => maker.text(row.text(at)),
+                ColumnKind::Int | ColumnKind::Bigint => maker.integer(lines, row.integer(at)),
             };
         }
         maker.finish(&mut undated);

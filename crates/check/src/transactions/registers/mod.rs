@@ -50,7 +50,7 @@ use std::collections::BTreeSet;
 use chains::Chains;
 
 use super::Unjudgeable;
-use super::accesses::{Access, Kind, Written, accesses, find, written};
+use super::accesses::{Access, CollectionKind, Written, accesses, find, written};
 use super::anomaly::{Order, Phenomenon};
 use super::findings::Findings;
 use super::graph::{Graph, edge, number};
@@ -88,7 +88,7 @@ impl Registers {
         takes_part: &[bool],
         findings: &mut Findings,
     ) -> Result<Self, Unjudgeable> {
-        let all = accesses(history, takes_part, Kind::Register);
+        let all = accesses(history, takes_part, CollectionKind::Register);
         let mut registers = Self {
             versions: Versions::default(),
             follows: Vec::new(),

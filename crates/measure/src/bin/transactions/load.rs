@@ -19,7 +19,7 @@ const BETWEEN_LOOKS: u64 = 256;
 
 /// Kind of transaction that the threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LoadKind {
     Read,
     ReadsAtOnce,
     Operations,
@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct Load {
     pub engine: Arc<Engine>,
     pub rows: u64,
-    pub kind: Kind,
+    pub kind: LoadKind,
     pub length: Duration,
 }
 
@@ -116,12 +116,12 @@ impl Load {
     ) -> Result<u64, Failure> {
         let (engine, rows) = (&*self.engine, self.rows as usize);
         let updates = match self.kind {
-            Kind::Read => {
+            LoadKind::Read => {
                 table::read(engine, options, chance.below(rows) as u64).await?;
                 return Ok(0);
             }
-            Kind::ReadsAtOnce => 0,
-            Kind::Operations => (0..OPERATIONS)
+            LoadKind::ReadsAtOnce => 0,
+            LoadKind::Operations => (0..OPERATIONS)
                 .filter(|_| chance.below(UPDATE_IN) == 0)
                 .count(),
         };

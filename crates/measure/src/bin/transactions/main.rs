@@ -51,7 +51,7 @@ use coeval_occ::{Engine, Settings};
 use coeval_workload::build::Build;
 use coeval_workload::plot::{Bar, Bars};
 
-use load::{Kind, Load, Turn};
+use load::{Load, LoadKind, Turn};
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -94,7 +94,7 @@ struct MeasuredTable {
 struct Run {
     name: &'static str,
     place: &'static str,
-    kind: Kind,
+    kind: LoadKind,
     /// Target for a transaction on one thread, in microseconds, if there is one.
     aim: Option<f64>,
 }
@@ -110,7 +110,7 @@ const SCALING_AIM: f64 = 1.8;
 /// Greatest number of threads.
 const THREADS: usize = 2;
 
-const fn run(name: &'static str, place: &'static str, kind: Kind, aim: Option<f64>) -> Run {
+const fn run(name: &'static str, place: &'static str, kind: LoadKind, aim: Option<f64>) -> Run {
     Run {
         name,
         place,
@@ -120,12 +120,12 @@ const fn run(name: &'static str, place: &'static str, kind: Kind, aim: Option<f6
 }
 
 const RUNS: [Run; 6] = [
-    run("one read, log", LOGGED, Kind::Read, AIM),
-    run("one read", MEMORY, Kind::Read, AIM),
-    run("one read, few rows", FEW, Kind::Read, AIM),
-    run("16 reads", MEMORY, Kind::ReadsAtOnce, None),
-    run("16 operations", MEMORY, Kind::Operations, None),
-    run("16 operations, log", LOGGED, Kind::Operations, None),
+    run("one read, log", LOGGED, LoadKind::Read, AIM),
+    run("one read", MEMORY, LoadKind::Read, AIM),
+    run("one read, few rows", FEW, LoadKind::Read, AIM),
+    run("16 reads", MEMORY, LoadKind::ReadsAtOnce, None),
+    run("16 operations", MEMORY, LoadKind::Operations, None),
+    run("16 operations, log", LOGGED, LoadKind::Operations, None),
 ];
 
 #[tokio::main]

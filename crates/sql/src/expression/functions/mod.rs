@@ -12,28 +12,28 @@ mod time;
 mod transaction;
 
 use super::SystemObjects;
-use super::function::{Function, Kind};
+use super::function::{ArgumentKind, Function};
 use crate::value::DataType;
 
 /// Abbreviations of types for the function tables.
 mod kinds {
-    use super::{DataType, Kind};
+    use super::{ArgumentKind, DataType};
 
-    pub(super) const ANY: Kind = Kind::Any;
-    pub(super) const ARRAY: Kind = Kind::AnyArray;
-    pub(super) const ELEMENT: Kind = Kind::AnyElement;
-    pub(super) const BOOL: Kind = Kind::Is(DataType::Bool);
-    pub(super) const INT2: Kind = Kind::Is(DataType::Int2);
-    pub(super) const INT4: Kind = Kind::Is(DataType::Int4);
-    pub(super) const INT8: Kind = Kind::Is(DataType::Int8);
-    pub(super) const FLOAT4: Kind = Kind::Is(DataType::Float4);
-    pub(super) const FLOAT8: Kind = Kind::Is(DataType::Float8);
-    pub(super) const NUMERIC: Kind = Kind::Is(DataType::Numeric);
-    pub(super) const TEXT: Kind = Kind::Is(DataType::Text);
-    pub(super) const TEXTS: Kind = Kind::Is(DataType::TextArray);
-    pub(super) const DATE: Kind = Kind::Is(DataType::Date);
-    pub(super) const TIMESTAMP: Kind = Kind::Is(DataType::Timestamp);
-    pub(super) const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
+    pub(super) const ANY: ArgumentKind = ArgumentKind::Any;
+    pub(super) const ARRAY: ArgumentKind = ArgumentKind::AnyArray;
+    pub(super) const ELEMENT: ArgumentKind = ArgumentKind::AnyElement;
+    pub(super) const BOOL: ArgumentKind = ArgumentKind::Is(DataType::Bool);
+    pub(super) const INT2: ArgumentKind = ArgumentKind::Is(DataType::Int2);
+    pub(super) const INT4: ArgumentKind = ArgumentKind::Is(DataType::Int4);
+    pub(super) const INT8: ArgumentKind = ArgumentKind::Is(DataType::Int8);
+    pub(super) const FLOAT4: ArgumentKind = ArgumentKind::Is(DataType::Float4);
+    pub(super) const FLOAT8: ArgumentKind = ArgumentKind::Is(DataType::Float8);
+    pub(super) const NUMERIC: ArgumentKind = ArgumentKind::Is(DataType::Numeric);
+    pub(super) const TEXT: ArgumentKind = ArgumentKind::Is(DataType::Text);
+    pub(super) const TEXTS: ArgumentKind = ArgumentKind::Is(DataType::TextArray);
+    pub(super) const DATE: ArgumentKind = ArgumentKind::Is(DataType::Date);
+    pub(super) const TIMESTAMP: ArgumentKind = ArgumentKind::Is(DataType::Timestamp);
+    pub(super) const MOMENT: ArgumentKind = ArgumentKind::Is(DataType::TimestampTz);
 }
 
 /// All functions, including those over the system tables.

@@ -2,14 +2,14 @@
 
 use super::kinds::{ANY, INT4, TEXT};
 use crate::Error;
-use crate::expression::function::{Function, Kind};
+use crate::expression::function::{ArgumentKind, Function};
 use crate::value::{ColumnType, DataType, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new(
         "pg_sleep",
-        &[Kind::Is(DataType::Float8)],
-        Kind::Is(DataType::Void),
+        &[ArgumentKind::Is(DataType::Float8)],
+        ArgumentKind::Is(DataType::Void),
         |_, _| Err(Error::unsupported("pg_sleep")),
     )
     .volatile(),

@@ -2,7 +2,7 @@
 
 use coeval_txn::Isolation;
 
-use super::definitions::{Definition, Kind};
+use super::definitions::{Definition, SettingKind};
 use crate::error::{Error, Result, SqlState};
 use crate::value::TimeZone;
 
@@ -115,7 +115,7 @@ pub(super) fn write_quantity(value: i64, units: &Units) -> String {
 /// Checks a value and writes it as SHOW does.
 pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String> {
     let name = definition.name;
-    if !matches!(definition.kind, Kind::List | Kind::DateStyle) && values.len() != 1 {
+    if !matches!(definition.kind, SettingKind::List | SettingKind::DateStyle) && values.len() != 1 {
         return Err(Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
             format!("SET {name} takes only one argument"),
@@ -124,7 +124,7 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
     let value = values.first().map_or("", String::as_str);
     let wrong = || invalid(name, value);
     Ok(match definition.kind {
-        Kind::Switch => if switch(value).ok_or_else(|| {
+        SettingKind::Switch => if switch(value).ok_or_else(|| {
             Error::new(
                 SqlState::INVALID_PARAMETER_VALUE,
                 format!("parameter \"{name}\" requires a Boolean value"),
@@ -135,7 +135,7 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             "off"
         }
         .to_owned(),
-        Kind::Number(least, most) => {
+        SettingKind::Number(least, most) => {
             let number: i64 = value.trim().parse().map_err(|_| wrong())?;
             if !(least..=most).contains(&number) {
                 return Err(Error::new(
@@ -147,9 +147,9 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             }
             number.to_string()
         }
-        Kind::TimeOrNever if value.trim() == "-1" => "-1".to_owned(),
-        Kind::Time | Kind::TimeOrNever | Kind::StatementMemory => {
-            let units = if matches!(definition.kind, Kind::StatementMemory) {
+        SettingKind::TimeOrNever if value.trim() == "-1" => "-1".to_owned(),
+        SettingKind::Time | SettingKind::TimeOrNever | SettingKind::StatementMemory => {
+            let units = if matches!(definition.kind, SettingKind::StatementMemory) {
                 MEMORY
             } else {
                 TIMES
@@ -166,7 +166,7 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             }
             write_quantity(number, units)
         }
-        Kind::Word(words) => {
+        SettingKind::Word(words) => {
             let word = match switch(value) {
                 Some(true) if words.contains(&"on") => "on".to_owned(),
                 Some(false) if words.contains(&"off") => "off".to_owned(),
@@ -180,16 +180,16 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
                     wrong().with_hint(format!("Available values: {}.", words.join(", ")))
                 })?
         }
-        Kind::Text => value.to_owned(),
-        Kind::List => values.join(", "),
-        Kind::TimeZone => TimeZone::named(value)
+        SettingKind::Text => value.to_owned(),
+        SettingKind::List => values.join(", "),
+        SettingKind::TimeZone => TimeZone::named(value)
             .map(|zone| match zone {
                 TimeZone::Place(_) => zone.to_string(),
                 // The value is kept in a form that can be parsed again.
                 TimeZone::Fixed(_) => value.to_owned(),
             })
             .ok_or_else(wrong)?,
-        Kind::DateStyle => {
+        SettingKind::DateStyle => {
             let mut order = "MDY";
             for word in values.iter().flat_map(|value| value.split(',')) {
                 match word.trim().to_ascii_lowercase().as_str() {
@@ -205,7 +205,7 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             }
             format!("ISO, {order}")
         }
-        Kind::Encoding => {
+        SettingKind::Encoding => {
             let plain: String = value
                 .chars()
                 .filter(char::is_ascii_alphanumeric)
@@ -216,13 +216,13 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             }
             "UTF8".to_owned()
         }
-        Kind::Isolation => isolation(value)
+        SettingKind::Isolation => isolation(value)
             .map(|level| match value.to_ascii_lowercase().as_str() {
                 "read uncommitted" => "read uncommitted",
                 _ => isolation_name(level),
             })
             .ok_or_else(wrong)?
             .to_owned(),
-        Kind::Fixed => return Err(fixed(name)),
+        SettingKind::Fixed => return Err(fixed(name)),
     })
 }

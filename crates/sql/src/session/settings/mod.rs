@@ -28,7 +28,7 @@ use std::time::Duration;
 use coeval_txn::Isolation;
 
 use self::check::{MEMORY, TIMES, check, fixed, quantity};
-use self::definitions::{DEFINITIONS, Definition, Kind, definition};
+use self::definitions::{DEFINITIONS, Definition, SettingKind, definition};
 use super::identity::{Identity, Who};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
@@ -183,7 +183,7 @@ impl Settings {
     pub(crate) fn set_for_session(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.session.iter();
         let set = all.filter(|(name, value)| match definition(name) {
-            Some(definition) if matches!(definition.kind, Kind::Fixed) => false,
+            Some(definition) if matches!(definition.kind, SettingKind::Fixed) => false,
             Some(definition) => {
                 let start = self.start.get(*name);
                 start.map_or(definition.initial, String::as_str) != value.as_str()
@@ -292,7 +292,7 @@ impl Settings {
                     } else {
                         "default"
                     },
-                    fixed: matches!(definition.kind, Kind::Fixed),
+                    fixed: matches!(definition.kind, SettingKind::Fixed),
                     about: definition.about.to_owned(),
                 }
             })
@@ -345,7 +345,7 @@ impl Settings {
             self.local.remove(name);
             return Ok(());
         };
-        if matches!(definition.kind, Kind::Fixed) {
+        if matches!(definition.kind, SettingKind::Fixed) {
             return Err(fixed(name));
         }
         if !self.may_set(definition) {

@@ -125,28 +125,28 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new(
         "to_regnamespace",
         &[TEXT],
-        crate::expression::Kind::Is(DataType::Regnamespace),
+        crate::expression::ArgumentKind::Is(DataType::Regnamespace),
         |a, context| to_object(DataType::Regnamespace, a, context),
     )
     .stable(),
     Function::new(
         "to_regrole",
         &[TEXT],
-        crate::expression::Kind::Is(DataType::Regrole),
+        crate::expression::ArgumentKind::Is(DataType::Regrole),
         |a, context| to_object(DataType::Regrole, a, context),
     )
     .stable(),
     Function::new(
         "to_regproc",
         &[TEXT],
-        crate::expression::Kind::Is(DataType::Regproc),
+        crate::expression::ArgumentKind::Is(DataType::Regproc),
         |a, context| to_object(DataType::Regproc, a, context),
     )
     .stable(),
     Function::new(
         "parse_ident",
         &[TEXT],
-        crate::expression::Kind::Is(DataType::TextArray),
+        crate::expression::ArgumentKind::Is(DataType::TextArray),
         |a, _| {
             let parts = parse_name(a.text(0))?;
             Ok(Value::Array(parts.into_iter().map(Value::text).collect()))
@@ -161,7 +161,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// A function that is always null, for kinds of objects that Coeval does not have.
-const fn nothing(name: &'static str, arguments: &'static [crate::expression::Kind]) -> Function {
+const fn nothing(
+    name: &'static str,
+    arguments: &'static [crate::expression::ArgumentKind],
+) -> Function {
     Function::new(name, arguments, TEXT, |_, _| Ok(Value::Null))
 }
 

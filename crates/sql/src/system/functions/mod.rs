@@ -11,26 +11,26 @@ mod sessions;
 mod sizes;
 mod visibility;
 
-use crate::expression::{Function, Kind};
+use crate::expression::{ArgumentKind, Function};
 use crate::value::DataType;
 
 /// Number of the UTF-8 encoding in PostgreSQL.
 pub(super) const UTF8: i32 = 6;
 
-const ANY: Kind = Kind::Any;
-const BOOL: Kind = Kind::Is(DataType::Bool);
-const INT2: Kind = Kind::Is(DataType::Int2);
-const INT4: Kind = Kind::Is(DataType::Int4);
-const INT8: Kind = Kind::Is(DataType::Int8);
-const NUMERIC: Kind = Kind::Is(DataType::Numeric);
-const NAME: Kind = Kind::Is(DataType::Name);
-const NAMES: Kind = Kind::Is(DataType::NameArray);
-const TEXT: Kind = Kind::Is(DataType::Text);
-const OID: Kind = Kind::Is(DataType::Oid);
-const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
-const REGCLASS: Kind = Kind::Is(DataType::Regclass);
-const REGTYPE: Kind = Kind::Is(DataType::Regtype);
-const VOID: Kind = Kind::Is(DataType::Void);
+const ANY: ArgumentKind = ArgumentKind::Any;
+const BOOL: ArgumentKind = ArgumentKind::Is(DataType::Bool);
+const INT2: ArgumentKind = ArgumentKind::Is(DataType::Int2);
+const INT4: ArgumentKind = ArgumentKind::Is(DataType::Int4);
+const INT8: ArgumentKind = ArgumentKind::Is(DataType::Int8);
+const NUMERIC: ArgumentKind = ArgumentKind::Is(DataType::Numeric);
+const NAME: ArgumentKind = ArgumentKind::Is(DataType::Name);
+const NAMES: ArgumentKind = ArgumentKind::Is(DataType::NameArray);
+const TEXT: ArgumentKind = ArgumentKind::Is(DataType::Text);
+const OID: ArgumentKind = ArgumentKind::Is(DataType::Oid);
+const MOMENT: ArgumentKind = ArgumentKind::Is(DataType::TimestampTz);
+const REGCLASS: ArgumentKind = ArgumentKind::Is(DataType::Regclass);
+const REGTYPE: ArgumentKind = ArgumentKind::Is(DataType::Regtype);
+const VOID: ArgumentKind = ArgumentKind::Is(DataType::Void);
 
 /// All functions over the system tables, as a list of function tables.
 pub(super) const FUNCTIONS: &[&[Function]] = &[

@@ -11,8 +11,8 @@
 //! (functions, types, languages and so on) every role has all of them.
 
 use super::{ANY, BOOL};
-use crate::access::{Kind as ObjectKind, Owned, PUBLIC_ROLE, Privileges, no_role};
-use crate::expression::{Body, EvaluationContext, Function, Kind};
+use crate::access::{ObjectKind, Owned, PUBLIC_ROLE, Privileges, no_role};
+use crate::expression::{ArgumentKind, Body, EvaluationContext, Function};
 use crate::system::object::find;
 use crate::system::relation::{Relation, relation_by_oid};
 use crate::system::{PUBLIC, SCHEMAS, role_by_name};
@@ -111,11 +111,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
 ];
 
-const fn granted(name: &'static str, arguments: &'static [Kind]) -> Function {
+const fn granted(name: &'static str, arguments: &'static [ArgumentKind]) -> Function {
     asked(name, arguments, |_, _| Ok(Value::Bool(true)))
 }
 
-const fn asked(name: &'static str, arguments: &'static [Kind], body: Body) -> Function {
+const fn asked(name: &'static str, arguments: &'static [ArgumentKind], body: Body) -> Function {
     Function::new(name, arguments, BOOL, body).stable()
 }
 

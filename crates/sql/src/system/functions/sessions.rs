@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
-use crate::expression::{Arguments, EvaluationContext, Function, Kind};
+use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function};
 use crate::instance::SERVER_VERSION;
 use crate::instance::activity::Interrupt;
 use crate::system::relation::search_path;
@@ -144,7 +144,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .volatile(),
 ];
 
-const fn nothing(name: &'static str, result: Kind) -> Function {
+const fn nothing(name: &'static str, result: ArgumentKind) -> Function {
     Function::new(name, &[], result, |_, _| Ok(Value::Null)).stable()
 }
 

@@ -2,7 +2,7 @@
 //! so they return null.
 
 use super::{INT8, NAME, NUMERIC, OID, REGCLASS, TEXT};
-use crate::expression::{Function, Kind};
+use crate::expression::{ArgumentKind, Function};
 use crate::{Result, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
 ];
 
-const fn uncounted(name: &'static str, arguments: &'static [Kind]) -> Function {
+const fn uncounted(name: &'static str, arguments: &'static [ArgumentKind]) -> Function {
     Function::new(name, arguments, INT8, |_, _| Ok(Value::Null)).volatile()
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::relations::{is_primary, schema_owner};
 use crate::Value;
-use crate::access::{Kind, Privileges};
+use crate::access::{ObjectKind, Privileges};
 use crate::catalog::{Catalog, Index, Table};
 use crate::expression::EvaluationContext;
 use crate::system::relation::{Relation, constraints, relations};
@@ -85,7 +85,7 @@ pub(super) fn may_see(
     }
     match relation {
         Relation::Table(table) | Relation::Index(table, _) => {
-            let may = access.privileges(role, &table.owned, Kind::Table);
+            let may = access.privileges(role, &table.owned, ObjectKind::Table);
             !may.both(any).is_none()
         }
         Relation::System(table) => any.include(Privileges::SELECT) && !table.is_secret(),
@@ -97,7 +97,7 @@ pub(super) fn may_see(
 fn may_see_schema(oid: u32, context: &EvaluationContext<'_>) -> bool {
     let (access, role) = (context.catalog.access(), context.session.role);
     let is_owner = access.has_privileges_of(role, schema_owner(oid, context));
-    let may = || access.privileges(role, &access.schema, Kind::Schema);
+    let may = || access.privileges(role, &access.schema, ObjectKind::Schema);
     is_owner || oid != PUBLIC_NAMESPACE || !may().is_none()
 }
 

@@ -2,7 +2,7 @@
 //! `pg_namespace`, and the views over them.
 
 use crate::Value;
-use crate::access::Kind;
+use crate::access::ObjectKind;
 use crate::expression::EvaluationContext;
 use crate::system::definition::{index_definition, options};
 use crate::system::grants::grants;
@@ -51,7 +51,7 @@ system_table! {
         relfrozenxid: Oid = 0u32,
         relminmxid: Oid = 0u32,
         relacl: AclItemArray = match each {
-            Relation::Table(table) => grants(&table.owned, Kind::Table, context),
+            Relation::Table(table) => grants(&table.owned, ObjectKind::Table, context),
             _ => Value::Null,
         },
         reloptions: TextArray = match each {
@@ -145,7 +145,7 @@ system_table! {
         nspname: Name = name,
         nspowner: Oid = schema_owner(oid, context),
         nspacl: AclItemArray = if oid == PUBLIC_NAMESPACE {
-            grants(&context.catalog.access().schema, Kind::Schema, context)
+            grants(&context.catalog.access().schema, ObjectKind::Schema, context)
         } else {
             Value::Null
         },

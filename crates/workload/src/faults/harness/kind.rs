@@ -7,7 +7,7 @@ use crate::chance::Chance;
 
 /// A kind of fault that the harness injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// SIGKILL; in one case of four also during the recovery that follows.
     Kill,
     /// SIGTERM, with clients at work.
@@ -44,7 +44,7 @@ pub enum Kind {
     Combined,
 }
 
-impl Kind {
+impl FaultKind {
     /// All kinds with their names.
     pub const ALL: [(Self, &'static str); 15] = [
         (Self::Kill, "kill"),

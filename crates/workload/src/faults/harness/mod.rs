@@ -82,7 +82,7 @@ use crate::workload::Workload;
 
 use ground::Ground;
 use judge::Judges;
-pub use kind::{Kind, LEVELS, Whom, level_name};
+pub use kind::{FaultKind, LEVELS, Whom, level_name};
 
 /// Timeout for any operation that is not affected by a fault: generous, because the
 /// harness does not measure the machine's speed.
@@ -112,7 +112,7 @@ pub struct Options {
     /// The isolation level of every transaction.
     pub level: Isolation,
     /// The kind of fault to inject.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Number of nodes: 1 for a single server, more for a cluster.
     pub nodes: usize,
     /// Of a cluster, the nodes that the fault hits.
@@ -149,7 +149,7 @@ pub struct Options {
 impl Options {
     /// Parameters of a short run with six clients and a timeout of two seconds.
     #[must_use]
-    pub fn new(workload: &'static str, level: Isolation, kind: Kind) -> Self {
+    pub fn new(workload: &'static str, level: Isolation, kind: FaultKind) -> Self {
         Self {
             workload,
             level,
@@ -169,7 +169,7 @@ impl Options {
                 (
                     "log-segment-bytes",
                     match kind {
-                        Kind::Full | Kind::Combined => 16_384,
+                        FaultKind::Full | FaultKind::Combined => 16_384,
                         _ => 65_536,
                     },
                 ),
@@ -191,7 +191,7 @@ impl Options {
     /// it also decides the kinds, so there it differs between runs of one seed.
     fn chance(&self) -> Chance {
         let mut stream: u64 = 1 << 32;
-        if self.kind == Kind::Combined {
+        if self.kind == FaultKind::Combined {
             let names = [self.workload, level_name(self.level), self.whom.name()].concat();
             let number = |sum: u64, byte: u8| (sum * 31 + u64::from(byte)) % 1_000_003;
             stream += names.bytes().fold(0, number);

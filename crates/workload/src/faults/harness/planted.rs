@@ -19,7 +19,7 @@ use std::time::Duration;
 use coeval_txn::Isolation::{self, ReadCommitted, Serializable, SnapshotIsolation};
 use coeval_types::planted::Bug;
 
-use super::{Error, Kind, Options, Summary, Undecided, level_name, run};
+use super::{Error, FaultKind, Options, Summary, Undecided, level_name, run};
 
 /// Number of seeds under which a bug may be caught.
 pub const SEEDS: u64 = 32;
@@ -30,7 +30,7 @@ pub struct Catch {
     /// The bug that the server has.
     pub bug: Bug,
     /// Kind of fault under which the bug shows.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Workload under which the bug shows.
     pub workload: &'static str,
     /// Isolation level of the transactions.
@@ -53,7 +53,7 @@ pub struct Catch {
 
 const fn by(
     bug: Bug,
-    kind: Kind,
+    kind: FaultKind,
     workload: &'static str,
     level: Isolation,
     says: &'static str,
@@ -86,7 +86,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 5,
         ..by(
             Bug::AcknowledgeBeforeWrite,
-            Kind::Kill,
+            FaultKind::Kill,
             "ledger",
             ReadCommitted,
             "lost: ",
@@ -97,7 +97,7 @@ pub const CATCHES: &[Catch] = &[
         settings: LOG_ONLY,
         ..by(
             Bug::ForgetTombstone,
-            Kind::Kill,
+            FaultKind::Kill,
             "tpcc",
             ReadCommitted,
             "3.3.2",
@@ -105,14 +105,14 @@ pub const CATCHES: &[Catch] = &[
     },
     by(
         Bug::CommitOnStop,
-        Kind::Stop,
+        FaultKind::Stop,
         "ledger",
         Serializable,
         "torn: ",
     ),
     by(
         Bug::CommitOnStop,
-        Kind::Stop,
+        FaultKind::Stop,
         "bank",
         SnapshotIsolation,
         "garbage-read",
@@ -122,7 +122,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 5,
         ..by(
             Bug::SessionOutlivesTimeout,
-            Kind::Pause,
+            FaultKind::Pause,
             "bank",
             ReadCommitted,
             "a sum of ",
@@ -133,7 +133,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 3,
         ..by(
             Bug::CommitOnDisconnect,
-            Kind::Network,
+            FaultKind::Network,
             "ledger",
             SnapshotIsolation,
             "torn: ",
@@ -141,7 +141,7 @@ pub const CATCHES: &[Catch] = &[
     },
     by(
         Bug::CommitOnDisconnect,
-        Kind::Cut,
+        FaultKind::Cut,
         "smallbank",
         ReadCommitted,
         " holds ",
@@ -150,7 +150,7 @@ pub const CATCHES: &[Catch] = &[
         settings: IDLE,
         ..by(
             Bug::SessionOutlivesTimeout,
-            Kind::Partition,
+            FaultKind::Partition,
             "bank",
             Serializable,
             "a sum of ",
@@ -161,7 +161,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 3,
         ..by(
             Bug::CommitOnDisconnect,
-            Kind::OneWay,
+            FaultKind::OneWay,
             "ledger",
             ReadCommitted,
             "torn: ",
@@ -172,7 +172,7 @@ pub const CATCHES: &[Catch] = &[
         settings: IDLE,
         ..by(
             Bug::SessionOutlivesTimeout,
-            Kind::Partition,
+            FaultKind::Partition,
             "bank",
             Serializable,
             "a sum of ",
@@ -184,7 +184,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 3,
         ..by(
             Bug::CommitOnDisconnect,
-            Kind::OneWay,
+            FaultKind::OneWay,
             "ledger",
             ReadCommitted,
             "torn: ",
@@ -194,7 +194,7 @@ pub const CATCHES: &[Catch] = &[
         timeout: 40,
         ..by(
             Bug::CommitOnDisconnect,
-            Kind::Loss,
+            FaultKind::Loss,
             "ledger",
             Serializable,
             "torn: ",
@@ -204,7 +204,7 @@ pub const CATCHES: &[Catch] = &[
         faults: &["sync takes 30"],
         ..by(
             Bug::AcknowledgeBeforeSync,
-            Kind::Power,
+            FaultKind::Power,
             "list-append",
             ReadCommitted,
             "incompatible-order",
@@ -216,7 +216,7 @@ pub const CATCHES: &[Catch] = &[
         patience: 300,
         ..by(
             Bug::IgnoreFailedSync,
-            Kind::Sync,
+            FaultKind::Sync,
             "ledger",
             ReadCommitted,
             "goes on although its disk does not sync",
@@ -224,7 +224,7 @@ pub const CATCHES: &[Catch] = &[
     },
     by(
         Bug::SlowIsFailed,
-        Kind::Slow,
+        FaultKind::Slow,
         "rw-register",
         SnapshotIsolation,
         "G1a",
@@ -236,7 +236,7 @@ pub const CATCHES: &[Catch] = &[
         rounds: 3,
         ..by(
             Bug::AcknowledgeBeforeSync,
-            Kind::Slow,
+            FaultKind::Slow,
             "smallbank",
             Serializable,
             "too soon: ",
@@ -244,28 +244,28 @@ pub const CATCHES: &[Catch] = &[
     },
     by(
         Bug::SlowIsFailed,
-        Kind::Slow,
+        FaultKind::Slow,
         "ledger",
         ReadCommitted,
         "invented: ",
     ),
     by(
         Bug::AcknowledgeBeforeWrite,
-        Kind::Write,
+        FaultKind::Write,
         "ledger",
         Serializable,
         "lost: ",
     ),
     by(
         Bug::StayFull,
-        Kind::Full,
+        FaultKind::Full,
         "ycsb",
         SnapshotIsolation,
         "committing anything takes longer",
     ),
     by(
         Bug::OrderByClock,
-        Kind::Clock,
+        FaultKind::Clock,
         "ledger",
         ReadCommitted,
         "lost: ",
@@ -416,7 +416,9 @@ mod tests {
     #[test]
     fn every_kind_of_fault_and_every_workload_has_a_bug() {
         // The combined kind consists of the other ones.
-        let alone = Kind::ALL.iter().filter(|(kind, _)| *kind != Kind::Combined);
+        let alone = FaultKind::ALL
+            .iter()
+            .filter(|(kind, _)| *kind != FaultKind::Combined);
         for &(kind, name) in alone {
             let is_one = |catch: &Catch| catch.kind == kind && !catch.namespace;
             assert!(CATCHES.iter().any(is_one), "{name}");

@@ -3,7 +3,7 @@
 //! The columns of a key come first, beginning with the warehouse, so that the rows of a
 //! district are neighbours.
 
-use crate::store::{Kind, Table};
+use crate::store::{ColumnKind, Table};
 
 pub(super) const WAREHOUSE: usize = 0;
 pub(super) const DISTRICT: usize = 1;
@@ -93,7 +93,7 @@ pub(super) const BY_CUSTOMER: usize = 0;
 
 /// All tables, at their positions.
 pub(super) fn tables() -> Vec<Table> {
-    use Kind::{Bigint, Int, Text};
+    use ColumnKind::{Bigint, Int, Text};
     vec![
         Table::new(
             "tpcc_warehouse",
@@ -221,7 +221,7 @@ pub(super) fn tables() -> Vec<Table> {
 }
 
 fn stock() -> Table {
-    use Kind::{Bigint, Int, Text};
+    use ColumnKind::{Bigint, Int, Text};
     let districts: Vec<String> = (1..=10)
         .map(|number| format!("s_dist_{number:02}"))
         .collect();

@@ -20,7 +20,7 @@ use coeval_types::planted;
 use tokio_postgres::Config;
 
 use super::super::judge::Slow;
-use super::super::{Error, Kind, Options, within};
+use super::super::{Error, FaultKind, Options, within};
 use super::{Tally, bad_network, late, load, long};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
@@ -158,11 +158,11 @@ impl<'options> Alone<'options> {
     /// in force.
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
         let kind = match self.options.kind {
-            Kind::Combined => self.combine().await?,
+            FaultKind::Combined => self.combine().await?,
             kind => kind,
         };
         match kind {
-            Kind::Kill => {
+            FaultKind::Kill => {
                 self.kill()?;
                 if self.chance.once_in(4) {
                     self.server = Some(self.launch.start()?);
@@ -170,21 +170,21 @@ impl<'options> Alone<'options> {
                     self.kill()?;
                 }
             }
-            Kind::Power => self.kill()?,
-            Kind::Stop => self.stop().await?,
-            Kind::Pause => {
+            FaultKind::Power => self.kill()?,
+            FaultKind::Stop => self.stop().await?,
+            FaultKind::Pause => {
                 self.running()?.pause()?;
                 self.long().await;
                 self.running()?.resume()?;
             }
-            Kind::Network => {
+            FaultKind::Network => {
                 for _ in 0..4 {
                     let policy = bad_network(&mut self.chance);
                     self.link(policy, Losses::default())?;
                     self.load().await;
                 }
             }
-            Kind::Cut => {
+            FaultKind::Cut => {
                 for _ in 0..4 {
                     if let Way::Proxy(proxy) = &self.way {
                         proxy.cut();
@@ -192,11 +192,11 @@ impl<'options> Alone<'options> {
                     self.load().await;
                 }
             }
-            Kind::Partition => {
+            FaultKind::Partition => {
                 self.lose(100, 100)?;
                 self.long().await;
             }
-            Kind::OneWay => {
+            FaultKind::OneWay => {
                 for (requests, answers) in [(100, 0), (0, 100)] {
                     self.lose(requests, answers)?;
                     self.long().await;
@@ -204,13 +204,13 @@ impl<'options> Alone<'options> {
                     self.load().await;
                 }
             }
-            Kind::Loss => {
+            FaultKind::Loss => {
                 let percent = u8::try_from(self.chance.within(2..30)).unwrap_or(10);
                 self.lose(percent, percent)?;
                 self.load().await;
                 self.load().await;
             }
-            Kind::Sync => {
+            FaultKind::Sync => {
                 self.set(&["sync fails"])?;
                 let within = ENDS_WITHIN.min(self.options.patience);
                 let ended = self.running()?.ended(within).await?;
@@ -220,7 +220,7 @@ impl<'options> Alone<'options> {
                 }
                 self.server = None;
             }
-            Kind::Write => {
+            FaultKind::Write => {
                 self.set(&["write fails"])?;
                 self.load().await;
                 self.set(&[])?;
@@ -235,7 +235,7 @@ impl<'options> Alone<'options> {
                     self.server = None;
                 }
             }
-            Kind::Slow => {
+            FaultKind::Slow => {
                 let milliseconds = self.chance.within(20..200);
                 self.set(&[&format!("sync takes {milliseconds}")])?;
                 let from = env::now();
@@ -247,7 +247,7 @@ impl<'options> Alone<'options> {
                     takes: Duration::from_millis(milliseconds),
                 });
             }
-            Kind::Full => {
+            FaultKind::Full => {
                 let before = self.said(FULL)?;
                 self.set(&["disk full"])?;
                 let noticing = async {
@@ -259,7 +259,7 @@ impl<'options> Alone<'options> {
                 within("noticing that the disk is full", noticing).await?;
                 self.load().await;
             }
-            Kind::Clock => {
+            FaultKind::Clock => {
                 for _ in 0..4 {
                     let ahead = i64::try_from(self.chance.within(0..200_000_000)).unwrap_or(0);
                     let line = format!("clock ahead {}", ahead - 100_000_000);
@@ -273,7 +273,7 @@ impl<'options> Alone<'options> {
                 }
             }
             // `combine` has returned one of the other kinds.
-            Kind::Combined => {}
+            FaultKind::Combined => {}
         }
         self.calm()?;
         self.ready().await
@@ -281,7 +281,7 @@ impl<'options> Alone<'options> {
 
     /// Degrades the network, and in a debug build slows fsyncs; returns the kind of fault
     /// to inject in addition.
-    async fn combine(&mut self) -> Result<Kind, Error> {
+    async fn combine(&mut self) -> Result<FaultKind, Error> {
         let late = late(&mut self.chance);
         self.link(late, Losses::default())?;
         if cfg!(debug_assertions) && self.chance.once_in(3) {
@@ -289,7 +289,7 @@ impl<'options> Alone<'options> {
             self.set(&[&format!("sync takes {milliseconds}")])?;
         }
         self.load().await;
-        Ok(Kind::drawn(&mut self.chance))
+        Ok(FaultKind::drawn(&mut self.chance))
     }
 
     /// Lifts all faults of disk, clock and links.

@@ -20,7 +20,7 @@ use coeval_types::planted;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
 use super::super::judge::Slow;
-use super::super::{Error, Kind, Options, PATIENCE, Whom, within};
+use super::super::{Error, FaultKind, Options, PATIENCE, Whom, within};
 use super::{Tally, bad_network, late, load, long};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
@@ -135,13 +135,13 @@ impl<'options> Several<'options> {
 
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
         let kind = match self.options.kind {
-            Kind::Combined => self.combine().await?,
+            FaultKind::Combined => self.combine().await?,
             kind => kind,
         };
         let victims = self.victims().await?;
         let began = env::now();
         match kind {
-            Kind::Kill => {
+            FaultKind::Kill => {
                 self.kill(&victims)?;
                 self.gone(&victims, began).await?;
                 if self.chance.once_in(4) {
@@ -153,11 +153,11 @@ impl<'options> Several<'options> {
                     self.kill(&victims)?;
                 }
             }
-            Kind::Power => {
+            FaultKind::Power => {
                 self.kill(&victims)?;
                 self.gone(&victims, began).await?;
             }
-            Kind::Stop => {
+            FaultKind::Stop => {
                 for victim in &victims {
                     if let Some(server) = self.members[*victim].server.take() {
                         server.stop().await?;
@@ -165,7 +165,7 @@ impl<'options> Several<'options> {
                 }
                 self.gone(&victims, began).await?;
             }
-            Kind::Pause => {
+            FaultKind::Pause => {
                 for victim in &victims {
                     self.running(*victim)?.pause()?;
                 }
@@ -174,24 +174,24 @@ impl<'options> Several<'options> {
                     self.running(*victim)?.resume()?;
                 }
             }
-            Kind::Network => {
+            FaultKind::Network => {
                 for _ in 0..4 {
                     let policy = bad_network(&mut self.chance);
                     self.links(&victims, policy, policy);
                     self.load().await;
                 }
             }
-            Kind::Cut => {
+            FaultKind::Cut => {
                 for _ in 0..4 {
                     self.each_link(&victims, |way, _| way.cut());
                     self.load().await;
                 }
             }
-            Kind::Partition => {
+            FaultKind::Partition => {
                 self.links(&victims, lost(100, 100), lost(100, 100));
                 self.long().await;
             }
-            Kind::OneWay => {
+            FaultKind::OneWay => {
                 for (out, back) in [(100, 0), (0, 100)] {
                     // A node's traffic goes out through its own proxies as requests, and
                     // through the others' proxies as answers.
@@ -201,17 +201,17 @@ impl<'options> Several<'options> {
                     self.load().await;
                 }
             }
-            Kind::Loss => {
+            FaultKind::Loss => {
                 let percent = u8::try_from(self.chance.within(2..30)).unwrap_or(10);
                 self.links(&victims, lost(percent, percent), lost(percent, percent));
                 self.load().await;
                 self.load().await;
             }
-            Kind::Sync => {
+            FaultKind::Sync => {
                 self.set(&victims, &["sync fails"])?;
                 self.end(&victims, "does not sync").await?;
             }
-            Kind::Full if self.options.whom == Whom::Follower => {
+            FaultKind::Full if self.options.whom == Whom::Follower => {
                 self.set(&victims, &["disk full"])?;
                 if self.ends_unless_it_leads(&victims, "is full").await? {
                     // The follower cannot store the log it receives; the others commit
@@ -225,9 +225,9 @@ impl<'options> Several<'options> {
                     self.may_have_ended(&victims).await?;
                 }
             }
-            Kind::Write | Kind::Full => {
+            FaultKind::Write | FaultKind::Full => {
                 let fault = match kind {
-                    Kind::Write => "write fails",
+                    FaultKind::Write => "write fails",
                     _ => "disk full",
                 };
                 self.set(&victims, &[fault])?;
@@ -236,7 +236,7 @@ impl<'options> Several<'options> {
                 self.set(&victims, &[])?;
                 self.may_have_ended(&victims).await?;
             }
-            Kind::Slow => {
+            FaultKind::Slow => {
                 let milliseconds = self.chance.within(20..200);
                 self.set(&victims, &[&format!("sync takes {milliseconds}")])?;
                 let from = env::now();
@@ -251,7 +251,7 @@ impl<'options> Several<'options> {
                     });
                 }
             }
-            Kind::Clock => {
+            FaultKind::Clock => {
                 for _ in 0..4 {
                     let ahead = i64::try_from(self.chance.within(0..200_000_000)).unwrap_or(0);
                     let line = format!("clock ahead {}", ahead - 100_000_000);
@@ -265,7 +265,7 @@ impl<'options> Several<'options> {
                 }
             }
             // `combine` has returned one of the other kinds.
-            Kind::Combined => {}
+            FaultKind::Combined => {}
         }
         self.calm()?;
         self.ready().await
@@ -287,7 +287,7 @@ impl<'options> Several<'options> {
 
     /// Degrades the links, and in a debug build slows fsyncs; returns the kind of fault
     /// to inject in addition.
-    async fn combine(&mut self) -> Result<Kind, Error> {
+    async fn combine(&mut self) -> Result<FaultKind, Error> {
         let all: Vec<usize> = (0..self.members.len()).collect();
         let late = late(&mut self.chance);
         self.links(&all, late, late);
@@ -306,7 +306,7 @@ impl<'options> Several<'options> {
             }
         }
         self.load().await;
-        Ok(Kind::drawn(&mut self.chance))
+        Ok(FaultKind::drawn(&mut self.chance))
     }
 
     /// The nodes that the fault hits.
@@ -567,7 +567,7 @@ async fn member(
         variable(planted::VARIABLE, bug.name().into());
     }
     let front = match options.kind {
-        Kind::Combined => Some(Proxy::start(launch.port, options.seed).await?),
+        FaultKind::Combined => Some(Proxy::start(launch.port, options.seed).await?),
         _ => None,
     };
     Ok(Member {
