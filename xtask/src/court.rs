@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use steps::Step;
+use steps::CampaignStep;
 
 /// Length of a run, in milliseconds of virtual time: short, because faults come within a
 /// second, and another seed finds more than another second.
@@ -136,15 +136,15 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
     court.extend(more);
     let steps = folder.join("processes");
     verdict(parts.into_iter().map(|part| match part {
-        Part::Processes => in_steps(root, &steps, &build, &Step::alone()),
-        Part::Clusters => in_steps(root, &steps, &build, &Step::of_clusters()),
+        Part::Processes => in_steps(root, &steps, &build, &CampaignStep::alone()),
+        Part::Clusters => in_steps(root, &steps, &build, &CampaignStep::of_clusters()),
         Part::Simulator | Part::Planted => run(root, &cargo(), &court),
     }))
 }
 
 /// Runs the steps of the harness that this build has not passed, and records each when it
 /// has a verdict.
-fn in_steps(root: &Path, file: &Path, build: &str, all: &[Step]) -> Option<bool> {
+fn in_steps(root: &Path, file: &Path, build: &str, all: &[CampaignStep]) -> Option<bool> {
     let record = readable(steps::read(file))?;
     // The program is built and run separately, so that the exit code is that of the
     // harness, and its verdict on the servers.

@@ -43,7 +43,7 @@ pub struct Load {
 
 /// Result of one step of the test.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct LoadLevel {
     /// Number of concurrent clients.
     pub clients: usize,
     /// Transfers committed per second.
@@ -98,7 +98,7 @@ impl Load {
     }
 
     /// Runs `clients` clients at once for the duration of a step.
-    pub async fn step(&self, clients: usize) -> Result<Step, Error> {
+    pub async fn step(&self, clients: usize) -> Result<LoadLevel, Error> {
         let mut connections = Vec::new();
         for _ in 0..clients {
             connections.push(connect(self.port).await?);
@@ -137,7 +137,7 @@ impl Load {
             let position = (last as f64 * share) as usize;
             all.took.get(position).copied().unwrap_or_default()
         };
-        Ok(Step {
+        Ok(LoadLevel {
             clients,
             throughput: all.took.len() as f64 / seconds,
             retries: all.retries,

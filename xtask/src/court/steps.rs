@@ -48,13 +48,13 @@ const HEAD: &str = "# step build rounds verdict seconds\n";
 
 /// One step; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CampaignStep {
     kind: &'static str,
     /// Affected nodes, for a cluster.
     whom: Option<&'static str>,
 }
 
-impl Step {
+impl CampaignStep {
     /// Every kind of fault on a single server.
     pub fn alone() -> Vec<Self> {
         let step = |kind| Self { kind, whom: None };
@@ -88,7 +88,7 @@ impl Step {
 
 /// The record of a step of a build: whether it has passed with at least the requested
 /// rounds, and whether it has failed, with any number.
-pub fn on_record(record: &str, step: Step, build: &str) -> (bool, bool) {
+pub fn on_record(record: &str, step: CampaignStep, build: &str) -> (bool, bool) {
     let name = step.name();
     let verdicts = record.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -114,7 +114,13 @@ pub fn read(file: &Path) -> io::Result<String> {
 }
 
 /// Appends the result of a step to the record.
-pub fn note(file: &Path, step: Step, build: &str, passed: bool, seconds: u64) -> io::Result<()> {
+pub fn note(
+    file: &Path,
+    step: CampaignStep,
+    build: &str,
+    passed: bool,
+    seconds: u64,
+) -> io::Result<()> {
     let verdict = if passed { "passed" } else { "failed" };
     let mut line = format!("{} {build} {ROUNDS} {verdict} {seconds}\n", step.name());
     if read(file)?.is_empty() {
@@ -142,8 +148,8 @@ mod tests {
         let (_, of_whom) = source.split_once("impl Whom").unwrap();
         assert_eq!(named(source, "pub const ALL:"), KINDS);
         assert_eq!(named(of_whom, "pub const ALL:"), WHOM);
-        assert_eq!(Step::alone().len(), KINDS.len());
-        assert_eq!(Step::of_clusters().len(), KINDS.len() * WHOM.len());
+        assert_eq!(CampaignStep::alone().len(), KINDS.len());
+        assert_eq!(CampaignStep::of_clusters().len(), KINDS.len() * WHOM.len());
     }
 
     #[test]
@@ -151,7 +157,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("coeval-steps-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("processes");
-        let (alone, of_three) = (Step::alone()[0], Step::of_clusters()[0]);
+        let (alone, of_three) = (CampaignStep::alone()[0], CampaignStep::of_clusters()[0]);
         assert_eq!(
             (alone.name(), of_three.name()),
             ("kill".into(), "kill/leader".into())

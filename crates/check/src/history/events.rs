@@ -48,7 +48,7 @@ enum Key {
 
 /// An operation before the assembler knows which keys are lists.
 #[derive(Clone, Debug)]
-enum Step {
+enum RawOperation {
     Append(Key, i64),
     Write(Key, i64),
     Read(Key, Answer),
@@ -74,7 +74,7 @@ struct Draft {
     finished: Option<u64>,
     outcome: Outcome,
     read_only: bool,
-    steps: Vec<Step>,
+    steps: Vec<RawOperation>,
     offset: usize,
 }
 
@@ -214,7 +214,7 @@ impl Assembler {
         Ok(time)
     }
 
-    fn steps(&mut self, event: &Value) -> Result<Option<Vec<Step>>, String> {
+    fn steps(&mut self, event: &Value) -> Result<Option<Vec<RawOperation>>, String> {
         let value = event.get("value").unwrap_or(&Value::Nil);
         let function = match event.get("f") {
             None | Some(Value::Nil) => "txn",
@@ -241,9 +241,9 @@ impl Assembler {
                     value => (Key::Number(0), value),
                 };
                 let step = if function == "read" {
-                    Step::Read(key, answer(value)?)
+                    RawOperation::Read(key, answer(value)?)
                 } else {
-                    Step::Write(key, integer(value, "what is written")?)
+                    RawOperation::Write(key, integer(value, "what is written")?)
                 };
                 Ok(Some(vec![step]))
             }
@@ -251,7 +251,7 @@ impl Assembler {
         }
     }
 
-    fn step(&mut self, operation: &Value) -> Result<Step, String> {
+    fn step(&mut self, operation: &Value) -> Result<RawOperation, String> {
         let shape = "an operation is [:append key element], [:r key answer] or [:w key value]";
         let Value::Sequence(parts) = operation else {
             return Err(format!("{shape}, not {}", operation.kind()));
@@ -261,9 +261,9 @@ impl Assembler {
         };
         let key = self.key(key)?;
         match name.as_str() {
-            "append" => Ok(Step::Append(key, integer(value, "an element")?)),
-            "w" | "write" => Ok(Step::Write(key, integer(value, "what is written")?)),
-            "r" | "read" => Ok(Step::Read(key, answer(value)?)),
+            "append" => Ok(RawOperation::Append(key, integer(value, "an element")?)),
+            "w" | "write" => Ok(RawOperation::Write(key, integer(value, "what is written")?)),
+            "r" | "read" => Ok(RawOperation::Read(key, answer(value)?)),
             other => Err(format!("operation {other:?} is none of append, r, w")),
         }
     }
@@ -294,14 +294,20 @@ impl Assembler {
         let mut lists = BTreeSet::new();
         let mut registers = BTreeSet::new();
         for step in steps() {
-            let (Step::Append(key, _) | Step::Write(key, _) | Step::Read(key, _)) = step;
+            let (RawOperation::Append(key, _)
+            | RawOperation::Write(key, _)
+            | RawOperation::Read(key, _)) = step;
             if let Key::Number(number) = key {
                 numbers.insert(*number);
             }
             match step {
-                Step::Append(..) | Step::Read(_, Answer::Many(_)) => lists.insert(key.clone()),
-                Step::Write(..) | Step::Read(_, Answer::One(_)) => registers.insert(key.clone()),
-                Step::Read(_, Answer::Nil) => false,
+                RawOperation::Append(..) | RawOperation::Read(_, Answer::Many(_)) => {
+                    lists.insert(key.clone())
+                }
+                RawOperation::Write(..) | RawOperation::Read(_, Answer::One(_)) => {
+                    registers.insert(key.clone())
+                }
+                RawOperation::Read(_, Answer::Nil) => false,
             };
         }
         // A key that was only ever read as nil has the kind that all other keys have.
@@ -314,7 +320,9 @@ impl Assembler {
             let learnt = draft.outcome == Outcome::Committed;
             let mut operations = Vec::with_capacity(draft.steps.len());
             for step in draft.steps {
-                let (Step::Append(key, _) | Step::Write(key, _) | Step::Read(key, _)) = &step;
+                let (RawOperation::Append(key, _)
+                | RawOperation::Write(key, _)
+                | RawOperation::Read(key, _)) = &step;
                 if lists.contains(key) && registers.contains(key) {
                     let problem = "a key of this transaction is a list here and a register there";
                     return Err(ReadError::at(text, draft.offset, problem));
@@ -346,23 +354,23 @@ fn numbers_for(count: usize, taken: &BTreeSet<u64>) -> Vec<u64> {
         .collect()
 }
 
-fn operation(step: Step, key: u64, is_list: bool, learnt: bool) -> Operation {
+fn operation(step: RawOperation, key: u64, is_list: bool, learnt: bool) -> Operation {
     match step {
-        Step::Append(_, element) => Operation::Append { key, element },
-        Step::Write(_, value) => Operation::Write { key, value },
-        Step::Read(_, Answer::Nil) if is_list => Operation::ReadList {
+        RawOperation::Append(_, element) => Operation::Append { key, element },
+        RawOperation::Write(_, value) => Operation::Write { key, value },
+        RawOperation::Read(_, Answer::Nil) if is_list => Operation::ReadList {
             key,
             elements: learnt.then(Vec::new),
         },
-        Step::Read(_, Answer::Nil) => Operation::Read {
+        RawOperation::Read(_, Answer::Nil) => Operation::Read {
             key,
             value: learnt.then_some(Register::Absent),
         },
-        Step::Read(_, Answer::One(value)) => Operation::Read {
+        RawOperation::Read(_, Answer::One(value)) => Operation::Read {
             key,
             value: Some(Register::Value(value)),
         },
-        Step::Read(_, Answer::Many(elements)) => Operation::ReadList {
+        RawOperation::Read(_, Answer::Many(elements)) => Operation::ReadList {
             key,
             elements: Some(elements),
         },

@@ -9,23 +9,23 @@ const README: &str = include_str!("../../../../README.md");
 
 /// One command of the transcript with what it printed.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
+struct TranscriptCommand {
     command: String,
     printed: String,
 }
 
 /// The steps of one of the `console` blocks.
-fn transcript(document: &str, block: usize) -> Vec<Step> {
+fn transcript(document: &str, block: usize) -> Vec<TranscriptCommand> {
     let block = document
         .split("```console\n")
         .nth(block + 1)
         .and_then(|rest| rest.split_once("```"))
         .map(|(block, _)| block)
         .expect("a console block");
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<TranscriptCommand> = Vec::new();
     for line in block.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step {
+            steps.push(TranscriptCommand {
                 command: command.to_owned(),
                 printed: String::new(),
             });
@@ -63,7 +63,7 @@ async fn the_transcript_is_true() {
     let launch = Launch::coeval(env!("CARGO_BIN_EXE_coeval").into(), folder.path(), port).unwrap();
     let mut server: Option<Server> = None;
     let mut asked = 0;
-    for Step { command, printed } in steps {
+    for TranscriptCommand { command, printed } in steps {
         if command == "cargo run --release -- start &" {
             let mut started = launch.start().unwrap();
             started.ready().await.unwrap();
@@ -185,7 +185,7 @@ fn the_transcript_of_a_cluster_is_true() {
     let (shown, are) = (nodes(&first.printed), nodes(&printed));
     assert_eq!((shown.len(), are.len()), (3, 3), "{printed}");
     let mut asked = 0;
-    for Step {
+    for TranscriptCommand {
         mut command,
         printed,
     } in steps

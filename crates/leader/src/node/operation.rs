@@ -166,12 +166,12 @@ pub(super) enum AdminRequest {
 pub(super) struct Operation {
     /// The term in which the operation began.
     term: Term,
-    stage: Step,
+    stage: OperationStep,
     answer: Answer,
 }
 
 #[derive(Debug)]
-enum Step {
+enum OperationStep {
     /// Leadership is being transferred.
     Transfer { to: NodeId, until: Instant },
     /// A change of members is being appended to the log and replicated to a majority.
@@ -221,7 +221,7 @@ impl CatchUp {
 /// Result of a step: wait, go to the next step, or end the operation.
 enum Next {
     Wait,
-    Go(Step),
+    Go(OperationStep),
     Done(Result<(), OperationError>),
 }
 
@@ -265,9 +265,9 @@ impl Driver {
         };
         let operation = self.operation.as_ref();
         let waits = |operation: &Operation| match &operation.stage {
-            Step::CatchUp(round) => round.node == of,
-            Step::Admit { admitting, .. } => admitting.node == of,
-            Step::Transfer { .. } | Step::Change(_) => false,
+            OperationStep::CatchUp(round) => round.node == of,
+            OperationStep::Admit { admitting, .. } => admitting.node == of,
+            OperationStep::Transfer { .. } | OperationStep::Change(_) => false,
         };
         if operation.is_some_and(waits) {
             give_up(&mut self.operation, OperationError::Overtaken(of));
@@ -275,7 +275,10 @@ impl Driver {
     }
 
     /// The first step of an operation, or `None` when nothing has to be done.
-    fn first_step(&mut self, request: AdminRequest) -> Result<Option<Step>, OperationError> {
+    fn first_step(
+        &mut self,
+        request: AdminRequest,
+    ) -> Result<Option<OperationStep>, OperationError> {
         let status = self.consensus.status();
         let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
         match status.role.role {
@@ -300,7 +303,7 @@ impl Driver {
                     .transfer(member(to))
                     .map_err(|refusal| refused(to, &refusal))?;
                 let until = coeval_env::now() + 3 * self.election;
-                Ok(Some(Step::Transfer { to, until }))
+                Ok(Some(OperationStep::Transfer { to, until }))
             }
             AdminRequest::Add(node, _) if members.is_voter(member(node)) => {
                 Err(OperationError::AlreadyMember(node))
@@ -313,7 +316,10 @@ impl Driver {
                 self.peer_set.add(node, address);
                 if members.is_member(member(node)) {
                     self.tell_peers();
-                    return Ok(Some(Step::CatchUp(CatchUp::new(node, status.last.end))));
+                    return Ok(Some(OperationStep::CatchUp(CatchUp::new(
+                        node,
+                        status.last.end,
+                    ))));
                 }
                 self.put(Change::Learner(member(node))).map(Some)
             }
@@ -325,7 +331,7 @@ impl Driver {
     }
 
     /// Appends a change of members to the log.
-    fn put(&self, change: Change) -> Result<Step, OperationError> {
+    fn put(&self, change: Change) -> Result<OperationStep, OperationError> {
         let status = self.consensus.status();
         let after = status.membership.changed(change);
         let after = after.map_err(|error| refused_change(&error))?;
@@ -351,7 +357,7 @@ impl Driver {
         let putting = coeval_env::spawn("put a change of members", async move {
             engine.log().put_membership(&bytes).await
         });
-        Ok(Step::Change(Changing {
+        Ok(OperationStep::Change(Changing {
             change,
             putting: Some(putting),
             end: None,
@@ -361,7 +367,7 @@ impl Driver {
     /// The driver has read the change of members that ends at `end` from the log.
     pub(super) fn change_comes_by(&mut self, end: Lsn) -> Result<Refused, Error> {
         let Some(Operation {
-            stage: Step::Change(changing),
+            stage: OperationStep::Change(changing),
             ..
         }) = &mut self.operation
         else {
@@ -383,13 +389,13 @@ impl Driver {
     /// Whether a leadership transfer forbids proposals for now.
     pub(super) fn hands_over(&self) -> bool {
         let operation = self.operation.as_ref();
-        operation.is_some_and(|operation| matches!(operation.stage, Step::Transfer { .. }))
+        operation.is_some_and(|operation| matches!(operation.stage, OperationStep::Transfer { .. }))
     }
 
     /// Advances the operation under way.
     pub(super) async fn operate(&mut self) -> Result<(), Error> {
         while let Some(mut operation) = self.operation.take() {
-            let handed_over = matches!(operation.stage, Step::Transfer { .. });
+            let handed_over = matches!(operation.stage, OperationStep::Transfer { .. });
             match self.next(operation.term, &mut operation.stage) {
                 Next::Wait => {
                     self.operation = Some(operation);
@@ -416,37 +422,37 @@ impl Driver {
         before.is_some_and(|mark| mark.term == term)
     }
 
-    fn next(&mut self, term: Term, stage: &mut Step) -> Next {
+    fn next(&mut self, term: Term, stage: &mut OperationStep) -> Next {
         let status = self.consensus.status();
         let now = coeval_env::now();
         let leads = matches!(status.role.role, Part::Leader { .. }) && status.role.term == term;
         let leader = status.role.leader.map(|node| NodeId(node.0));
         let not_leading = || Next::Done(Err(OperationError::NotLeading { leader }));
         match stage {
-            Step::Transfer { to, until } => match leader {
+            OperationStep::Transfer { to, until } => match leader {
                 _ if leads && status.handing_over.is_some() => Next::Wait,
                 Some(leader) if leader == *to => Next::Done(Ok(())),
                 None if !leads && now < *until => Next::Wait,
                 _ => Next::Done(Err(OperationError::NotTaken(*to))),
             },
-            Step::Change(changing) => {
+            OperationStep::Change(changing) => {
                 // A term has one leader: an entry of this term at that offset is the one
                 // this node put.
                 let is_committed = changing
                     .end
                     .is_some_and(|end| status.commit >= end && self.is_of_term(end, term));
                 match (is_committed, changing.change) {
-                    (true, Change::Learner(Member(node))) if leads => {
-                        Next::Go(Step::CatchUp(CatchUp::new(NodeId(node), status.last.end)))
-                    }
+                    (true, Change::Learner(Member(node))) if leads => Next::Go(
+                        OperationStep::CatchUp(CatchUp::new(NodeId(node), status.last.end)),
+                    ),
                     (true, Change::Learner(_)) => not_leading(),
                     (true, Change::Voter(_) | Change::Remove(_)) => Next::Done(Ok(())),
                     (false, _) if !leads => Next::Done(Err(OperationError::Deposed)),
                     (false, _) => Next::Wait,
                 }
             }
-            Step::CatchUp(_) | Step::Admit { .. } if !leads => not_leading(),
-            Step::Admit { admitting, began } => {
+            OperationStep::CatchUp(_) | OperationStep::Admit { .. } if !leads => not_leading(),
+            OperationStep::Admit { admitting, began } => {
                 let node = admitting.node;
                 if self.admit(&status, admitting) {
                     return match self.put(Change::Voter(member(node))) {
@@ -468,7 +474,7 @@ impl Driver {
                     waited,
                 }))
             }
-            Step::CatchUp(round) => self.catch_up(&status, round, now),
+            OperationStep::CatchUp(round) => self.catch_up(&status, round, now),
         }
     }
 
@@ -495,7 +501,7 @@ impl Driver {
                 (round.target, round.began) = (status.last.end, now);
                 return Next::Wait;
             }
-            return Next::Go(Step::Admit {
+            return Next::Go(OperationStep::Admit {
                 admitting: Admitting::new(node),
                 began: now,
             });
@@ -522,7 +528,7 @@ pub(super) enum Refused {
 /// Waits until appending a change of members to the log has failed.
 pub(super) async fn not_put(operation: &mut Option<Operation>) -> OperationError {
     if let Some(Operation {
-        stage: Step::Change(changing),
+        stage: OperationStep::Change(changing),
         ..
     }) = operation
         && let Some(putting) = &mut changing.putting

@@ -11,12 +11,12 @@ const RECORDS: usize = 3;
 
 /// One step: an update of a record, which commits at once or later.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct ModelStep {
     record: usize,
     stays_open: bool,
 }
 
-fn play<S: VersionStorage>(steps: &[Step]) {
+fn play<S: VersionStorage>(steps: &[ModelStep]) {
     let storage = S::filled(RECORDS, &|record| row_of(record, 1, 10));
     let domain = Domain::new();
     let guard = domain.pin();
@@ -80,7 +80,7 @@ proptest! {
     fn all_show_the_same(
         steps in proptest::collection::vec(
             (0..RECORDS, any::<bool>())
-                .prop_map(|(record, stays_open)| Step { record, stays_open }),
+                .prop_map(|(record, stays_open)| ModelStep { record, stays_open }),
             1..20,
         )
     ) {

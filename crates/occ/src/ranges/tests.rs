@@ -486,7 +486,7 @@ fn slots_of_a_range_that_is_not_written_any_more_are_given_back() {
 
 /// A step of the model test.
 #[derive(Clone, Debug)]
-enum Step {
+enum RangeStep {
     Register(Vec<u8>),
     Draw(usize),
     /// The transaction that was assigned the latest timestamp fails.
@@ -498,17 +498,17 @@ enum Step {
     Commit,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RangeStep>> {
     let keys = prop::collection::btree_set(b'a'..b'n', 1..4);
     let step = prop_oneof![
-        4 => keys.prop_map(|keys| Step::Register(keys.into_iter().collect())),
-        4 => (0..4_usize).prop_map(Step::Draw),
-        1 => Just(Step::Fail),
-        1 => Just(Step::Begin),
-        3 => (b'a'..b'n', 1..5_u8).prop_map(|(lower, keys)| Step::Scan(lower, lower + keys)),
-        2 => (b'b'..b'n', 0..3_u8).prop_map(|(key, count)| Step::Link(key, count)),
-        3 => Just(Step::Settle),
-        2 => Just(Step::Commit),
+        4 => keys.prop_map(|keys| RangeStep::Register(keys.into_iter().collect())),
+        4 => (0..4_usize).prop_map(RangeStep::Draw),
+        1 => Just(RangeStep::Fail),
+        1 => Just(RangeStep::Begin),
+        3 => (b'a'..b'n', 1..5_u8).prop_map(|(lower, keys)| RangeStep::Scan(lower, lower + keys)),
+        2 => (b'b'..b'n', 0..3_u8).prop_map(|(key, count)| RangeStep::Link(key, count)),
+        3 => Just(RangeStep::Settle),
+        2 => Just(RangeStep::Commit),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -647,16 +647,16 @@ impl Model {
         self.scans.clear();
     }
 
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: RangeStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Register(keys) => {
+            RangeStep::Register(keys) => {
                 self.make_room();
                 self.register(keys);
             }
-            Step::Draw(which) => self.draw(which),
-            Step::Fail => self.fail(),
-            Step::Begin => self.begin(),
-            Step::Scan(lower, upper) => {
+            RangeStep::Draw(which) => self.draw(which),
+            RangeStep::Fail => self.fail(),
+            RangeStep::Begin => self.begin(),
+            RangeStep::Scan(lower, upper) => {
                 let (snapshot, predicates) = (at(self.snapshot), &mut self.predicates);
                 self.map
                     .predicates(&[lower], Some(&[upper]), predicates, |ring| {
@@ -664,12 +664,12 @@ impl Model {
                     });
                 self.scans.push((lower, upper));
             }
-            Step::Link(key, count) => self.link(key, count),
-            Step::Settle => {
+            RangeStep::Link(key, count) => self.link(key, count),
+            RangeStep::Settle => {
                 self.make_room();
                 self.settle();
             }
-            Step::Commit => return self.commit(),
+            RangeStep::Commit => return self.commit(),
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ enum Target {
 }
 
 /// The result of one attempt.
-enum Step<T> {
+enum WriteAttempt<T> {
     Done(T),
     Wait(Wait),
 }
@@ -164,7 +164,7 @@ impl Run<'_> {
     ) -> Poll<Result<Result<Rid, Duplicate>, Error>> {
         loop {
             match self.try_insert(at, row, replacing)? {
-                Step::Done(inserted) => {
+                WriteAttempt::Done(inserted) => {
                     self.stop_waiting(false);
                     match inserted {
                         Ok(_) => self.keep_keys(),
@@ -172,7 +172,7 @@ impl Run<'_> {
                     }
                     return Poll::Ready(Ok(inserted));
                 }
-                Step::Wait(wait) => ready!(self.poll_wait(wait, context))?,
+                WriteAttempt::Wait(wait) => ready!(self.poll_wait(wait, context))?,
             }
         }
     }
@@ -182,16 +182,18 @@ impl Run<'_> {
         at: StorageAt,
         row: RowRef<'_>,
         replacing: Option<Rid>,
-    ) -> Result<Step<Result<Rid, Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Result<Rid, Duplicate>>, Error> {
         let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
         loop {
             let mut target = Target::New;
             for index in indexes.iter().filter(|index| index.is_primary()) {
                 match self.primary_target(at, &table, index, row)? {
-                    Step::Wait(wait) => return Ok(Step::Wait(wait)),
-                    Step::Done(Err(duplicate)) => return Ok(Step::Done(Err(duplicate))),
-                    Step::Done(Ok(found)) => target = found,
+                    WriteAttempt::Wait(wait) => return Ok(WriteAttempt::Wait(wait)),
+                    WriteAttempt::Done(Err(duplicate)) => {
+                        return Ok(WriteAttempt::Done(Err(duplicate)));
+                    }
+                    WriteAttempt::Done(Ok(found)) => target = found,
                 }
             }
             let mut own = vec![];
@@ -201,9 +203,11 @@ impl Run<'_> {
             }
             for index in indexes.iter().filter(|index| !index.is_primary()) {
                 match self.check_unique(at, &table, index, row, &own)? {
-                    Step::Wait(wait) => return Ok(Step::Wait(wait)),
-                    Step::Done(Some(duplicate)) => return Ok(Step::Done(Err(duplicate))),
-                    Step::Done(None) => {}
+                    WriteAttempt::Wait(wait) => return Ok(WriteAttempt::Wait(wait)),
+                    WriteAttempt::Done(Some(duplicate)) => {
+                        return Ok(WriteAttempt::Done(Err(duplicate)));
+                    }
+                    WriteAttempt::Done(None) => {}
                 }
             }
             let guard = self.shared.domain.pin();
@@ -220,7 +224,7 @@ impl Run<'_> {
             // If no record was inserted, another transaction took the primary key
             // meanwhile.
             if let Some(rid) = inserted {
-                return Ok(Step::Done(Ok(rid)));
+                return Ok(WriteAttempt::Done(Ok(rid)));
             }
         }
     }
@@ -233,7 +237,7 @@ impl Run<'_> {
         table: &Arc<Storage>,
         index: &Index,
         row: RowRef<'_>,
-    ) -> Result<Step<Result<Target, Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Result<Target, Duplicate>>, Error> {
         let mut key = std::mem::take(&mut self.state.scratch);
         index.key(row, &mut key);
         let result = self.primary_target_of(at, table, index, &key);
@@ -247,24 +251,24 @@ impl Run<'_> {
         table: &Arc<Storage>,
         index: &Index,
         key: &[u8],
-    ) -> Result<Step<Result<Target, Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Result<Target, Duplicate>>, Error> {
         let (shared, id) = (self.shared, self.state.id);
         loop {
             let guard = shared.domain.pin();
             let Some(rid) = index.entries.get(key, &guard) else {
-                return Ok(Step::Done(Ok(Target::New)));
+                return Ok(WriteAttempt::Done(Ok(Target::New)));
             };
             let record = table.records.record(rid).expect("an entry has a record");
             let newest = match record.holder() {
                 Some(holder) if holder != id => {
-                    return Ok(Step::Wait(Wait::Row(Arc::clone(table), rid)));
+                    return Ok(WriteAttempt::Wait(Wait::Row(Arc::clone(table), rid)));
                 }
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
             };
             let Some(version) = newest else {
                 if record.holder() == Some(id) {
-                    return Ok(Step::Done(Ok(Target::Record(rid))));
+                    return Ok(WriteAttempt::Done(Ok(Target::Record(rid))));
                 }
                 // The row is dead: its entry is about to be removed.
                 drop(guard);
@@ -283,13 +287,13 @@ impl Run<'_> {
                         cts: version.cts(),
                     });
                 }
-                return Ok(Step::Done(Err(Duplicate {
+                return Ok(WriteAttempt::Done(Err(Duplicate {
                     index: index.id,
                     rid,
                 })));
             }
             if record.holder() == Some(id) {
-                return Ok(Step::Done(Ok(Target::Record(rid))));
+                return Ok(WriteAttempt::Done(Ok(Target::Record(rid))));
             }
             // A dead row under this key: lock it, and inspect it again. Still under the
             // guard, so the RID is not another row's.
@@ -327,13 +331,13 @@ impl Run<'_> {
         index: &Arc<Index>,
         row: RowRef<'_>,
         own: &[Rid],
-    ) -> Result<Step<Option<Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Option<Duplicate>>, Error> {
         if !index.promises_uniqueness() {
-            return Ok(Step::Done(None));
+            return Ok(WriteAttempt::Done(None));
         }
         let mut key = Vec::new();
         if !index.key(row, &mut key) {
-            return Ok(Step::Done(None));
+            return Ok(WriteAttempt::Done(None));
         }
         let (shared, id) = (self.shared, self.state.id);
         match shared.keys.take(index.id, &key, id) {
@@ -346,7 +350,7 @@ impl Run<'_> {
             Taken::ByAnother => {
                 let key = key.into_boxed_slice();
                 let wait = Wait::Key(Arc::clone(table), Arc::clone(index), key);
-                return Ok(Step::Wait(wait));
+                return Ok(WriteAttempt::Wait(wait));
             }
         }
         let guard = shared.domain.pin();
@@ -364,7 +368,7 @@ impl Run<'_> {
             };
             let version = match record.holder() {
                 Some(holder) if holder != id => {
-                    return Ok(Step::Wait(Wait::Row(Arc::clone(table), rid)));
+                    return Ok(WriteAttempt::Wait(Wait::Row(Arc::clone(table), rid)));
                 }
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
@@ -394,12 +398,12 @@ impl Run<'_> {
                     });
                 }
             }
-            return Ok(Step::Done(Some(Duplicate {
+            return Ok(WriteAttempt::Done(Some(Duplicate {
                 index: index.id,
                 rid,
             })));
         }
-        Ok(Step::Done(None))
+        Ok(WriteAttempt::Done(None))
     }
 
     fn key_acquired(&mut self, index: IndexId, key: &[u8]) {
@@ -502,7 +506,7 @@ impl Run<'_> {
         let at = self.state.storage(self.shared, storage)?;
         loop {
             match self.try_update(at, rid, row)? {
-                Step::Done(UpdateStep::Done(update)) => {
+                WriteAttempt::Done(UpdateStep::Done(update)) => {
                     self.stop_waiting(false);
                     match update {
                         Update::Updated(_) => self.keep_keys(),
@@ -510,7 +514,7 @@ impl Run<'_> {
                     }
                     return Poll::Ready(Ok(update));
                 }
-                Step::Done(UpdateStep::Move) => {
+                WriteAttempt::Done(UpdateStep::Move) => {
                     let inserted = ready!(self.poll_insert_in(at, row, Some(rid), context))?;
                     return Poll::Ready(Ok(match inserted {
                         Err(Duplicate { index, rid }) => Update::Duplicate { index, rid },
@@ -521,7 +525,7 @@ impl Run<'_> {
                         }
                     }));
                 }
-                Step::Wait(wait) => ready!(self.poll_wait(wait, context))?,
+                WriteAttempt::Wait(wait) => ready!(self.poll_wait(wait, context))?,
             }
         }
     }
@@ -531,7 +535,7 @@ impl Run<'_> {
         at: StorageAt,
         rid: Rid,
         row: RowRef<'_>,
-    ) -> Result<Step<UpdateStep>, Error> {
+    ) -> Result<WriteAttempt<UpdateStep>, Error> {
         let table = Arc::clone(&self.state.storages[at]);
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
@@ -553,16 +557,16 @@ impl Run<'_> {
             // version.
             memory::check_growth(shared, 0, &mut self.state.growing_writes)?;
             if index.is_primary() {
-                return Ok(Step::Done(UpdateStep::Move));
+                return Ok(WriteAttempt::Done(UpdateStep::Move));
             }
             changed = true;
             match self.check_unique(at, &table, index, row, &[rid])? {
-                Step::Wait(wait) => return Ok(Step::Wait(wait)),
-                Step::Done(Some(Duplicate { index, rid })) => {
+                WriteAttempt::Wait(wait) => return Ok(WriteAttempt::Wait(wait)),
+                WriteAttempt::Done(Some(Duplicate { index, rid })) => {
                     let duplicate = Update::Duplicate { index, rid };
-                    return Ok(Step::Done(UpdateStep::Done(duplicate)));
+                    return Ok(WriteAttempt::Done(UpdateStep::Done(duplicate)));
                 }
-                Step::Done(None) => {}
+                WriteAttempt::Done(None) => {}
             }
         }
         self.write_to(at, &record, Value::row(row), has_private, &indexes, &guard);
@@ -571,7 +575,7 @@ impl Run<'_> {
                 index.add(row, rid, &guard);
             }
         }
-        Ok(Step::Done(UpdateStep::Done(Update::Updated(rid))))
+        Ok(WriteAttempt::Done(UpdateStep::Done(Update::Updated(rid))))
     }
 
     pub(super) fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {

@@ -44,7 +44,7 @@ const KEYS: u64 = 6;
 const VALUES: u64 = 4;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum HistoryStep {
     Get(u64),
     /// Reads the first key, and the key at this distance after it, at once.
     GetMany(u64, u64),
@@ -61,7 +61,7 @@ enum Step {
     Rollback,
 }
 
-impl Step {
+impl HistoryStep {
     fn random(chance: &mut Chance) -> Self {
         let (key, value) = (chance.below(KEYS), chance.below(VALUES));
         match chance.below(16) {
@@ -106,7 +106,7 @@ struct Committed {
     isolation: Isolation,
     snapshot: Timestamp,
     timestamp: Timestamp,
-    steps: Vec<(Step, Answer)>,
+    steps: Vec<(HistoryStep, Answer)>,
     /// In order, without the effects that were rolled back.
     effects: Vec<Effect>,
 }
@@ -130,41 +130,45 @@ pub struct Plan {
 struct Running<'history> {
     transaction: Box<dyn Transaction>,
     history: &'history History,
-    steps: Vec<(Step, Answer)>,
+    steps: Vec<(HistoryStep, Answer)>,
     effects: Vec<Effect>,
     savepoints: Vec<(Savepoint, usize)>,
 }
 
 impl Running<'_> {
-    async fn step(&mut self, step: Step) -> Result<(), Error> {
+    async fn step(&mut self, step: HistoryStep) -> Result<(), Error> {
         let transaction = &mut *self.transaction;
         transaction.begin_statement()?;
         let writes = !matches!(
             step,
-            Step::Get(_) | Step::GetMany(..) | Step::Scan(..) | Step::Where(_) | Step::Table
+            HistoryStep::Get(_)
+                | HistoryStep::GetMany(..)
+                | HistoryStep::Scan(..)
+                | HistoryStep::Where(_)
+                | HistoryStep::Table
         );
         if writes {
             lock_table(transaction).await?;
         }
         let answer = match step {
-            Step::Get(key) => Answer::Value(get(transaction, key)?.map(|(_, value)| value)),
-            Step::GetMany(first, second) => {
+            HistoryStep::Get(key) => Answer::Value(get(transaction, key)?.map(|(_, value)| value)),
+            HistoryStep::GetMany(first, second) => {
                 Answer::Rows(get_many(transaction, &[first, second, first + 1])?)
             }
-            Step::Scan(first, last, direction, chunk) => {
+            HistoryStep::Scan(first, last, direction, chunk) => {
                 let source = ScanSource::Index(PRIMARY);
                 Answer::Rows(scan(transaction, source, first, last, direction, chunk)?)
             }
-            Step::Where(value) => {
+            HistoryStep::Where(value) => {
                 let source = ScanSource::Index(SECONDARY);
                 let forward = Direction::Forward;
                 Answer::Rows(sorted(scan(transaction, source, value, value, forward, 2)?))
             }
-            Step::Table => {
+            HistoryStep::Table => {
                 let (source, forward) = (ScanSource::Table, Direction::Forward);
                 Answer::Rows(sorted(scan(transaction, source, 0, u64::MAX, forward, 3)?))
             }
-            Step::Insert(key, value) => {
+            HistoryStep::Insert(key, value) => {
                 let done = matches!(
                     insert(transaction, (key, value)).await?,
                     Insert::Inserted(_)
@@ -174,14 +178,14 @@ impl Running<'_> {
                 }
                 Answer::Done(done)
             }
-            Step::Set(key, value) => {
+            HistoryStep::Set(key, value) => {
                 let done = change(transaction, key, |_| value).await?.is_some();
                 if done {
                     self.effects.push((key, Some(value)));
                 }
                 Answer::Done(done)
             }
-            Step::Add(key) => {
+            HistoryStep::Add(key) => {
                 let added = std::cell::Cell::new(0);
                 let add = |value: u64| {
                     added.set((value + 1) % VALUES);
@@ -193,7 +197,7 @@ impl Running<'_> {
                 }
                 Answer::Done(done)
             }
-            Step::Move(from, to) => {
+            HistoryStep::Move(from, to) => {
                 let moved = crate::support::move_row(transaction, from, to).await?;
                 if let Some((Update::Updated(_), value)) = moved {
                     self.effects.push((from, None));
@@ -201,19 +205,19 @@ impl Running<'_> {
                 }
                 Answer::Done(matches!(moved, Some((Update::Updated(_), _))))
             }
-            Step::Delete(key) => {
+            HistoryStep::Delete(key) => {
                 let done = delete(transaction, key).await?;
                 if done {
                     self.effects.push((key, None));
                 }
                 Answer::Done(done)
             }
-            Step::Savepoint => {
+            HistoryStep::Savepoint => {
                 self.savepoints
                     .push((transaction.savepoint(), self.effects.len()));
                 Answer::Done(true)
             }
-            Step::Rollback => {
+            HistoryStep::Rollback => {
                 if let Some(&(savepoint, length)) = self.savepoints.last() {
                     transaction.rollback_to(savepoint)?;
                     self.effects.truncate(length);
@@ -250,8 +254,8 @@ pub async fn session(engine: &dyn Engine, history: &History, plan: Plan) {
     let mut chance = plan.chance;
     for _ in 0..plan.transactions {
         let isolation = plan.levels[chance.below(plan.levels.len() as u64) as usize];
-        let steps: Vec<Step> = (0..chance.below(6) + 1)
-            .map(|_| Step::random(&mut chance))
+        let steps: Vec<HistoryStep> = (0..chance.below(6) + 1)
+            .map(|_| HistoryStep::random(&mut chance))
             .collect();
         let mut running = Running {
             transaction: begin(engine, isolation).await,
@@ -338,7 +342,7 @@ fn apply(map: &mut Map, effects: &[Effect]) {
 }
 
 /// Replays the steps on a map, and reports the first step that answered otherwise.
-fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
+fn replay(mut map: Map, steps: &[(HistoryStep, Answer)]) -> Result<(), String> {
     let mut savepoints: Vec<Map> = Vec::new();
     for (at, (step, answer)) in steps.iter().enumerate() {
         let rows = |map: &Map, keep: &dyn Fn(&Row) -> bool| {
@@ -346,15 +350,15 @@ fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
             Answer::Rows(rows.filter(keep).collect())
         };
         let expected = match *step {
-            Step::Get(key) => Answer::Value(map.get(&key).copied()),
-            Step::GetMany(first, second) => {
+            HistoryStep::Get(key) => Answer::Value(map.get(&key).copied()),
+            HistoryStep::GetMany(first, second) => {
                 let keys = [first, second, first + 1].into_iter();
                 Answer::Rows(
                     keys.filter_map(|key| Some((key, *map.get(&key)?)))
                         .collect(),
                 )
             }
-            Step::Scan(first, last, direction, _) => {
+            HistoryStep::Scan(first, last, direction, _) => {
                 let inside = |row: &Row| (first..=last).contains(&row.0);
                 match (rows(&map, &inside), direction) {
                     (Answer::Rows(mut rows), Direction::Backward) => {
@@ -364,24 +368,24 @@ fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
                     (rows, _) => rows,
                 }
             }
-            Step::Where(value) => rows(&map, &|row| row.1 == value),
-            Step::Table => rows(&map, &|_| true),
-            Step::Insert(key, value) => {
+            HistoryStep::Where(value) => rows(&map, &|row| row.1 == value),
+            HistoryStep::Table => rows(&map, &|_| true),
+            HistoryStep::Insert(key, value) => {
                 let free = !map.contains_key(&key);
                 if free {
                     map.insert(key, value);
                 }
                 Answer::Done(free)
             }
-            Step::Set(key, value) => {
+            HistoryStep::Set(key, value) => {
                 Answer::Done(map.get_mut(&key).map(|there| *there = value).is_some())
             }
-            Step::Add(key) => Answer::Done(
+            HistoryStep::Add(key) => Answer::Done(
                 map.get_mut(&key)
                     .map(|there| *there = (*there + 1) % VALUES)
                     .is_some(),
             ),
-            Step::Move(from, to) => {
+            HistoryStep::Move(from, to) => {
                 let possible = map.contains_key(&from) && (from == to || !map.contains_key(&to));
                 if possible {
                     let value = map.remove(&from).expect("just looked");
@@ -389,12 +393,12 @@ fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
                 }
                 Answer::Done(possible)
             }
-            Step::Delete(key) => Answer::Done(map.remove(&key).is_some()),
-            Step::Savepoint => {
+            HistoryStep::Delete(key) => Answer::Done(map.remove(&key).is_some()),
+            HistoryStep::Savepoint => {
                 savepoints.push(map.clone());
                 Answer::Done(true)
             }
-            Step::Rollback => {
+            HistoryStep::Rollback => {
                 if let Some(savepoint) = savepoints.last() {
                     map.clone_from(savepoint);
                 }

@@ -35,7 +35,7 @@ fn collect(
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum IndexStep {
     Insert(Vec<u8>, u64),
     Remove(Vec<u8>, u64),
     Scan(Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -57,11 +57,11 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = IndexStep> {
     prop_oneof![
-        6 => (key(), 0u64..2).prop_map(|(key, rid)| Step::Insert(key, rid)),
-        6 => (key(), 0u64..2).prop_map(|(key, rid)| Step::Remove(key, rid)),
-        1 => (bound(), bound()).prop_map(|(lower, upper)| Step::Scan(lower, upper)),
+        6 => (key(), 0u64..2).prop_map(|(key, rid)| IndexStep::Insert(key, rid)),
+        6 => (key(), 0u64..2).prop_map(|(key, rid)| IndexStep::Remove(key, rid)),
+        1 => (bound(), bound()).prop_map(|(lower, upper)| IndexStep::Scan(lower, upper)),
     ]
 }
 
@@ -76,19 +76,19 @@ proptest! {
         for step in &steps {
             let guard = domain.pin();
             match step {
-                Step::Insert(key, rid) => {
+                IndexStep::Insert(key, rid) => {
                     let expected = model.get(key).copied().map_or(Ok(()), Err);
                     prop_assert_eq!(index.insert_if_absent(key, Rid(*rid), &guard), expected);
                     model.entry(key.clone()).or_insert(Rid(*rid));
                 }
-                Step::Remove(key, rid) => {
+                IndexStep::Remove(key, rid) => {
                     let there = model.get(key) == Some(&Rid(*rid));
                     prop_assert_eq!(index.remove(key, Rid(*rid), &guard), there);
                     if there {
                         model.remove(key);
                     }
                 }
-                Step::Scan(lower, upper) => {
+                IndexStep::Scan(lower, upper) => {
                     let (lower, upper) = (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
                     let mut expected: Entries = model
                         .iter()

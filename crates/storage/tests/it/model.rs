@@ -13,7 +13,7 @@ use crate::entries::Entries;
 use crate::support::{at, number, numbered};
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelStep {
     /// Locks the record, if no transaction holds the lock.
     Lock(u64),
     /// Writes a key, or deletes the row.
@@ -31,18 +31,18 @@ enum Step {
     Sweep,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     prop_oneof![
-        4 => (1u64..4).prop_map(Step::Lock),
-        4 => prop_oneof![3 => (0u64..3).prop_map(Some), 1 => Just(None)].prop_map(Step::Write),
-        1 => Just(Step::Savepoint),
-        1 => Just(Step::RollBack),
-        4 => Just(Step::Commit),
-        1 => Just(Step::Abort),
-        2 => Just(Step::Register),
-        2 => any::<usize>().prop_map(Step::Release),
-        2 => Just(Step::Settle),
-        2 => Just(Step::Sweep),
+        4 => (1u64..4).prop_map(ModelStep::Lock),
+        4 => prop_oneof![3 => (0u64..3).prop_map(Some), 1 => Just(None)].prop_map(ModelStep::Write),
+        1 => Just(ModelStep::Savepoint),
+        1 => Just(ModelStep::RollBack),
+        4 => Just(ModelStep::Commit),
+        1 => Just(ModelStep::Abort),
+        2 => Just(ModelStep::Register),
+        2 => any::<usize>().prop_map(ModelStep::Release),
+        2 => Just(ModelStep::Settle),
+        2 => Just(ModelStep::Sweep),
     ]
 }
 
@@ -65,7 +65,7 @@ impl Model {
     }
 }
 
-fn run(steps: &[Step]) -> Result<(), TestCaseError> {
+fn run(steps: &[ModelStep]) -> Result<(), TestCaseError> {
     let (domain, snapshots, table) = (Domain::new(), Snapshots::new(), Table::new());
     let entries = Entries::default();
     let mut model = Model {
@@ -90,7 +90,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
         let record = table.record(rid).unwrap();
         let holder = TransactionId(model.holder.unwrap_or(0));
         match step {
-            Step::Lock(id) => {
+            ModelStep::Lock(id) => {
                 let expected = match model.holder {
                     Some(holder) if holder == *id => TryLock::AlreadyLocked,
                     Some(holder) => TryLock::HeldBy(TransactionId(holder)),
@@ -99,7 +99,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
                 prop_assert_eq!(record.try_lock(TransactionId(*id)), expected);
                 model.holder.get_or_insert(*id);
             }
-            Step::Write(key) if model.holder.is_some() => {
+            ModelStep::Write(key) if model.holder.is_some() => {
                 let value = key.map_or_else(Value::tombstone, numbered);
                 record.write(holder, value, &collector);
                 let replaced = model.private.replace(*key);
@@ -111,11 +111,11 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
                     entries.keep(kept, old, rid);
                 }
             }
-            Step::Savepoint if model.holder.is_some() => {
+            ModelStep::Savepoint if model.holder.is_some() => {
                 let value = record.private_value(holder);
                 model.savepoints.push((model.private, value));
             }
-            Step::RollBack if !model.savepoints.is_empty() => {
+            ModelStep::RollBack if !model.savepoints.is_empty() => {
                 let (private, value) = model.savepoints.pop().unwrap();
                 record.restore_private(holder, value, &guard);
                 let replaced = std::mem::replace(&mut model.private, private);
@@ -124,7 +124,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
                     entries.keep(kept, key, rid);
                 }
             }
-            Step::Commit if model.private.is_some() => {
+            ModelStep::Commit if model.private.is_some() => {
                 model.installed += 2;
                 record.commit(holder, at(model.installed));
                 model
@@ -133,7 +133,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
                 model.holder = None;
                 model.savepoints.clear();
             }
-            Step::Abort if model.holder.is_some() => {
+            ModelStep::Abort if model.holder.is_some() => {
                 if let Some(Some(key)) = model.private {
                     let kept = record.any_row(holder, false, &guard, |row| number(row) == key);
                     entries.keep(kept, key, rid);
@@ -147,12 +147,12 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
                 (model.holder, model.private) = (None, None);
                 model.savepoints.clear();
             }
-            Step::Register => registered.push(snapshots.register(|| at(model.installed))),
-            Step::Release(which) if !registered.is_empty() => {
+            ModelStep::Register => registered.push(snapshots.register(|| at(model.installed))),
+            ModelStep::Release(which) if !registered.is_empty() => {
                 drop(registered.swap_remove(which % registered.len()));
             }
-            Step::Settle => model.committed = model.installed,
-            Step::Sweep => {
+            ModelStep::Settle => model.committed = model.installed,
+            ModelStep::Sweep => {
                 record.collect(&collector);
                 let newest = model.versions.iter().next_back();
                 let forgettable = model.holder.is_none()

@@ -130,7 +130,7 @@ fn a_patch_of_the_wrong_version_says_what_it_expected() {
 
 /// One step in a record's history.
 #[derive(Clone, Debug)]
-enum Step {
+enum ReplayStep {
     Image(Vec<Vec<u8>>),
     Patch(Vec<Vec<u8>>),
     Delete,
@@ -143,7 +143,7 @@ enum Entry {
     Delete,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ReplayStep> {
     // Cells of few distinct lengths: some rows are overwritten, some take new memory.
     let cells = || {
         let cell = prop_oneof![
@@ -153,9 +153,9 @@ fn step() -> impl Strategy<Value = Step> {
         prop::collection::vec(cell, 3)
     };
     prop_oneof![
-        2 => cells().prop_map(Step::Image),
-        6 => cells().prop_map(Step::Patch),
-        1 => Just(Step::Delete),
+        2 => cells().prop_map(ReplayStep::Image),
+        6 => cells().prop_map(ReplayStep::Patch),
+        1 => Just(ReplayStep::Delete),
     ]
 }
 
@@ -175,17 +175,17 @@ proptest! {
                 row_bytes(&cells.iter().map(Vec::as_slice).collect::<Vec<_>>())
             };
             let entry = match (step, &mut expected) {
-                (Step::Delete, expected) => {
+                (ReplayStep::Delete, expected) => {
                     *expected = None;
                     Entry::Delete
                 }
-                (Step::Patch(cells), Some((previous, there, patches))) => {
+                (ReplayStep::Patch(cells), Some((previous, there, patches))) => {
                     let newer = row(cells);
                     let entry = Entry::Patch(*previous, patch(there, &newer));
                     (*previous, *there, *patches) = (cts, newer, *patches + 1);
                     entry
                 }
-                (Step::Image(cells) | Step::Patch(cells), expected) => {
+                (ReplayStep::Image(cells) | ReplayStep::Patch(cells), expected) => {
                     *expected = Some((cts, row(cells), 0));
                     Entry::Image(row(cells))
                 }

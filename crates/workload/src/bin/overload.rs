@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_workload::build::Build;
-use coeval_workload::overload::{Load, Step};
+use coeval_workload::overload::{Load, LoadLevel};
 use coeval_workload::server::{Launch, free_port};
 
 /// Factor by which doubling the clients must raise the throughput; with less, the server
@@ -127,7 +127,7 @@ async fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
 }
 
 /// Prints a step, and clears `sound` if a transfer failed in it.
-fn show(name: &str, step: Step, sound: &mut bool) -> Step {
+fn show(name: &str, step: LoadLevel, sound: &mut bool) -> LoadLevel {
     println!(
         "{name:<12} {:>8} {:>12.0} {:>10.2} {:>10.2} {:>10} {:>9}",
         step.clients,

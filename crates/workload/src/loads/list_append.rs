@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coeval_check::history::Operation;
 use serde_json::json;
 
-use super::steps::{self, Step};
+use super::steps::{self, KeyOperation};
 use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Result<Vec<i64>, Failure> {
 }
 
 impl Workload for ListAppend {
-    type Request = Vec<Step>;
+    type Request = Vec<KeyOperation>;
     /// Number of elements appended.
     type Effect = u64;
 
@@ -133,20 +133,20 @@ impl Workload for ListAppend {
         Ok(greatest.unsigned_abs())
     }
 
-    fn draw(&self, client: &mut Client) -> Vec<Step> {
+    fn draw(&self, client: &mut Client) -> Vec<KeyOperation> {
         let first = self.appended.load(Ordering::Relaxed) / self.length;
         steps::draw(&mut client.chance, self.operations, |chance| {
             first + chance.within(0..self.keys)
         })
     }
 
-    fn nature(&self, request: &Vec<Step>) -> Nature {
+    fn nature(&self, request: &Vec<KeyOperation>) -> Nature {
         steps::nature(request)
     }
 
     async fn run(
         &self,
-        request: &Vec<Step>,
+        request: &Vec<KeyOperation>,
         client: &mut Client,
         session: &mut Session,
     ) -> Result<u64, Failure> {
@@ -154,7 +154,7 @@ impl Workload for ListAppend {
         let mut appended = 0;
         for &step in request {
             match step {
-                Step::Read(key) => {
+                KeyOperation::Read(key) => {
                     let found = session.get(0, &[key.cast_signed()], &mut row).await?;
                     let elements = parse(if found { row.text(1) } else { "" })?;
                     session.note(|| Operation::ReadList {
@@ -162,7 +162,7 @@ impl Workload for ListAppend {
                         elements: Some(elements),
                     });
                 }
-                Step::Write(key) => {
+                KeyOperation::Write(key) => {
                     let element = client.unique().cast_signed();
                     // The append is recorded before it is tried: an attempt that fails
                     // may have succeeded in the database.
@@ -175,7 +175,7 @@ impl Workload for ListAppend {
         Ok(appended)
     }
 
-    fn ended(&self, _request: &Vec<Step>, effect: Option<u64>, _done: Done) {
+    fn ended(&self, _request: &Vec<KeyOperation>, effect: Option<u64>, _done: Done) {
         self.appended
             .fetch_add(effect.unwrap_or(0), Ordering::Relaxed);
     }
@@ -249,7 +249,7 @@ mod tests {
         let keys = |lists: &ListAppend, client: &mut Client| {
             let steps = (0..100).flat_map(|_| lists.draw(client));
             let key = |step| match step {
-                Step::Write(key) | Step::Read(key) => key,
+                KeyOperation::Write(key) | KeyOperation::Read(key) => key,
             };
             steps.map(key).collect::<std::collections::BTreeSet<u64>>()
         };

@@ -14,7 +14,7 @@ use coeval_check::history::{Operation, Register};
 use serde_json::json;
 
 use super::ANEW;
-use super::steps::{self, Step};
+use super::steps::{self, KeyOperation};
 use crate::store::{Cells, ColumnKind, Failure, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
@@ -47,7 +47,7 @@ impl RwRegister {
 }
 
 impl Workload for RwRegister {
-    type Request = Vec<Step>;
+    type Request = Vec<KeyOperation>;
     type Effect = ();
 
     fn name(&self) -> &'static str {
@@ -94,26 +94,26 @@ impl Workload for RwRegister {
         }
     }
 
-    fn draw(&self, client: &mut Client) -> Vec<Step> {
+    fn draw(&self, client: &mut Client) -> Vec<KeyOperation> {
         steps::draw(&mut client.chance, self.operations, |chance| {
             chance.within(0..self.keys)
         })
     }
 
-    fn nature(&self, request: &Vec<Step>) -> Nature {
+    fn nature(&self, request: &Vec<KeyOperation>) -> Nature {
         steps::nature(request)
     }
 
     async fn run(
         &self,
-        request: &Vec<Step>,
+        request: &Vec<KeyOperation>,
         client: &mut Client,
         session: &mut Session,
     ) -> Result<(), Failure> {
         let (mut maker, mut row) = (Maker::new(), Row::default());
         for &step in request {
             match step {
-                Step::Read(key) => {
+                KeyOperation::Read(key) => {
                     let found = session.get(0, &[key.cast_signed()], &mut row).await?;
                     let value = found.then(|| row.integer(1));
                     if let Some(wrong) = value.and_then(|value| self.judge(key, value)) {
@@ -124,7 +124,7 @@ impl Workload for RwRegister {
                         value: Some(value.map_or(Register::Absent, Register::Value)),
                     });
                 }
-                Step::Write(key) => {
+                KeyOperation::Write(key) => {
                     let value = (client.unique() * self.keys + key).cast_signed();
                     // The write is recorded before it is tried: an attempt that fails may
                     // have succeeded in the database.

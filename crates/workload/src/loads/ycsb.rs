@@ -130,15 +130,15 @@ pub struct Ycsb {
 #[derive(Clone, Debug)]
 pub enum Request {
     /// One operation.
-    One(Step),
+    One(YcsbOperation),
     /// Several operations, one after the other.
-    Many(Vec<Step>),
+    Many(Vec<YcsbOperation>),
 }
 
 impl Deref for Request {
-    type Target = [Step];
+    type Target = [YcsbOperation];
 
-    fn deref(&self) -> &[Step] {
+    fn deref(&self) -> &[YcsbOperation] {
         match self {
             Self::One(step) => std::slice::from_ref(step),
             Self::Many(steps) => steps,
@@ -148,7 +148,7 @@ impl Deref for Request {
 
 /// One operation, with its random choices made.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct YcsbOperation {
     operation: Operation,
     key: u64,
     tag: u64,
@@ -225,7 +225,7 @@ impl Ycsb {
 
     async fn step(
         &self,
-        step: &Step,
+        step: &YcsbOperation,
         client: &mut Client,
         row: &mut Row,
         session: &mut Session,
@@ -320,7 +320,11 @@ impl Ycsb {
     }
 
     /// Runs consecutive reads as one batch.
-    async fn read_many(&self, reads: &[Step], session: &mut Session) -> Result<(), Failure> {
+    async fn read_many(
+        &self,
+        reads: &[YcsbOperation],
+        session: &mut Session,
+    ) -> Result<(), Failure> {
         let keys: Vec<i64> = reads.iter().map(|step| step.key.cast_signed()).collect();
         let mut torn = None;
         session
@@ -389,7 +393,7 @@ impl Ycsb {
 }
 
 fn inserts(request: &Request) -> u64 {
-    let insert = |step: &&Step| step.operation == Operation::Insert;
+    let insert = |step: &&YcsbOperation| step.operation == Operation::Insert;
     request.iter().filter(insert).count() as u64
 }
 
@@ -477,7 +481,7 @@ impl Workload for Ycsb {
         let mut step = || {
             let percent = chance.within(0..100);
             let operation = self.settings.letter.operation(percent, chance);
-            Step {
+            YcsbOperation {
                 operation,
                 key: if operation == Operation::Insert {
                     self.next.fetch_add(1, Ordering::Relaxed)
@@ -494,9 +498,10 @@ impl Workload for Ycsb {
     }
 
     fn nature(&self, request: &Request) -> Nature {
-        let reads = |step: &Step| matches!(step.operation, Operation::Read | Operation::Scan(_));
+        let reads =
+            |step: &YcsbOperation| matches!(step.operation, Operation::Read | Operation::Scan(_));
         let read_only = request.iter().all(reads);
-        let one_statement = |step: &Step| step.operation != Operation::ReadModifyWrite;
+        let one_statement = |step: &YcsbOperation| step.operation != Operation::ReadModifyWrite;
         Nature {
             kind: usize::from(!read_only),
             read_only,
@@ -518,7 +523,7 @@ impl Workload for Ycsb {
             }
             return Ok(());
         }
-        let both_read = |one: &Step, other: &Step| {
+        let both_read = |one: &YcsbOperation, other: &YcsbOperation| {
             one.operation == Operation::Read && other.operation == Operation::Read
         };
         for steps in request.chunk_by(both_read) {

@@ -59,7 +59,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coeval_consensus::Change;
 
 use play::carry_out;
-use schedule::{Scene, Step, next, parting};
+use schedule::{Scene, ScheduleStep, next, parting};
 use weather::{Chance, Way, Weather};
 
 /// Ticks for which a voter grants no vote after it has heard from a leader.
@@ -184,7 +184,7 @@ struct Match {
     ours: ours::Ours,
     theirs: theirs::Theirs,
     scene: Scene,
-    told: Vec<Step>,
+    told: Vec<ScheduleStep>,
     seed: u64,
     tally: Tally,
 }
@@ -206,16 +206,18 @@ impl Match {
         }
     }
 
-    fn play(&mut self, step: Step) {
+    fn play(&mut self, step: ScheduleStep) {
         match &step {
-            Step::Part { groups, .. } => self.scene.groups.clone_from(groups),
-            Step::Change(leader, Change::Remove(node)) if self.ours.role(*leader).serves => {
+            ScheduleStep::Part { groups, .. } => self.scene.groups.clone_from(groups),
+            ScheduleStep::Change(leader, Change::Remove(node))
+                if self.ours.role(*leader).serves =>
+            {
                 self.scene.nodes.retain(|other| *other != node.0);
                 self.scene.removed.push(node.0);
             }
             _ => {}
         }
-        self.tally.changes += usize::from(matches!(step, Step::Change(..)));
+        self.tally.changes += usize::from(matches!(step, ScheduleStep::Change(..)));
         let before = self.leader();
         let (read, nodes) = (READS * self.told.len() as u64, self.scene.nodes.clone());
         self.told.push(step);
@@ -223,7 +225,7 @@ impl Match {
         let here = carry_out(&mut self.ours, step, &nodes, read);
         let there = carry_out(&mut self.theirs, step, &nodes, read);
         assert_eq!(here, there, "what is taken, {}", self.story());
-        if let Step::Transfer { to, .. } = step
+        if let ScheduleStep::Transfer { to, .. } = step
             && before != Some(*to)
             && self.leader() == Some(*to)
         {
@@ -308,7 +310,7 @@ impl Match {
         for node in self.scene.nodes.clone() {
             let view = self.ours.look(node);
             if self.leader().is_none() && view.voters.contains(&node) {
-                self.play(Step::Elect {
+                self.play(ScheduleStep::Elect {
                     node,
                     lost: BTreeSet::new(),
                     mixed: 0,
@@ -316,7 +318,7 @@ impl Match {
             }
         }
         let leader = self.leader().expect("somebody can be elected");
-        self.play(Step::Propose(leader, b"last".to_vec()));
+        self.play(ScheduleStep::Propose(leader, b"last".to_vec()));
         let last = self.ours.look(leader);
         assert_eq!(last.commit, last.end(), "{}", self.story());
         for node in last.voters.iter().chain(&last.learners) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::schedule::Step;
+use super::schedule::ScheduleStep;
 use super::weather::{Chance, Weather};
 use super::{ELECTION_TICKS, Player};
 
@@ -11,10 +11,15 @@ const ROUNDS: usize = 1000;
 
 /// Carries out a step among these nodes. Reads are numbered from `read` on. Returns which
 /// proposals were accepted.
-pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64) -> Vec<bool> {
+pub fn carry_out(
+    player: &mut dyn Player,
+    step: &ScheduleStep,
+    nodes: &[u64],
+    read: u64,
+) -> Vec<bool> {
     let mut taken = Vec::new();
     match step {
-        Step::Part {
+        ScheduleStep::Part {
             groups,
             hear_more,
             reads,
@@ -32,7 +37,7 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
                 }
             }
         }
-        Step::Elect { node, lost, mixed } => {
+        ScheduleStep::Elect { node, lost, mixed } => {
             for other in nodes {
                 if other != node && !player.role(*other).leads {
                     player.forget_leader(*other);
@@ -44,9 +49,9 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
             player.lose(&BTreeSet::new());
             miss_answers(player, nodes);
         }
-        Step::Stand(node) => stand(player, *node),
-        Step::Propose(node, payload) => taken.push(propose(player, *node, payload)),
-        Step::Storm {
+        ScheduleStep::Stand(node) => stand(player, *node),
+        ScheduleStep::Propose(node, payload) => taken.push(propose(player, *node, payload)),
+        ScheduleStep::Storm {
             node,
             payloads,
             restarts,
@@ -68,12 +73,12 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
             settle(player, &mut Weather::Fair);
             miss_answers(player, nodes);
         }
-        Step::Change(node, change) => {
+        ScheduleStep::Change(node, change) => {
             if player.role(*node).serves {
                 player.change(*node, *change);
             }
         }
-        Step::Transfer { node, to, behind } => {
+        ScheduleStep::Transfer { node, to, behind } => {
             player.lose(&BTreeSet::from([(*node, *to)]));
             for payload in behind {
                 taken.push(propose(player, *node, payload));
@@ -82,20 +87,20 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
             player.lose(&BTreeSet::new());
             transfer(player, *node, *to, &mut taken);
         }
-        Step::Read(node) => {
+        ScheduleStep::Read(node) => {
             if player.role(*node).serves {
                 player.read(*node, read);
             }
         }
-        Step::Tick(ticks) => {
+        ScheduleStep::Tick(ticks) => {
             for node in nodes {
                 if player.role(*node).leads {
                     tick_leader(player, *node, *ticks);
                 }
             }
         }
-        Step::Restart(node) => player.restart(*node),
-        Step::Compact(node) => player.compact(*node),
+        ScheduleStep::Restart(node) => player.restart(*node),
+        ScheduleStep::Compact(node) => player.compact(*node),
     }
     settle(player, &mut Weather::Fair);
     // A heartbeat carries the commit index, and detects lost entries.

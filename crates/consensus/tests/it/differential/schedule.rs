@@ -9,7 +9,7 @@ use super::{ELECTION_TICKS, Groups, Player, reaches};
 
 /// One step of a schedule.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ScheduleStep {
     /// Partitions the nodes into groups. Serving nodes without a new connection may be asked at
     /// that moment how far a read must see. Leaders among the others get the time to notice
     /// that a checkpoint was lost.
@@ -67,7 +67,7 @@ pub struct Scene {
 }
 
 /// Chooses the next step: mostly proposals to leaders, while there are any.
-pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> Step {
+pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> ScheduleStep {
     let views: Vec<_> = scene
         .nodes
         .iter()
@@ -82,7 +82,7 @@ pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> Step {
     let serving = having(&|_, view| view.role.serves);
     let any = chance.pick(&scene.nodes).expect("nodes");
     let voter = chance.pick(&voters).expect("voters");
-    let elect = |chance: &mut Chance| Step::Elect {
+    let elect = |chance: &mut Chance| ScheduleStep::Elect {
         node: voter,
         lost: lost_ways(chance, &scene.nodes),
         mixed: chance.below(u64::MAX),
@@ -97,33 +97,33 @@ pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> Step {
     match chance.below(28) {
         0..3 => part(chance, scene),
         3..6 => elect(chance),
-        6 => Step::Stand(voter),
-        7..9 => Step::Restart(any),
-        9 => Step::Tick(ELECTION_TICKS),
-        10 => Step::Tick(1 + chance.below(4) as u32),
-        11 => Step::Compact(any),
-        12 => Step::Compact(leader),
-        13..16 => Step::Read(leader),
-        16..18 if decides(scene, serving, &player.look(serving).voters) => Step::Transfer {
+        6 => ScheduleStep::Stand(voter),
+        7..9 => ScheduleStep::Restart(any),
+        9 => ScheduleStep::Tick(ELECTION_TICKS),
+        10 => ScheduleStep::Tick(1 + chance.below(4) as u32),
+        11 => ScheduleStep::Compact(any),
+        12 => ScheduleStep::Compact(leader),
+        13..16 => ScheduleStep::Read(leader),
+        16..18 if decides(scene, serving, &player.look(serving).voters) => ScheduleStep::Transfer {
             node: serving,
             to: any,
             behind: payloads(chance, 3),
         },
         18..22 => match change(chance, scene, player, serving) {
-            Some(change) => Step::Change(serving, change),
-            None => Step::Read(leader),
+            Some(change) => ScheduleStep::Change(serving, change),
+            None => ScheduleStep::Read(leader),
         },
         22..25 if decides(scene, serving, &player.look(serving).voters) => {
             let followers = having(&|_, view| !view.role.leads);
             let restarts = chance.pick(&followers).filter(|_| chance.one_in(3));
-            Step::Storm {
+            ScheduleStep::Storm {
                 node: serving,
                 payloads: payloads(chance, 6),
                 restarts,
                 seed: chance.below(u64::MAX),
             }
         }
-        _ => Step::Propose(leader, payload(chance)),
+        _ => ScheduleStep::Propose(leader, payload(chance)),
     }
 }
 
@@ -136,7 +136,7 @@ fn payloads(chance: &mut Chance, limit: u64) -> Vec<Vec<u8>> {
     (0..count).map(|_| payload(chance)).collect()
 }
 
-fn part(chance: &mut Chance, scene: &Scene) -> Step {
+fn part(chance: &mut Chance, scene: &Scene) -> ScheduleStep {
     let mut groups: Groups = vec![BTreeSet::new(), BTreeSet::new()];
     let together = chance.one_in(2);
     for node in scene.nodes.iter().chain(&scene.removed) {
@@ -151,7 +151,7 @@ fn part(chance: &mut Chance, scene: &Scene) -> Step {
 }
 
 /// The step that partitions the nodes into these groups.
-pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
+pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> ScheduleStep {
     let hears_more = |node: &u64| {
         let hears =
             |other: &u64| reaches(&groups, *other, *node) && !reaches(&scene.groups, *other, *node);
@@ -159,7 +159,7 @@ pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
     };
     let nodes = scene.nodes.iter().copied();
     let hear_more = nodes.filter(hears_more).collect();
-    Step::Part {
+    ScheduleStep::Part {
         groups,
         hear_more,
         reads,

@@ -32,7 +32,7 @@ impl Dice {
 
 /// The effect that one call was to have.
 #[derive(Clone, Debug)]
-enum Step {
+enum CrashStep {
     Append(Stretch),
     Flush,
     HardState(HardState),
@@ -47,7 +47,7 @@ struct Known {
     content: Stretch,
     flushed: u64,
     hard_state: HardState,
-    under_way: Option<Step>,
+    under_way: Option<CrashStep>,
     /// Whether the directory has been opened once.
     begun: bool,
 }
@@ -100,7 +100,7 @@ fn frames(dice: &mut Dice, after: &Stretch, term: u32) -> Stretch {
 
 /// Chooses the next step, and returns it with the state that must be on the disk once it
 /// is done.
-fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
+fn choose(dice: &mut Dice, known: &Known) -> (CrashStep, Known) {
     let mut then = known.clone();
     let log = &known.content;
     let state = known.hard_state;
@@ -116,14 +116,14 @@ fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
         0..=2 if term > 0 => {
             let more = frames(dice, log, term);
             then.content = join(log, &more);
-            Step::Append(more)
+            CrashStep::Append(more)
         }
-        3 => Step::Flush,
-        4 => Step::MakeRoom,
+        3 => CrashStep::Flush,
+        4 => CrashStep::MakeRoom,
         5 if somewhere < log.end() => {
             then.content = cut(log, somewhere);
             then.flushed = somewhere;
-            Step::Truncate(somewhere)
+            CrashStep::Truncate(somewhere)
         }
         6 | 7 if term > 0 && somewhere < log.end() => {
             let kept = cut(log, somewhere);
@@ -137,12 +137,12 @@ fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
             let more = frames(dice, &kept, its);
             then.content = join(&kept, &more);
             then.flushed = then.content.end();
-            Step::Replace(somewhere, more)
+            CrashStep::Replace(somewhere, more)
         }
         8 => {
             let commit = Lsn(known.flushed).max(state.commit);
             then.hard_state.commit = commit;
-            Step::HardState(then.hard_state)
+            CrashStep::HardState(then.hard_state)
         }
         _ => {
             then.hard_state = HardState {
@@ -150,10 +150,10 @@ fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
                 vote: (dice.roll(2) == 0).then(|| dice.roll(5)),
                 ..state
             };
-            Step::HardState(then.hard_state)
+            CrashStep::HardState(then.hard_state)
         }
     };
-    if matches!(step, Step::Flush) {
+    if matches!(step, CrashStep::Flush) {
         then.flushed = log.end();
     }
     (step, then)
@@ -168,10 +168,12 @@ fn check(known: &Known, found: &[u8], hard_state: HardState) {
     let log = &known.content;
     let was = is_first_frames(log, known.flushed);
     let may_be = match &known.under_way {
-        None | Some(Step::Flush | Step::MakeRoom | Step::HardState(_)) => was,
-        Some(Step::Append(more)) => is_first_frames(&join(log, more), known.flushed),
-        Some(Step::Truncate(at)) => was || found == cut(log, *at).bytes,
-        Some(Step::Replace(at, more)) => was || is_first_frames(&join(&cut(log, *at), more), *at),
+        None | Some(CrashStep::Flush | CrashStep::MakeRoom | CrashStep::HardState(_)) => was,
+        Some(CrashStep::Append(more)) => is_first_frames(&join(log, more), known.flushed),
+        Some(CrashStep::Truncate(at)) => was || found == cut(log, *at).bytes,
+        Some(CrashStep::Replace(at, more)) => {
+            was || is_first_frames(&join(&cut(log, *at), more), *at)
+        }
     };
     assert!(
         may_be,
@@ -179,7 +181,7 @@ fn check(known: &Known, found: &[u8], hard_state: HardState) {
         found.len()
     );
     let kept = hard_state == known.hard_state;
-    let set = matches!(&known.under_way, Some(Step::HardState(new)) if *new == hard_state);
+    let set = matches!(&known.under_way, Some(CrashStep::HardState(new)) if *new == hard_state);
     assert!(kept || set, "{hard_state:?} of {known:?}");
 }
 
@@ -198,8 +200,8 @@ async fn life(shared: Shared, mut dice: Dice, steps: usize) {
         check(&known, &found, log.hard_state());
         // Everything that was recovered now must stay.
         let whole = match &known.under_way {
-            Some(Step::Append(more)) => join(&known.content, more),
-            Some(Step::Replace(at, more)) if !known.content.bytes.starts_with(&found) => {
+            Some(CrashStep::Append(more)) => join(&known.content, more),
+            Some(CrashStep::Replace(at, more)) if !known.content.bytes.starts_with(&found) => {
                 join(&cut(&known.content, *at), more)
             }
             _ => known.content.clone(),
@@ -245,16 +247,16 @@ async fn life(shared: Shared, mut dice: Dice, steps: usize) {
     }
 }
 
-async fn take(log: &mut ReplicaLog, step: Step) {
+async fn take(log: &mut ReplicaLog, step: CrashStep) {
     match step {
-        Step::Append(more) => log.append(Lsn(more.start), &more.bytes).await.unwrap(),
-        Step::Flush => {
+        CrashStep::Append(more) => log.append(Lsn(more.start), &more.bytes).await.unwrap(),
+        CrashStep::Flush => {
             log.flush().await.unwrap();
         }
-        Step::HardState(state) => log.set_hard_state(state).await.unwrap(),
-        Step::Truncate(at) => log.truncate(Lsn(at)).await.unwrap(),
-        Step::Replace(at, more) => log.replace(Lsn(at), &more.bytes).await.unwrap(),
-        Step::MakeRoom => log.make_room().await.unwrap(),
+        CrashStep::HardState(state) => log.set_hard_state(state).await.unwrap(),
+        CrashStep::Truncate(at) => log.truncate(Lsn(at)).await.unwrap(),
+        CrashStep::Replace(at, more) => log.replace(Lsn(at), &more.bytes).await.unwrap(),
+        CrashStep::MakeRoom => log.make_room().await.unwrap(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! group key in a hash table.
 
 use super::sort::compare;
-use super::{FixedMap, Row, State, Step, row_bytes};
+use super::{FixedMap, Pulled, Row, State, row_bytes};
 use crate::expression::{AggregateCall, AggregateFunction, EvaluationContext, is_true};
 use crate::select::plan::Aggregate;
 use crate::value::{DataType, KeyOrder, Numeric};
@@ -350,10 +350,10 @@ impl AggregateState {
         aggregate: &Aggregate,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         while self.next.is_none() {
             match self.input.next(&aggregate.input, context, &mut self.row)? {
-                Step::Row => {
+                Pulled::Row => {
                     let group = self.group(aggregate, context)?;
                     let accumulators = &mut self.groups[group].accumulators;
                     for (call, accumulator) in aggregate.calls.iter().zip(accumulators) {
@@ -364,15 +364,15 @@ impl AggregateState {
                         }
                     }
                 }
-                Step::Done => self.next = Some(0),
+                Pulled::Done => self.next = Some(0),
                 other => return Ok(other),
             }
         }
         let Some(next) = &mut self.next else {
-            return Ok(Step::Done);
+            return Ok(Pulled::Done);
         };
         let Some(group) = self.groups.get_mut(*next) else {
-            return Ok(Step::Done);
+            return Ok(Pulled::Done);
         };
         *next += 1;
         row.clear();
@@ -384,6 +384,6 @@ impl AggregateState {
         {
             row.push(accumulator.finish(call, context)?);
         }
-        Ok(Step::Row)
+        Ok(Pulled::Row)
     }
 }

@@ -1,7 +1,7 @@
 //! The join operators: nested loops over the rows of the left side, a cache that turns
 //! a loop into a hash join, and RIGHT and FULL joins.
 
-use super::{FixedMap, Row, State, Step, row_bytes, row_or_return, spend};
+use super::{FixedMap, Pulled, Row, State, row_bytes, row_or_return, spend};
 use crate::expression::{EvaluationContext, Expression, is_true};
 use crate::select::plan::{Cache, FullJoin, Join};
 use crate::value::KeyOrder;
@@ -43,7 +43,7 @@ impl JoinState {
         join: &Join,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         loop {
             let Some(matched) = self.inside else {
                 row_or_return!(self.left.next(&join.left, context, &mut self.left_row)?);
@@ -52,17 +52,17 @@ impl JoinState {
                 continue;
             };
             match self.right.next(&join.right, context, row)? {
-                Step::Row => {
+                Pulled::Row => {
                     self.inside = Some(true);
-                    return Ok(Step::Row);
+                    return Ok(Pulled::Row);
                 }
-                Step::Done => {
+                Pulled::Done => {
                     self.inside = None;
                     if let (Some(width), false) = (join.outer, matched) {
                         row.clear();
                         row.append(&mut self.left_row);
                         row.resize(row.len() + width, Value::Null);
-                        return Ok(Step::Row);
+                        return Ok(Pulled::Row);
                     }
                 }
                 other => return Ok(other),
@@ -161,7 +161,7 @@ impl CacheState {
         cache: &Cache,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         if matches!(self.mode, Mode::Collecting { .. }) {
             row_or_return!(self.collect(cache, context, row)?);
         }
@@ -170,7 +170,7 @@ impl CacheState {
             Mode::Collecting { .. } => Err(Error::internal("rows that were not collected")),
             Mode::Collected { rows, by_key } => {
                 if spend(context)? {
-                    return Ok(Step::Pause);
+                    return Ok(Pulled::Pause);
                 }
                 let found = match &mut self.matches {
                     Matches::None => None,
@@ -187,25 +187,25 @@ impl CacheState {
                     }
                 };
                 let Some(found) = found else {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 };
                 row.clear();
                 row.extend_from_slice(&self.driving);
                 row.extend_from_slice(found);
-                Ok(Step::Row)
+                Ok(Pulled::Row)
             }
         }
     }
 
-    /// Collects the input's rows; returns [`Step::Row`] once it has all of them.
+    /// Collects the input's rows; returns [`Pulled::Row`] once it has all of them.
     fn collect(
         &mut self,
         cache: &Cache,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         let Mode::Collecting { rows, opened } = &mut self.mode else {
-            return Ok(Step::Row);
+            return Ok(Pulled::Row);
         };
         if !*opened {
             self.input.open(&cache.input, context, &self.driving)?;
@@ -213,7 +213,7 @@ impl CacheState {
         }
         loop {
             match self.input.next(&cache.input, context, row)? {
-                Step::Row => {
+                Pulled::Row => {
                     let own = row.split_off(cache.offset);
                     let bytes = row_bytes(&own) + 16;
                     match context.memory.take(bytes) {
@@ -226,12 +226,12 @@ impl CacheState {
                             self.bytes = 0;
                             self.mode = Mode::Rereading;
                             self.input.open(&cache.input, context, &self.driving)?;
-                            return Ok(Step::Row);
+                            return Ok(Pulled::Row);
                         }
                         Err(error) => return Err(error),
                     }
                 }
-                Step::Done => break,
+                Pulled::Done => break,
                 other => return Ok(other),
             }
         }
@@ -250,7 +250,7 @@ impl CacheState {
         }
         self.mode = Mode::Collected { rows, by_key };
         self.find(cache, context)?;
-        Ok(Step::Row)
+        Ok(Pulled::Row)
     }
 }
 
@@ -329,18 +329,18 @@ impl FullJoinState {
         join: &FullJoin,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         loop {
             match self.phase {
                 Phase::CollectLeft => match self.left.next(&join.left, context, row)? {
-                    Step::Row => {
+                    Pulled::Row => {
                         let own = row.split_off(self.driving.len());
                         let bytes = row_bytes(&own);
                         context.memory.take(bytes)?;
                         self.bytes += bytes;
                         self.left_rows.push(own);
                     }
-                    Step::Done => self.phase = Phase::OpenRight,
+                    Pulled::Done => self.phase = Phase::OpenRight,
                     other => return Ok(other),
                 },
                 Phase::OpenRight => {
@@ -350,7 +350,7 @@ impl FullJoinState {
                     self.phase = Phase::CollectRight;
                 }
                 Phase::CollectRight => match self.right.next(&join.right, context, row)? {
-                    Step::Row => {
+                    Pulled::Row => {
                         let own = row.split_off(self.driving.len() + join.widths[0]);
                         let bytes = row_bytes(&own) + 1;
                         context.memory.take(bytes)?;
@@ -358,12 +358,12 @@ impl FullJoinState {
                         self.right_rows.push(own);
                         self.right_matched.push(false);
                     }
-                    Step::Done => self.phase = Phase::Pairs(0, 0, false),
+                    Pulled::Done => self.phase = Phase::Pairs(0, 0, false),
                     other => return Ok(other),
                 },
                 Phase::Pairs(left, right, matched) => {
                     if spend(context)? {
-                        return Ok(Step::Pause);
+                        return Ok(Pulled::Pause);
                     }
                     let Some(left_row) = self.left_rows.get(left) else {
                         self.phase = Phase::Rest(0);
@@ -376,7 +376,7 @@ impl FullJoinState {
                         self.phase = Phase::Pairs(left + 1, 0, false);
                         if !matched && join.keep_left {
                             row.resize(row.len() + join.widths[1], Value::Null);
-                            return Ok(Step::Row);
+                            return Ok(Pulled::Row);
                         }
                         continue;
                     };
@@ -385,12 +385,12 @@ impl FullJoinState {
                     self.phase = Phase::Pairs(left, right + 1, matched || holds);
                     if holds {
                         self.right_matched[right] = true;
-                        return Ok(Step::Row);
+                        return Ok(Pulled::Row);
                     }
                 }
                 Phase::Rest(right) => {
                     let Some(right_row) = self.right_rows.get(right) else {
-                        return Ok(Step::Done);
+                        return Ok(Pulled::Done);
                     };
                     self.phase = Phase::Rest(right + 1);
                     if !self.right_matched[right] {
@@ -398,7 +398,7 @@ impl FullJoinState {
                         row.extend_from_slice(&self.driving);
                         row.resize(row.len() + join.widths[0], Value::Null);
                         row.extend_from_slice(right_row);
-                        return Ok(Step::Row);
+                        return Ok(Pulled::Row);
                     }
                 }
             }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use coeval_txn::{Isolation, LockedRow, TableLock};
 use coeval_types::Rid;
 
-use super::{Row, State, Step, row_or_return};
+use super::{Pulled, Row, State, row_or_return};
 use crate::expression::{EvaluationContext, is_true};
 use crate::select::plan::{Lock, LockTarget};
 use crate::{Result, Value};
@@ -70,7 +70,7 @@ impl LockState {
         lock: &Lock,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         let waker = context.waker.clone();
         let mut task = Context::from_waker(&waker);
         while let Some(target) = lock.targets.get(self.tables_locked) {
@@ -81,7 +81,7 @@ impl LockState {
                 table.schema_version,
                 &mut task,
             ) {
-                Poll::Pending => return Ok(Step::Pending),
+                Poll::Pending => return Ok(Pulled::Pending),
                 Poll::Ready(result) => result?,
             }
             self.tables_locked += 1;
@@ -107,10 +107,10 @@ impl LockState {
                 }
                 std::mem::swap(row, &mut self.row);
                 self.shown = true;
-                return Ok(Step::Row);
+                return Ok(Pulled::Row);
             };
             match self.lock(target, context, &mut task)? {
-                None => return Ok(Step::Pending),
+                None => return Ok(Pulled::Pending),
                 Some(LockedRow::Unchanged) => self.locked = Some(next + 1),
                 Some(LockedRow::Changed) => {
                     self.changed = true;

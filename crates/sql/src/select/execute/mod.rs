@@ -35,7 +35,7 @@ pub(super) type FixedMap<V> = HashMap<Vec<u8>, V, BuildHasherDefault<DefaultHash
 
 /// Result of pulling at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Pulled {
     /// The node has returned a row.
     Row,
     /// The node has no more rows.
@@ -50,7 +50,7 @@ pub(super) enum Step {
 macro_rules! row_or_return {
     ($step:expr) => {
         match $step {
-            Step::Row => {}
+            Pulled::Row => {}
             other => return Ok(other),
         }
     };
@@ -250,19 +250,19 @@ impl State {
         node: &Node,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         match (self, node) {
             (state, Node::Plan(plan)) => state.next(&plan.root, context, row),
             (Self::One { row: own }, Node::One) => match own.take() {
                 Some(own) => {
                     *row = own;
-                    Ok(Step::Row)
+                    Ok(Pulled::Row)
                 }
-                None => Ok(Step::Done),
+                None => Ok(Pulled::Done),
             },
             (Self::Values { driving, next }, Node::Values { rows }) => {
                 let Some(expressions) = rows.get(*next) else {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 };
                 *next += 1;
                 row.clear();
@@ -270,7 +270,7 @@ impl State {
                 for expression in expressions {
                     row.push(expression.evaluate(context, driving)?);
                 }
-                Ok(Step::Row)
+                Ok(Pulled::Row)
             }
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, context, row),
             (Self::Rows(state), Node::System(_) | Node::Function(_)) => state.next(context, row),
@@ -286,7 +286,7 @@ impl State {
             ) => loop {
                 row_or_return!(input.next(node, context, row)?);
                 if is_true(&condition.evaluate(context, row)?) {
-                    return Ok(Step::Row);
+                    return Ok(Pulled::Row);
                 }
             },
             (Self::Join(state), Node::Join(join)) => state.next(join, context, row),
@@ -302,7 +302,7 @@ impl State {
                 row.clear();
                 row.extend_from_slice(&state.driving);
                 row.append(&mut state.row);
-                Ok(Step::Row)
+                Ok(Pulled::Row)
             }
             (
                 Self::Project { input, row: wide },
@@ -316,7 +316,7 @@ impl State {
                 for expression in expressions {
                     row.push(expression.evaluate(context, wide)?);
                 }
-                Ok(Step::Row)
+                Ok(Pulled::Row)
             }
             (Self::Aggregate(state), Node::Aggregate(aggregate)) => {
                 state.next(aggregate, context, row)
@@ -327,13 +327,13 @@ impl State {
             }
             (Self::Limit(state), Node::Limit { input, .. }) => {
                 if state.left == 0 {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 }
                 loop {
                     row_or_return!(state.input.next(input, context, row)?);
                     if state.skip == 0 {
                         state.left -= 1;
-                        return Ok(Step::Row);
+                        return Ok(Pulled::Row);
                     }
                     state.skip -= 1;
                 }
@@ -452,16 +452,20 @@ impl Cursor {
         &self.plan
     }
 
-    fn step(&mut self, context: &mut EvaluationContext<'_>, row: &mut Vec<Value>) -> Result<Step> {
+    fn step(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Vec<Value>,
+    ) -> Result<Pulled> {
         if self.done {
-            return Ok(Step::Done);
+            return Ok(Pulled::Done);
         }
         if !self.opened {
             self.state.open(&self.plan.root, context, &[])?;
             self.opened = true;
         }
         let step = self.state.next(&self.plan.root, context, row)?;
-        self.done = step == Step::Done;
+        self.done = step == Pulled::Done;
         Ok(step)
     }
 
@@ -489,9 +493,9 @@ impl Cursor {
         };
         match step {
             Err(error) => Poll::Ready(Err(error)),
-            Ok(Step::Row) => Poll::Ready(Ok(true)),
-            Ok(Step::Done) => Poll::Ready(Ok(false)),
-            Ok(Step::Pause) => {
+            Ok(Pulled::Row) => Poll::Ready(Ok(true)),
+            Ok(Pulled::Done) => Poll::Ready(Ok(false)),
+            Ok(Pulled::Pause) => {
                 let took = coeval_env::coarse_milliseconds().saturating_sub(context.slice_began);
                 self.takes_long |= took > LONG_SLICE;
                 self.paused = true;
@@ -499,7 +503,7 @@ impl Cursor {
                 task.waker().wake_by_ref();
                 Poll::Pending
             }
-            Ok(Step::Pending) => Poll::Pending,
+            Ok(Pulled::Pending) => Poll::Pending,
         }
     }
 
@@ -544,14 +548,14 @@ impl Cursor {
         loop {
             let mut row = Row::new();
             match self.step(context, &mut row)? {
-                Step::Row => {
+                Pulled::Row => {
                     if visit(context, row)?.is_break() {
                         return Ok(true);
                     }
                 }
-                Step::Done => return Ok(true),
-                Step::Pause => return Ok(false),
-                Step::Pending => {
+                Pulled::Done => return Ok(true),
+                Pulled::Pause => return Ok(false),
+                Pulled::Pending => {
                     return Err(Error::unsupported(
                         "FOR UPDATE in a subquery of an expression",
                     ));

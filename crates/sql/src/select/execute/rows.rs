@@ -1,6 +1,6 @@
 //! Operators that return the rows of system tables and of set-returning functions.
 
-use super::{Row, State, Step, row_or_return, spend};
+use super::{Pulled, Row, State, row_or_return, spend};
 use crate::expression::EvaluationContext;
 use crate::select::plan::{ProjectSet, SetFunction, SetKind};
 use crate::system::SystemTable;
@@ -87,17 +87,17 @@ impl RowsState {
         &mut self,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         if spend(context)? {
-            return Ok(Step::Pause);
+            return Ok(Pulled::Pause);
         }
         row.clear();
         row.extend_from_slice(&self.driving);
         match &mut self.source {
-            Source::Empty => return Ok(Step::Done),
+            Source::Empty => return Ok(Pulled::Done),
             Source::Rows(rows) => match rows.next() {
                 Some(own) => row.extend(own),
-                None => return Ok(Step::Done),
+                None => return Ok(Pulled::Done),
             },
             Source::Integers {
                 data_type,
@@ -106,10 +106,10 @@ impl RowsState {
                 step,
             } => {
                 let Some(number) = *next else {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 };
                 if (*step > 0 && number > *last) || (*step < 0 && number < *last) {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 }
                 *next = number.checked_add(*step);
                 row.push(match data_type {
@@ -124,7 +124,7 @@ impl RowsState {
                     *next < *last
                 };
                 if beyond {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 }
                 row.push(Value::Numeric(Box::new(next.clone())));
                 *next = next.add(step)?;
@@ -134,7 +134,7 @@ impl RowsState {
             *ordinal += 1;
             row.push(Value::Int8(*ordinal));
         }
-        Ok(Step::Row)
+        Ok(Pulled::Row)
     }
 }
 
@@ -228,7 +228,7 @@ impl ProjectSetState {
         project: &ProjectSet,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         let mut own = Row::new();
         loop {
             if self.functions.is_empty() {
@@ -244,13 +244,13 @@ impl ProjectSetState {
             }
             while let Some((state, done)) = self.functions.get_mut(self.values.len()) {
                 let step = if *done {
-                    Step::Done
+                    Pulled::Done
                 } else {
                     state.next(context, &mut own)?
                 };
                 match step {
-                    Step::Row => self.values.append(&mut own),
-                    Step::Done => {
+                    Pulled::Row => self.values.append(&mut own),
+                    Pulled::Done => {
                         *done = true;
                         self.values.push(Value::Null);
                     }
@@ -266,7 +266,7 @@ impl ProjectSetState {
             row.clear();
             row.extend_from_slice(&self.row);
             row.append(&mut self.values);
-            return Ok(Step::Row);
+            return Ok(Pulled::Row);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use coeval_txn::{Bounds, Direction, ScanProgress, ScanRequest, ScanSource};
 use coeval_types::{Rid, RowRef};
 
-use super::{Row, Step, spend};
+use super::{Pulled, Row, spend};
 use crate::expression::{EvaluationContext, is_true};
 use crate::plan::{Keys, Path, RowReader};
 use crate::select::plan::Scan;
@@ -90,12 +90,12 @@ impl ScanState {
         scan: &Scan,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         let width = scan.reader.width() + usize::from(scan.with_record);
         loop {
             while self.rows_left > 0 {
                 if spend(context)? {
-                    return Ok(Step::Pause);
+                    return Ok(Pulled::Pause);
                 }
                 row.clear();
                 row.extend_from_slice(&self.driving);
@@ -108,10 +108,10 @@ impl ScanState {
                 {
                     continue;
                 }
-                return Ok(Step::Row);
+                return Ok(Pulled::Row);
             }
             if self.complete {
-                return Ok(Step::Done);
+                return Ok(Pulled::Done);
             }
             if let (Keys::One(key), Path::Key { index, .. }) = (&self.keys, &scan.path) {
                 // A lookup of one key reads the row directly into the caller's buffer.
@@ -129,14 +129,14 @@ impl ScanState {
                 )?;
                 result?;
                 if !found {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 }
                 if let Some(filter) = &scan.filter
                     && !is_true(&filter.evaluate(context, row)?)
                 {
-                    return Ok(Step::Done);
+                    return Ok(Pulled::Done);
                 }
-                return Ok(Step::Row);
+                return Ok(Pulled::Row);
             }
             self.values.clear();
             self.next = 0;

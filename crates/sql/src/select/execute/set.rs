@@ -1,7 +1,7 @@
 //! The operators for DISTINCT, UNION, INTERSECT and EXCEPT: they compare rows by their
 //! encoded keys.
 
-use super::{FixedMap, Row, State, Step, row_or_return};
+use super::{FixedMap, Pulled, Row, State, row_or_return};
 use crate::expression::{EvaluationContext, Expression};
 use crate::select::Node;
 use crate::select::plan::SetOperation;
@@ -55,7 +55,7 @@ impl DistinctState {
         by: &[Expression],
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         loop {
             row_or_return!(self.input.next(input, context, row)?);
             let key = if by.is_empty() {
@@ -71,7 +71,7 @@ impl DistinctState {
             if self.seen.insert(key, ()).is_none() {
                 context.memory.take(bytes)?;
                 self.bytes += bytes;
-                return Ok(Step::Row);
+                return Ok(Pulled::Row);
             }
         }
     }
@@ -113,7 +113,7 @@ impl AppendState {
         inputs: &[Node],
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         while let (Some(state), Some(node)) =
             (self.inputs.get_mut(self.current), inputs.get(self.current))
         {
@@ -122,14 +122,14 @@ impl AppendState {
                 self.opened = true;
             }
             match state.next(node, context, row)? {
-                Step::Done => {
+                Pulled::Done => {
                     self.current += 1;
                     self.opened = false;
                 }
                 other => return Ok(other),
             }
         }
-        Ok(Step::Done)
+        Ok(Pulled::Done)
     }
 }
 
@@ -197,11 +197,11 @@ impl SetState {
         operation: &SetOperation,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         while !self.counted {
             match self.right.next(&operation.right, context, row)? {
-                Step::Row => self.entry(row, context)?.right += 1,
-                Step::Done => self.counted = true,
+                Pulled::Row => self.entry(row, context)?.right += 1,
+                Pulled::Done => self.counted = true,
                 other => return Ok(other),
             }
         }
@@ -227,7 +227,7 @@ impl SetState {
                 }
             };
             if wanted {
-                return Ok(Step::Row);
+                return Ok(Pulled::Row);
             }
         }
     }

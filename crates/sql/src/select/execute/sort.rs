@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Row, State, Step, count, row_bytes};
+use super::{Pulled, Row, State, count, row_bytes};
 use crate::expression::{EvaluationContext, Expression};
 use crate::select::plan::Sort;
 use crate::value::KeyOrder;
@@ -83,19 +83,19 @@ impl SortState {
         sort: &Sort,
         context: &mut EvaluationContext<'_>,
         row: &mut Row,
-    ) -> Result<Step> {
+    ) -> Result<Pulled> {
         if let Some(sorted) = &mut self.sorted {
             return Ok(match sorted.next() {
                 Some((_, next)) => {
                     *row = next;
-                    Step::Row
+                    Pulled::Row
                 }
-                None => Step::Done,
+                None => Pulled::Done,
             });
         }
         loop {
             match self.input.next(&sort.input, context, row)? {
-                Step::Row => {
+                Pulled::Row => {
                     let mut key = Row::with_capacity(sort.keys.len());
                     for (expression, _) in &sort.keys {
                         key.push(expression.evaluate(context, row)?);
@@ -107,7 +107,7 @@ impl SortState {
                     self.rows.push((key, own));
                     self.keep_wanted(sort, context);
                 }
-                Step::Done => break,
+                Pulled::Done => break,
                 other => return Ok(other),
             }
         }

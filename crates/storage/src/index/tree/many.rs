@@ -25,7 +25,7 @@ use super::search::{Seen, Side, descend, enter};
 const GROUP: usize = 16;
 
 /// The next step of a look-up.
-enum Step<'tree, const W: usize> {
+enum LookupStep<'tree, const W: usize> {
     /// Search the prefetched child for the key.
     Enter(Seen<'tree, W>, *const Node<W>),
     /// Check whether the prefetched slot, or else a later one, has the key, and read its
@@ -61,7 +61,7 @@ impl<const W: usize> Access<'_, W> {
     ) {
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let mut tell = |at: usize, rid| found(group * GROUP + at, rid);
-            let mut steps: [Step<'_, W>; GROUP] = std::array::from_fn(|_| Step::Done);
+            let mut steps: [LookupStep<'_, W>; GROUP] = std::array::from_fn(|_| LookupStep::Done);
             let mut left = keys.len();
             for (at, (step, key)) in steps.iter_mut().zip(keys).enumerate() {
                 *step = self.advance(self.begin(key.as_ref()), key.as_ref(), &mut |rid| {
@@ -71,10 +71,14 @@ impl<const W: usize> Access<'_, W> {
             }
             while left > 0 {
                 for (at, (step, key)) in steps.iter_mut().zip(keys).enumerate() {
-                    let next = match std::mem::replace(step, Step::Done) {
-                        Step::Done => continue,
-                        Step::Enter(parent, child) => self.go_down(parent, child, key.as_ref()),
-                        Step::Read(at, shape, slot) => read(at, shape, slot, key.as_ref()).map(Err),
+                    let next = match std::mem::replace(step, LookupStep::Done) {
+                        LookupStep::Done => continue,
+                        LookupStep::Enter(parent, child) => {
+                            self.go_down(parent, child, key.as_ref())
+                        }
+                        LookupStep::Read(at, shape, slot) => {
+                            read(at, shape, slot, key.as_ref()).map(Err)
+                        }
                     };
                     *step = self.advance(next, key.as_ref(), &mut |rid| {
                         left -= 1;
@@ -88,19 +92,19 @@ impl<const W: usize> Access<'_, W> {
     /// Returns a look-up's next step, or passes its result to `tell`.
     fn advance<'tree>(
         &self,
-        next: Result<Result<Step<'tree, W>, Option<Rid>>, Restart>,
+        next: Result<Result<LookupStep<'tree, W>, Option<Rid>>, Restart>,
         key: &[u8],
         tell: &mut dyn FnMut(Option<Rid>),
-    ) -> Step<'tree, W> {
+    ) -> LookupStep<'tree, W> {
         match next {
             Ok(Ok(step)) => return step,
             Ok(Err(found)) => tell(found),
             Err(Restart) => tell(self.get(key)),
         }
-        Step::Done
+        LookupStep::Done
     }
 
-    fn begin(&self, key: &[u8]) -> Result<Result<Step<'_, W>, Option<Rid>>, Restart> {
+    fn begin(&self, key: &[u8]) -> Result<Result<LookupStep<'_, W>, Option<Rid>>, Restart> {
         let node = &*self.tree.root;
         let version = node.latch.read()?;
         self.look(Seen { node, version }, key)
@@ -111,7 +115,7 @@ impl<const W: usize> Access<'_, W> {
         parent: Seen<'tree, W>,
         child: *const Node<W>,
         key: &[u8],
-    ) -> Result<Result<Step<'tree, W>, Option<Rid>>, Restart> {
+    ) -> Result<Result<LookupStep<'tree, W>, Option<Rid>>, Restart> {
         // SAFETY: read from the parent after its version; `self` is pinned.
         let at = unsafe { enter(parent, child)? };
         self.look(at, key)
@@ -123,13 +127,13 @@ impl<const W: usize> Access<'_, W> {
         &self,
         at: Seen<'tree, W>,
         key: &[u8],
-    ) -> Result<Result<Step<'tree, W>, Option<Rid>>, Restart> {
+    ) -> Result<Result<LookupStep<'tree, W>, Option<Rid>>, Restart> {
         let shape = at.node.shape();
         if shape.level > 0 {
             let index = at.node.child_index(shape, key, Side::From, at.version)?;
             let child = at.node.child(shape, index);
             Node::prefetch(child);
-            return Ok(Ok(Step::Enter(at, child)));
+            return Ok(Ok(LookupStep::Enter(at, child)));
         }
         let slot = at.node.first_slot(shape, key);
         if slot == shape.count {
@@ -137,7 +141,7 @@ impl<const W: usize> Access<'_, W> {
             return Ok(Err(None));
         }
         at.node.prefetch_slot(shape, slot);
-        Ok(Ok(Step::Read(at, shape, slot)))
+        Ok(Ok(LookupStep::Read(at, shape, slot)))
     }
 }
 

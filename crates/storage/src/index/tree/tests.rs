@@ -31,7 +31,7 @@ fn collect<const W: usize>(
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TreeStep {
     Insert(Vec<u8>, u64),
     InsertRun(Vec<u8>, u16),
     Remove(Vec<u8>, u64),
@@ -67,14 +67,14 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TreeStep> {
     prop_oneof![
-        12 => (key(), 0u64..2).prop_map(|(key, rid)| Step::Insert(key, rid)),
-        1 => (key(), 1u16..40).prop_map(|(key, count)| Step::InsertRun(key, count)),
-        6 => (key(), 0u64..2).prop_map(|(key, rid)| Step::Remove(key, rid)),
-        1 => (key(), 1usize..60).prop_map(|(key, count)| Step::RemoveRange(key, count)),
-        2 => (bound(), bound()).prop_map(|(lower, upper)| Step::Scan(lower, upper)),
-        1 => prop::collection::vec(key(), 1..40).prop_map(Step::GetMany),
+        12 => (key(), 0u64..2).prop_map(|(key, rid)| TreeStep::Insert(key, rid)),
+        1 => (key(), 1u16..40).prop_map(|(key, count)| TreeStep::InsertRun(key, count)),
+        6 => (key(), 0u64..2).prop_map(|(key, rid)| TreeStep::Remove(key, rid)),
+        1 => (key(), 1usize..60).prop_map(|(key, count)| TreeStep::RemoveRange(key, count)),
+        2 => (bound(), bound()).prop_map(|(lower, upper)| TreeStep::Scan(lower, upper)),
+        1 => prop::collection::vec(key(), 1..40).prop_map(TreeStep::GetMany),
     ]
 }
 
@@ -90,19 +90,19 @@ fn is_between(key: &[u8], lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     })
 }
 
-fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
+fn behaves_like_a_map<const W: usize>(steps: &[TreeStep]) {
     let domain = Domain::new();
     let tree = Tree::<W>::new(&domain);
     let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for step in steps {
         let guard = domain.pin();
         match step {
-            Step::Insert(key, rid) => {
+            TreeStep::Insert(key, rid) => {
                 let expected = model.get(key).map_or(Ok(()), |&rid| Err(Rid(rid)));
                 assert_eq!(tree.insert_if_absent(key, Rid(*rid), &guard), expected);
                 model.entry(key.clone()).or_insert(*rid);
             }
-            Step::InsertRun(key, count) => {
+            TreeStep::InsertRun(key, count) => {
                 for at in 0..*count {
                     let key = [&key[..], &at.to_be_bytes()].concat();
                     let inserted = tree.insert_if_absent(&key, Rid(0), &guard);
@@ -110,14 +110,14 @@ fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
                     model.entry(key).or_insert(0);
                 }
             }
-            Step::Remove(key, rid) => {
+            TreeStep::Remove(key, rid) => {
                 let there = model.get(key) == Some(rid);
                 assert_eq!(tree.remove(key, Rid(*rid), &guard), there);
                 if there {
                     model.remove(key);
                 }
             }
-            Step::RemoveRange(key, count) => {
+            TreeStep::RemoveRange(key, count) => {
                 let range = model.range(key.clone()..).take(*count);
                 let gone: Entries = range.map(|(key, &rid)| (key.clone(), rid)).collect();
                 for (key, rid) in gone {
@@ -126,7 +126,7 @@ fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
                     model.remove(&key);
                 }
             }
-            Step::Scan(lower, upper) => {
+            TreeStep::Scan(lower, upper) => {
                 let (lower, upper) = (
                     lower.as_ref().map(|key| &key[..]),
                     upper.as_ref().map(|key| &key[..]),
@@ -140,7 +140,7 @@ fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
                 expected.reverse();
                 assert_eq!(collect(&tree, &domain, lower, upper, false), expected);
             }
-            Step::GetMany(keys) => {
+            TreeStep::GetMany(keys) => {
                 let mut found = vec![None; keys.len()];
                 tree.get_many(keys, &guard, |at, rid| {
                     assert_eq!(found[at].replace(rid), None, "told once");
