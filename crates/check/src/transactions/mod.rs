@@ -153,7 +153,7 @@ pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeab
     // without cycles has none with fewer edges.
     while let Some(order) = orders.pop() {
         let registers = registers.versions(history, order, &mut findings);
-        let run = Run {
+        let run = CycleSearch {
             history,
             takes_part: &takes_part,
             versions: [&lists, &registers],
@@ -201,14 +201,14 @@ fn check(history: &History) -> Result<(), Unjudgeable> {
 }
 
 /// One search for cycles, with the edges of one order.
-struct Run<'run> {
+struct CycleSearch<'run> {
     history: &'run History,
     takes_part: &'run [bool],
     versions: [&'run Versions; 2],
     order: Order,
 }
 
-impl Run<'_> {
+impl CycleSearch<'_> {
     /// Searches for cycles and returns whether there are any.
     fn look_for_cycles(&self, findings: &mut Findings) -> bool {
         let mut edges = Edges::new(self.history.transactions.len());

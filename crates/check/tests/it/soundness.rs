@@ -6,7 +6,7 @@ use coeval_check::history::History;
 use coeval_check::transactions::{Level, judge, story};
 use coeval_check::{bank, recency, registers};
 
-use super::store::{Isolation, Load, Run, history, run};
+use super::store::{Isolation, Load, StoreRun, history, run};
 
 const SEEDS: u64 = 150;
 
@@ -161,12 +161,12 @@ fn recency_agrees_with_the_graph() {
 }
 
 /// Whether a run of transfers shows a wrong total.
-fn bank_objects(run: &Run) -> bool {
+fn bank_objects(run: &StoreRun) -> bool {
     !bank::judge(&run.history, Some(0)).wrong.is_empty()
 }
 
 /// Whether the sums after a run of TPC-B disagree.
-fn balance_objects(run: &Run) -> bool {
+fn balance_objects(run: &StoreRun) -> bool {
     let [accounts, tellers, branches] = run.balances[..] else {
         panic!("three of them: {:?}", run.balances);
     };
@@ -232,7 +232,7 @@ fn every_weakness_is_caught_within_few_seeds() {
         println!("lists {lists}: recency objects after {stale} seeds, sessions after {back}");
         assert!(stale <= 20 && back <= 20, "{lists}: {stale}, {back}");
     }
-    let until = |load, objects: fn(&Run) -> bool| {
+    let until = |load, objects: fn(&StoreRun) -> bool| {
         let mut seeds = 0..200;
         let caught = seeds.find(|seed| objects(&run(Isolation::ReadCommitted, load, 20, *seed)));
         1 + caught.unwrap_or_else(|| panic!("{load:?} was never caught"))

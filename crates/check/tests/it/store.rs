@@ -100,7 +100,7 @@ pub fn history(isolation: Isolation, lists: bool, transactions: usize, seed: u64
 }
 
 /// The result of a run.
-pub struct Run {
+pub struct StoreRun {
     pub history: History,
     /// The final values of the registers.
     pub balances: Vec<i64>,
@@ -109,7 +109,7 @@ pub struct Run {
 }
 
 /// Runs the given number of transactions of four clients on three objects.
-pub fn run(isolation: Isolation, load: Load, transactions: usize, seed: u64) -> Run {
+pub fn run(isolation: Isolation, load: Load, transactions: usize, seed: u64) -> StoreRun {
     let mut store = Store {
         isolation,
         load,
@@ -128,7 +128,7 @@ pub fn run(isolation: Isolation, load: Load, transactions: usize, seed: u64) -> 
         store.step(client);
     }
     let balances = (0..OBJECTS).map(|key| balance(&store.at(key, store.clock)));
-    Run {
+    StoreRun {
         balances: balances.collect(),
         added: store.added,
         history: History {

@@ -13,11 +13,11 @@ use crate::nodes::{Cluster, address};
 use crate::runs::{compare, converge};
 
 /// A run, and the violations that it reports.
-type Run = fn(u64) -> Vec<String>;
+type PlantedRun = fn(u64) -> Vec<String>;
 
 /// The number of seeds it takes until a run detects the planted bug, while the same runs
 /// without the bug report no violation.
-fn found(bug: Bug, run: Run, limit: u64) -> u64 {
+fn found(bug: Bug, run: PlantedRun, limit: u64) -> u64 {
     for seed in 0..limit {
         let planted = plant(bug);
         let objections = run(seed);

@@ -162,7 +162,7 @@ impl Draw {
     }
 }
 
-struct Run {
+struct FollowingRun {
     draw: Draw,
     tables: FollowedTables,
     term: Term,
@@ -174,7 +174,7 @@ struct Run {
     views: Vec<(FollowedView, State)>,
 }
 
-impl Run {
+impl FollowingRun {
     fn new(seed: u64) -> Self {
         let tables = FollowedTables::new();
         let mut draw = Draw(seed | 1);
@@ -555,7 +555,7 @@ fn entries_of_tree(
 }
 
 fn run(seed: u64, steps: usize) -> Result<(), String> {
-    let mut run = Run::new(seed);
+    let mut run = FollowingRun::new(seed);
     for _ in 0..steps {
         run.step()?;
     }
@@ -590,7 +590,7 @@ fn a_reused_offset_taken_for_the_same_timestamp_is_found() {
 
 #[test]
 fn what_is_visible_is_not_taken_back() {
-    let mut run = Run::new(3);
+    let mut run = FollowingRun::new(3);
     while run.log.len() < 5 {
         run.commit();
     }
@@ -610,7 +610,7 @@ fn what_is_visible_is_not_taken_back() {
 
 #[test]
 fn workers_on_threads_of_their_own_come_to_the_same() {
-    let mut run = Run::new(11);
+    let mut run = FollowingRun::new(11);
     for _ in 0..400 {
         run.commit();
     }

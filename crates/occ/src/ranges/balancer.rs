@@ -144,7 +144,7 @@ struct Pass {
     changed: bool,
     counting: Option<Counting>,
     /// Adjacent ranges that may be merged.
-    run: Option<Run>,
+    run: Option<RangeRun>,
     planned: Vec<Planned>,
     /// Keys in all ranges that the pass has visited.
     records: u64,
@@ -161,7 +161,7 @@ struct Planned {
 }
 
 #[derive(Debug)]
-struct Run {
+struct RangeRun {
     first: usize,
     count: usize,
     records: u64,
@@ -231,7 +231,7 @@ impl Pass {
             u64::MAX => known(records),
             _ => records,
         };
-        let fits = |run: &Run| run.records.saturating_add(records) <= aim;
+        let fits = |run: &RangeRun| run.records.saturating_add(records) <= aim;
         match &mut self.run {
             Some(run) if fits(run) => {
                 run.count += 1;
@@ -239,7 +239,7 @@ impl Pass {
             }
             _ => {
                 self.end_run(aim, slots);
-                self.run = Some(Run {
+                self.run = Some(RangeRun {
                     first: self.at,
                     count: 1,
                     records,

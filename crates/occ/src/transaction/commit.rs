@@ -39,7 +39,7 @@ use coeval_storage::RecordRef;
 use coeval_txn::{Error, GaveWay, Outcome};
 use coeval_types::{RowRef, StorageId, Timestamp, TransactionId, planted};
 
-use super::Run;
+use super::TransactionContext;
 use super::registration_keys::RegistrationKeys;
 use super::state::{Held, State, StorageHandle};
 use crate::memory;
@@ -55,7 +55,7 @@ const BYTES_BETWEEN_LOOKS: usize = 16 << 20;
 /// the thread's other tasks.
 const ROWS_IN_A_STEP: usize = 2048;
 
-impl<'run> Run<'run> {
+impl<'run> TransactionContext<'run> {
     pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         // A commit of very many rows must not block an executor's thread.
         if self.state.held.len() > ROWS_IN_A_STEP {

@@ -1,7 +1,7 @@
 //! A transaction: reads, writes, lock waits, commit and abort.
 //!
 //! [`OccTransaction`] is the object that callers hold. Each call borrows its [`State`]
-//! together with the engine as a [`Run`], on which the files of this folder implement the
+//! together with the engine as a [`TransactionContext`], on which the files of this folder implement the
 //! calls by topic:
 //!
 //! - [`read`]: reads by key, by record, by range;
@@ -56,12 +56,12 @@ pub(crate) use commit::log_error;
 use state::{State, StorageAt};
 
 /// A running transaction borrowed together with its engine, for one call.
-struct Run<'a> {
+struct TransactionContext<'a> {
     shared: &'a Shared,
     state: &'a mut State,
 }
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     fn check_running(&self) -> Result<(), Error> {
         if self.state.snapshot.is_none() {
             return Err(Error::Unknown("running transaction"));
@@ -216,9 +216,9 @@ impl OccTransaction {
         }
     }
 
-    fn run(&mut self) -> Result<Run<'_>, Error> {
+    fn run(&mut self) -> Result<TransactionContext<'_>, Error> {
         match &mut self.state {
-            Some(state) => Ok(Run {
+            Some(state) => Ok(TransactionContext {
                 shared: &self.shared,
                 state,
             }),
@@ -228,7 +228,7 @@ impl OccTransaction {
 
     /// Checks that a statement may run. A caller that abandons a commit under way can
     /// only commit again or abort: the commit's log entries have been collected.
-    fn run_statement(&mut self) -> Result<Run<'_>, Error> {
+    fn run_statement(&mut self) -> Result<TransactionContext<'_>, Error> {
         let run = self.run()?;
         match run.state.prepared {
             true => Err(ENDED),
@@ -238,7 +238,7 @@ impl OccTransaction {
 
     /// As [`Self::run_statement`], for statements that never wait: it ends a wait that
     /// the caller abandoned.
-    fn run_at_once(&mut self) -> Result<Run<'_>, Error> {
+    fn run_at_once(&mut self) -> Result<TransactionContext<'_>, Error> {
         let mut run = self.run_statement()?;
         run.stop_waiting(false);
         Ok(run)

@@ -8,7 +8,7 @@ use coeval_log::Copied;
 use coeval_txn::{BeginOptions, Outcome};
 use coeval_types::{Timestamp, planted};
 
-use super::Run;
+use super::TransactionContext;
 
 /// Fields that injected bugs keep in a transaction's state.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Left {
     }
 }
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     /// Makes new snapshots include the commit before its versions are installed, and
     /// requests a later poll.
     pub(super) fn publish_before_install(

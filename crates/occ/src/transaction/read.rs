@@ -44,7 +44,7 @@ use coeval_txn::{Direction, Error, ScanProgress, ScanRequest, ScanSource};
 use coeval_types::key::successor_of_prefix;
 use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp, planted};
 
-use super::Run;
+use super::TransactionContext;
 use super::state::{Read, StorageAt};
 use crate::ranges::interval::End;
 use crate::ranges::map::RangeMap;
@@ -139,7 +139,7 @@ impl Met {
     }
 }
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     /// Ends a read: notes the versions that its answer depends on, and collects garbage
     /// that it has passed. Fails when the snapshot was ended meanwhile: versions that
     /// belong to it may have been missing.

@@ -5,7 +5,7 @@
 //!        ──▶ rows prefetched ──▶ each key read in turn
 //! ```
 //!
-//! Each key is read as [`Run::get`] reads it, and leaves the same notes: a returned
+//! Each key is read as [`TransactionContext::get`] reads it, and leaves the same notes: a returned
 //! version in the read set, a predicate for an absent key. The keys of a batch share only
 //! the pin and the check that the snapshot was not ended.
 
@@ -16,7 +16,7 @@ use coeval_types::{IndexId, IndexKind, Rid, RowRef, StorageId};
 
 use coeval_txn::Error;
 
-use super::Run;
+use super::TransactionContext;
 use super::read::Met;
 use crate::ranges::interval::End;
 use crate::storage::find;
@@ -25,7 +25,7 @@ use crate::storage::find;
 /// for at once.
 const GROUP: usize = 32;
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     pub(super) fn get_many(
         &mut self,
         storage: StorageId,

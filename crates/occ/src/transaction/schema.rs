@@ -25,14 +25,14 @@ use std::task::{Context, Poll, ready};
 use coeval_txn::{Error, IndexBuild, TableLock};
 use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, StorageId, Timestamp};
 
-use super::Run;
+use super::TransactionContext;
 use super::state::{TableHeld, Undo};
 use super::waiting::Wait;
 use crate::building::Part;
 use crate::garbage_collector::retire;
 use crate::storage::{Index, Storage};
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     pub(super) fn table_held(&self, storage: &Storage) -> Option<TableHeld> {
         self.state
             .tables

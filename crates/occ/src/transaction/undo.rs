@@ -9,7 +9,7 @@ use coeval_txn::{Error, Isolation, Savepoint};
 use coeval_types::key::successor_of_prefix;
 use coeval_types::{RowRef, TransactionId};
 
-use super::Run;
+use super::TransactionContext;
 use super::commit::has_effect;
 use super::state::{Held, StorageHandle, Undo};
 use crate::locks::keys::Taken;
@@ -17,7 +17,7 @@ use crate::locks::queues::LockName;
 use crate::ranges::interval::End;
 use crate::storage::Index;
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     pub(super) fn savepoint(&mut self) -> Savepoint {
         self.state.savepoints.push(self.state.undo.len());
         Savepoint(self.state.savepoints.len() as u32)

@@ -6,7 +6,7 @@ use coeval_memory::sync::Backoff;
 use coeval_txn::{Cause, ConflictLocation, Error};
 use coeval_types::{Timestamp, TransactionId, planted};
 
-use super::Run;
+use super::TransactionContext;
 use super::state::{Read, State};
 use crate::active_transactions::CommitPhase;
 use crate::ranges::committer::Committer;
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::storage::find;
 use crate::validation::{Others, VisitRanges};
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     /// Checks that nothing the transaction read has changed between its snapshot and
     /// `own`.
     pub(super) fn validate(&self, own: Timestamp) -> Result<(), Error> {

@@ -13,13 +13,13 @@ use coeval_storage::TryLock;
 use coeval_txn::{Cause, ConflictLocation, Error, GaveWay};
 use coeval_types::{Rid, Timestamp, TransactionId};
 
-use super::Run;
+use super::TransactionContext;
 use super::state::{Held, StorageAt};
 use super::waiting::{Entered, Wait, Waiting};
 use crate::locks::queues::{LockName, Turn};
 use crate::storage::Storage;
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     /// Waits for `wait`, whose lock was just found taken. When ready, the caller must try
     /// it again.
     pub(super) fn poll_wait(
@@ -92,7 +92,7 @@ impl Run<'_> {
         self.shared.conflicts.note(why, place, loser, winner);
     }
 
-    /// As [`Run::conflict`], with the transaction that committed at this timestamp.
+    /// As [`TransactionContext::conflict`], with the transaction that committed at this timestamp.
     pub(super) fn conflict_with_commit(
         &self,
         cause: Cause,

@@ -14,7 +14,7 @@ use coeval_txn::contract::Visit;
 use coeval_txn::{Cause, ConflictLocation, Error, Insert, Isolation, LockWait, LockedRow, Update};
 use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId, planted};
 
-use super::Run;
+use super::TransactionContext;
 use super::state::{Held, Read, StorageAt, Undo};
 use super::waiting::Wait;
 use crate::locks::keys::Taken;
@@ -41,7 +41,7 @@ struct Duplicate {
     rid: Rid,
 }
 
-impl Run<'_> {
+impl TransactionContext<'_> {
     pub(super) fn poll_lock_row(
         &mut self,
         storage: StorageId,

@@ -95,7 +95,7 @@ impl Chance {
     }
 }
 
-struct Run {
+struct RandomRun {
     cluster: Cluster,
     chance: Chance,
     plan: Plan,
@@ -120,7 +120,7 @@ struct Run {
 pub fn run(plan: &Plan) -> Result<Report, Fault> {
     let members = Membership::new((1..=plan.voters).map(NodeId), []);
     let spare: Vec<NodeId> = (1..=plan.spare).map(|n| NodeId(plan.voters + n)).collect();
-    let mut run = Run {
+    let mut run = RandomRun {
         cluster: Cluster::new(&members, &spare, plan.settings.clone(), plan.seed),
         chance: Chance(plan.seed),
         plan: plan.clone(),
@@ -162,7 +162,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
     })
 }
 
-impl Run {
+impl RandomRun {
     fn committed_end(&self) -> Lsn {
         let last = self.cluster.properties.committed().last();
         last.map_or(Lsn(0), |position| position.end)

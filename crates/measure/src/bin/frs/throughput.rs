@@ -29,7 +29,7 @@ const ONE_IN_IS_WRITE: u64 = 4;
 const SLICE: f64 = 0.1;
 
 /// A run, and its results.
-struct Run {
+struct ThroughputRun {
     line: Line,
     answers: Vec<u64>,
     recovery: Recovery,
@@ -39,7 +39,7 @@ struct Run {
     silent: f64,
 }
 
-impl Run {
+impl ThroughputRun {
     /// Answers per second, between two points in time.
     fn rate(&self, from: f64, to: f64) -> f64 {
         let slices = &self.answers[(from / SLICE) as usize..(to / SLICE) as usize];
@@ -69,7 +69,7 @@ fn run(
     base: &Base,
     line: Line,
     commit_is_lost: bool,
-) -> Result<Run, String> {
+) -> Result<ThroughputRun, String> {
     cluster.use_files(base.files.clone(), line.writes_anew);
     let restarted = cluster.now();
     cluster.restart(old, commit_is_lost)?;
@@ -94,7 +94,7 @@ fn run(
     let killed = (KILLED.as_secs_f64() / SLICE) as usize;
     let restart = (RESTARTED.as_secs_f64() / SLICE) as usize;
     let silent = answers[killed..restart].iter().filter(|count| **count == 0);
-    Ok(Run {
+    Ok(ThroughputRun {
         line,
         silent: silent.count() as f64 * SLICE,
         returned: recovery
@@ -163,8 +163,8 @@ pub fn measure(base: &Base, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chart(name: &str, what: &str, runs: &[Run]) -> Chart {
-    let points = |run: &Run| {
+fn chart(name: &str, what: &str, runs: &[ThroughputRun]) -> Chart {
+    let points = |run: &ThroughputRun| {
         let slices = run.answers.iter().enumerate();
         slices
             .map(|(slice, count)| (slice as f64 * SLICE, *count as f64 / SLICE))

@@ -58,7 +58,7 @@ struct Window {
 }
 
 /// Results of one run: before and during the checkpoint.
-struct Run {
+struct LoadRun {
     before: Window,
     during: Window,
 }
@@ -177,7 +177,7 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
                 );
                 runs.push(run);
             }
-            let of = |number: fn(&Run) -> f64| median(runs.iter().map(number));
+            let of = |number: fn(&LoadRun) -> f64| median(runs.iter().map(number));
             let kept = of(|run| run.during.per_second / run.before.per_second * 100.0);
             let limit = format!("{} MiB/s", limit >> 20);
             let mut line = format!(
@@ -214,8 +214,8 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
 
 /// Bars for the throughput before and during a checkpoint, with `aim` per cent of the
 /// former as the target.
-fn pair(name: &str, runs: &[Run], aim: Option<f64>) -> [Bar; 2] {
-    let of = |window: fn(&Run) -> &Window| -> Vec<f64> {
+fn pair(name: &str, runs: &[LoadRun], aim: Option<f64>) -> [Bar; 2] {
+    let of = |window: fn(&LoadRun) -> &Window| -> Vec<f64> {
         runs.iter().map(|run| window(run).per_second).collect()
     };
     let before = of(|run| &run.before);
@@ -275,7 +275,7 @@ impl Bench<'_> {
     }
 
     /// Runs a load, and a checkpoint after this volume of log, or on request.
-    async fn run(&mut self, rate: Option<f64>, log: Option<u64>) -> Result<Run, Failure> {
+    async fn run(&mut self, rate: Option<f64>, log: Option<u64>) -> Result<LoadRun, Failure> {
         let engine = self.open(log.unwrap_or(0)).await?;
         let (load, clients) = self.begin(engine, rate);
         if log.is_none() {
@@ -286,7 +286,7 @@ impl Bench<'_> {
         let begun = load.checkpoint(true).await?;
         let ended = load.checkpoint(false).await?;
         let done = self.end(&load, clients).await?;
-        Ok(Run {
+        Ok(LoadRun {
             before: window(&done, WARM, begun),
             during: window(&done, begun, ended),
         })
@@ -350,7 +350,7 @@ mod tests {
             middle: 1.0,
             high: 1.0,
         };
-        let run = |before, during| Run {
+        let run = |before, during| LoadRun {
             before: window(before),
             during: window(during),
         };

@@ -91,7 +91,7 @@ struct MeasuredTable {
 
 /// A run, and its target.
 #[derive(Clone, Copy)]
-struct Run {
+struct MeasuredRun {
     name: &'static str,
     place: &'static str,
     kind: LoadKind,
@@ -110,8 +110,13 @@ const SCALING_AIM: f64 = 1.8;
 /// Greatest number of threads.
 const THREADS: usize = 2;
 
-const fn run(name: &'static str, place: &'static str, kind: LoadKind, aim: Option<f64>) -> Run {
-    Run {
+const fn run(
+    name: &'static str,
+    place: &'static str,
+    kind: LoadKind,
+    aim: Option<f64>,
+) -> MeasuredRun {
+    MeasuredRun {
         name,
         place,
         kind,
@@ -119,7 +124,7 @@ const fn run(name: &'static str, place: &'static str, kind: LoadKind, aim: Optio
     }
 }
 
-const RUNS: [Run; 6] = [
+const RUNS: [MeasuredRun; 6] = [
     run("one read, log", LOGGED, LoadKind::Read, AIM),
     run("one read", MEMORY, LoadKind::Read, AIM),
     run("one read, few rows", FEW, LoadKind::Read, AIM),
