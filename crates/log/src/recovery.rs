@@ -178,7 +178,7 @@ pub(crate) struct Recovered {
 }
 
 /// Contents of a data directory, read and replayed.
-pub(crate) struct Found {
+pub(crate) struct ReadLog {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) chain: Chain,
     /// Log offset at which replay began, and the term in which the log before it ended.
@@ -221,7 +221,7 @@ pub(crate) async fn recover(
         segment_bytes: settings.segment_bytes,
         leftovers: Leftovers::Remove,
     };
-    let mut found = Found::read(&directory, &control, &kind, settings, replay).await?;
+    let mut found = ReadLog::read(&directory, &control, &kind, settings, replay).await?;
     tail::repair(&mut found.chain, &kind, &control, &found.scan, &found.tail).await?;
 
     let end = found.scan.end;
@@ -272,11 +272,11 @@ pub(crate) async fn inspect(
         segment_bytes: settings.segment_bytes,
         leftovers: Leftovers::Keep,
     };
-    let found = Found::read(&directory, &control, &kind, settings, replay).await?;
+    let found = ReadLog::read(&directory, &control, &kind, settings, replay).await?;
     Ok((Term(control.term.0 + 1), found.summary()))
 }
 
-impl Found {
+impl ReadLog {
     /// Reads and replays the directory. Of a log whose truncation was under way, it reads
     /// the part that the truncation leaves.
     pub(crate) async fn read(

@@ -22,11 +22,11 @@ const CHECKPOINT_ON_STOP_BYTES: u64 = 64 << 20;
 /// An open engine, and the results of its recovery.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) found: Found,
+    pub(crate) found: StartSummary,
 }
 
 /// The data that a start has found.
-pub(crate) struct Found {
+pub(crate) struct StartSummary {
     /// The storage location, for people.
     pub(crate) place: String,
     /// A summary of recovery, for people.
@@ -47,7 +47,7 @@ pub(crate) async fn open(
             let engine = Engine::ephemeral(for_engine);
             engine.map(|engine| Opened {
                 engine: Arc::new(engine),
-                found: Found {
+                found: StartSummary {
                     place: "memory".to_owned(),
                     recovery: "nothing to recover".to_owned(),
                 },
@@ -58,7 +58,7 @@ pub(crate) async fn open(
             let opened = Engine::open_watched(directory, for_engine, progress).await;
             opened.map(|(engine, summary)| Opened {
                 engine: Arc::new(engine),
-                found: Found {
+                found: StartSummary {
                     place: directory.display().to_string(),
                     recovery: describe(&summary),
                 },

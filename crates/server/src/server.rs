@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
 use crate::cluster;
-use crate::engine::{self, Found};
+use crate::engine::{self, StartSummary};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
 use crate::serving_term::{Lead, ServingTerm};
@@ -166,7 +166,7 @@ impl Server {
                 }));
             }
             let (listener, address) = listen(&settings).await?;
-            let found = Found {
+            let found = StartSummary {
                 place: settings.data_dir.display().to_string(),
                 recovery: format!("node {} of a cluster", settings.cluster_node),
             };

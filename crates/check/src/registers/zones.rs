@@ -44,7 +44,7 @@ pub(super) struct Cluster {
 
 /// A positive score with its time and reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ScoredZone {
     pub(super) gamma: u64,
     pub(super) time: u64,
     pub(super) because: Because,
@@ -97,7 +97,7 @@ struct Extreme {
 }
 
 /// The score of each cluster, where it is positive.
-pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
+pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<ScoredZone>> {
     let mut sorted: Vec<usize> = (0..clusters.len()).collect();
     sorted.sort_by_key(|index| clusters[*index].l + clusters[*index].h);
     let mut best: Vec<(i128, Because, i128)> = clusters
@@ -132,7 +132,7 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
     }
     best.into_iter()
         .map(|(chi, because, time)| {
-            (chi > 0).then(|| Found {
+            (chi > 0).then(|| ScoredZone {
                 gamma: nanoseconds(chi),
                 time: nanoseconds(time),
                 because,

@@ -8,7 +8,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 
 use super::manifest::{BACKUP, Listed, Manifest};
 use super::place::check_apart;
-use super::target::{Found, RestoreTarget, find};
+use super::target::{RestorePoint, RestoreTarget, find};
 use super::unpack::{make_empty, sync_names};
 use super::{BackupSummary, end_of_backup};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
@@ -284,7 +284,7 @@ async fn end_of(
     directory: &Path,
     control: &Control,
     target: RestoreTarget,
-) -> Result<Found, Error> {
+) -> Result<RestorePoint, Error> {
     let checkpoint = match newest(&directory.join(CHECKPOINTS)).await? {
         Some(path) => Some(CheckpointFile::open(&path).await?),
         None => None,

@@ -47,7 +47,7 @@ impl RestoreTarget {
 
 /// Result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RestorePoint {
     /// Log offset at which the restored log ends.
     pub(super) end: Lsn,
     /// The last commit before that, with its time of day in microseconds.
@@ -65,9 +65,9 @@ pub(super) async fn find(
     control: &Control,
     (begin, mut term): (Lsn, Term),
     target: RestoreTarget,
-) -> Result<Found, Error> {
+) -> Result<RestorePoint, Error> {
     let seed = Seed::of_database(control.database);
-    let mut found = Found {
+    let mut found = RestorePoint {
         end: begin,
         last: None,
         commits: 0,
@@ -120,7 +120,7 @@ pub(super) async fn find(
 async fn judge(
     chain: &Chain,
     control: &Control,
-    found: &Found,
+    found: &RestorePoint,
     (durable, stopped_by): (Lsn, NotAFrame),
 ) -> Result<(), Error> {
     let scan = Scan {

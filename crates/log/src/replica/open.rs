@@ -13,7 +13,7 @@ use super::landmarks::Landmarks;
 use super::log::ReplicaLog;
 use crate::control::{Control, DataDirectory, Member};
 use crate::frame::Seed;
-use crate::recovery::{Found, Leftovers, create, tail};
+use crate::recovery::{Leftovers, ReadLog, create, tail};
 use crate::retention::Retention;
 use crate::segment::{SegmentKind, first_of_name};
 use crate::{Error, RecoverySummary, Replay, Settings};
@@ -62,7 +62,7 @@ impl ReplicaLog {
         if let Some(cut) = control.cut() {
             remove_from(&kind, cut).await?;
         }
-        let mut found = Found::read(&directory, &control, &kind, &settings, replay).await?;
+        let mut found = ReadLog::read(&directory, &control, &kind, &settings, replay).await?;
         let control = control.after_cut();
         let end = found.scan.end;
         match control.member {

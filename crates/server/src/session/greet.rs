@@ -130,15 +130,15 @@ async fn let_in(
         }
     };
     let leader = match &shared.node {
-        None => Ok(Found::Here(shared.serving_term()?)),
+        None => Ok(SessionRoute::Here(shared.serving_term()?)),
         Some(node) => {
             let who = (peer, tls, start.binding.as_ref());
             leader(shared, node, &start.request, who).await
         }
     };
     let serving_term = match leader {
-        Ok(Found::Here(serving_term)) => serving_term,
-        Ok(Found::Leader(leader, entry, signal, origin)) => {
+        Ok(SessionRoute::Here(serving_term)) => serving_term,
+        Ok(SessionRoute::Leader(leader, entry, signal, origin)) => {
             let (read, write) = start.transport.into_split();
             let line = relay::Line {
                 input: Input::new(read, start.buffer, Arc::clone(sheet)),
@@ -183,7 +183,7 @@ async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
 }
 
 /// The node where a new session runs.
-enum Found {
+enum SessionRoute {
     Here(Arc<ServingTerm>),
     Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
 }
@@ -197,7 +197,7 @@ async fn leader(
     node: &Node,
     request: &Request,
     (peer, tls, binding): (SocketAddr, bool, Option<&Arc<[u8]>>),
-) -> Result<Found, Error> {
+) -> Result<SessionRoute, Error> {
     let patience = Duration::from_millis(shared.settings.cluster_wait_milliseconds);
     let looking = async {
         let streams = node.streams();
@@ -208,7 +208,7 @@ async fn leader(
                 return Err(relay::removed(shared));
             }
             let wait = match lead {
-                Lead::Here(serving_term) => return Ok(Found::Here(serving_term)),
+                Lead::Here(serving_term) => return Ok(SessionRoute::Here(serving_term)),
                 Lead::There(node) => {
                     let signal = Arc::<Signal>::default();
                     let protocol = request.protocol;
@@ -224,7 +224,7 @@ async fn leader(
                     let opening = opening::session(&origin, None);
                     let opened = relay::open_unless_replaced(&streams, node, &opening, &leads);
                     if let Some(leader) = opened.await {
-                        return Ok(Found::Leader(leader, entry, signal, origin));
+                        return Ok(SessionRoute::Leader(leader, entry, signal, origin));
                     }
                     relay::BETWEEN
                 }

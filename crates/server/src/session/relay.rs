@@ -320,8 +320,8 @@ impl Relay {
         loop {
             let Some(mut connected) = leader.take() else {
                 match self.find(shared).await {
-                    Ok(Found::Leader(found)) => leader = Some(found),
-                    Ok(Found::Here(serving_term)) => return Next::Here(serving_term, self),
+                    Ok(NextLeader::Leader(found)) => leader = Some(found),
+                    Ok(NextLeader::Here(serving_term)) => return Next::Here(serving_term, self),
                     Err(stop) => {
                         self.stop(stop, None).await;
                         return Next::Ended;
@@ -393,7 +393,7 @@ impl Relay {
 }
 
 /// The node where a session can continue.
-enum Found {
+enum NextLeader {
     Leader(Leader),
     Here(Arc<ServingTerm>),
 }
@@ -401,7 +401,7 @@ enum Found {
 impl Relay {
     /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
     /// and a new request waits for as long as the settings allow.
-    async fn find(&mut self, shared: &Shared) -> Result<Found, Stop> {
+    async fn find(&mut self, shared: &Shared) -> Result<NextLeader, Stop> {
         let Some(node) = &shared.node else {
             return Err(Stop::Terminated);
         };
@@ -416,14 +416,14 @@ impl Relay {
             match lead {
                 Lead::Here(serving_term) => {
                     self.waits_since = None;
-                    return Ok(Found::Here(serving_term));
+                    return Ok(NextLeader::Here(serving_term));
                 }
                 Lead::There(node) => {
                     let opening = opening::session(&self.origin, Some(&resumed));
                     let opening = open_unless_replaced(&streams, node, &opening, &leads);
                     if let Some(leader) = self.meanwhile(shared, opening).await? {
                         self.waits_since = None;
-                        return Ok(Found::Leader(leader));
+                        return Ok(NextLeader::Leader(leader));
                     }
                     let changed = async {
                         let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;

@@ -261,8 +261,8 @@ mod tests {
         let csv = format(true, &[]);
         let text = format(false, &[]);
         /// A record, and the number of its last line.
-        type Found<'data> = (&'data str, u64);
-        let cases: [(&CopyFormat, &str, &[Found<'_>]); 6] = [
+        type NumberedRecord<'data> = (&'data str, u64);
+        let cases: [(&CopyFormat, &str, &[NumberedRecord<'_>]); 6] = [
             (
                 &text,
                 "a\nb\\\nc\n\nd",

@@ -84,7 +84,7 @@ struct Cursors {
 }
 
 /// Result of reading a position.
-enum Found {
+enum SlotContent {
     Unpublished,
     Overwritten,
     Registration {
@@ -371,8 +371,8 @@ impl Ring {
         };
         for position in cursors.dropped.position..head {
             match self.read(position) {
-                Found::Unpublished
-                | Found::Registration {
+                SlotContent::Unpublished
+                | SlotContent::Registration {
                     state: RESERVING, ..
                 } => {
                     #[cfg(shuttle)]
@@ -381,9 +381,9 @@ impl Ring {
                     }
                     return None;
                 }
-                Found::Overwritten => unreachable!("it is not dropped"),
-                Found::Registration { state: ABORTED, .. } => {}
-                Found::Registration {
+                SlotContent::Overwritten => unreachable!("it is not dropped"),
+                SlotContent::Registration { state: ABORTED, .. } => {}
+                SlotContent::Registration {
                     owner,
                     state: timestamp,
                     footprint,
@@ -419,19 +419,19 @@ impl Ring {
         self.assigned(position, Timestamp::from_bits(survivor.timestamp));
     }
 
-    fn read(&self, position: u64) -> Found {
+    fn read(&self, position: u64) -> SlotContent {
         let slot = self.slot(position);
         let sequence = slot.sequence.load(Ordering::Acquire);
         if sequence > position + 1 {
-            return Found::Overwritten;
+            return SlotContent::Overwritten;
         }
         if sequence != position + 1 {
             // The slot is being written: by this position's owner or, if the position is
             // dropped already, by a later one's.
             return if position < self.dropped.position() {
-                Found::Overwritten
+                SlotContent::Overwritten
             } else {
-                Found::Unpublished
+                SlotContent::Unpublished
             };
         }
         let state = slot.state.load(Ordering::Acquire);
@@ -448,9 +448,9 @@ impl Ring {
         // This load acquires, so a reader that finds the slot overwritten also sees the
         // dropped cursor that permitted it.
         if slot.sequence.load(Ordering::Acquire) != position + 1 {
-            return Found::Overwritten;
+            return SlotContent::Overwritten;
         }
-        Found::Registration {
+        SlotContent::Registration {
             owner,
             state,
             footprint,
@@ -472,11 +472,11 @@ impl Ring {
         let mut start = head;
         for position in kept..head {
             let settled = match self.read(position) {
-                Found::Registration { owner, state, .. } => {
+                SlotContent::Registration { owner, state, .. } => {
                     look(owner);
                     state == ABORTED || state != RESERVING && state <= snapshot.to_bits()
                 }
-                Found::Unpublished | Found::Overwritten => false,
+                SlotContent::Unpublished | SlotContent::Overwritten => false,
             };
             if !settled {
                 start = start.min(position);
@@ -510,14 +510,14 @@ impl Ring {
             let mut backoff = Backoff::default();
             loop {
                 match self.read(position) {
-                    Found::Unpublished => break,
-                    Found::Overwritten => {
+                    SlotContent::Unpublished => break,
+                    SlotContent::Overwritten => {
                         if self.dropped.get().newest > snapshot.to_bits() {
                             return Err(Failure::Overflow);
                         }
                         break;
                     }
-                    Found::Registration {
+                    SlotContent::Registration {
                         owner,
                         state,
                         footprint,

@@ -9,7 +9,7 @@ use super::word::{common_prefix, word_at};
 
 /// Statistics and entries of a checked tree.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct TreeShape {
     pub(super) nodes: usize,
     pub(super) spilled: usize,
     pub(super) levels: usize,
@@ -20,10 +20,10 @@ pub(super) struct Found {
 ///
 /// # Panics
 /// When the tree violates an invariant.
-pub(super) fn check<const W: usize>(tree: &Tree<W>) -> Found {
-    let mut found = Found {
+pub(super) fn check<const W: usize>(tree: &Tree<W>) -> TreeShape {
+    let mut found = TreeShape {
         levels: tree.root.shape().level + 1,
-        ..Found::default()
+        ..TreeShape::default()
     };
     let root = tree.root.take_apart();
     assert!(root.lower.is_empty() && root.upper.is_none());
@@ -31,7 +31,7 @@ pub(super) fn check<const W: usize>(tree: &Tree<W>) -> Found {
     found
 }
 
-fn check_node<const W: usize>(node: &Node<W>, contents: &Contents, found: &mut Found) {
+fn check_node<const W: usize>(node: &Node<W>, contents: &Contents, found: &mut TreeShape) {
     let shape = node.shape();
     let (lower, upper) = (&contents.lower, &contents.upper);
     found.nodes += 1;
