@@ -103,7 +103,7 @@ pub struct Report {
 
 /// A value that a process saw or wrote, and the transaction in which it did.
 #[derive(Clone, Copy, Debug)]
-struct Met {
+struct Observation {
     value: i64,
     by: usize,
     wrote: bool,
@@ -112,18 +112,18 @@ struct Met {
 /// The elements of a list that a process has seen, each once, in the order of first sight.
 #[derive(Default)]
 struct MetList {
-    elements: Vec<Met>,
+    elements: Vec<Observation>,
     values: BTreeSet<i64>,
 }
 
 impl MetList {
     /// The first seen element that a read does not contain. The read contains all before
     /// it, so this takes at most one step more than the read has elements.
-    fn missing(&self, shown: &Shown) -> Option<&Met> {
+    fn missing(&self, shown: &Shown) -> Option<&Observation> {
         self.elements.iter().find(|met| !shown.has(met.value))
     }
 
-    fn meet(&mut self, met: Met) {
+    fn meet(&mut self, met: Observation) {
         if self.values.insert(met.value) {
             self.elements.push(met);
         }
@@ -134,23 +134,23 @@ impl MetList {
 #[derive(Default)]
 struct MetRegister {
     /// The states seen, by preorder number; each with the turn of its first sight.
-    states: BTreeMap<u32, (usize, Met)>,
+    states: BTreeMap<u32, (usize, Observation)>,
     turns: usize,
     /// The state that was seen last, and the latest sight of any other one, with its turn.
-    last: Option<(u32, Met)>,
-    other: Option<(usize, Met)>,
+    last: Option<(u32, Observation)>,
+    other: Option<(usize, Observation)>,
 }
 
 impl MetRegister {
     /// A state that the process has seen and that is newer than this one.
-    fn newer_than(&self, registers: &Registers, state: State) -> Option<&Met> {
+    fn newer_than(&self, registers: &Registers, state: State) -> Option<&Observation> {
         let over = self.states.range(registers.over(state)).next_back();
         over.map(|(_, (_, met))| met)
             .or_else(|| self.left(registers.place(state)))
     }
 
     /// A different state that the process has seen after its first sight of this one.
-    fn left(&self, state: u32) -> Option<&Met> {
+    fn left(&self, state: u32) -> Option<&Observation> {
         let (first, _) = self.states.get(&state)?;
         let (last, met) = self.last.as_ref()?;
         if *last != state {
@@ -160,7 +160,7 @@ impl MetRegister {
         (turn > first).then_some(met)
     }
 
-    fn meet(&mut self, registers: &Registers, state: State, met: Met) {
+    fn meet(&mut self, registers: &Registers, state: State, met: Observation) {
         let state = registers.place(state);
         self.turns += 1;
         self.states.entry(state).or_insert((self.turns, met));
@@ -258,7 +258,7 @@ impl Process {
 
     /// Adds the states that a transaction saw and wrote.
     fn go_on(&mut self, registers: &Registers, by: usize, operations: &[Operation]) {
-        let met = |value, wrote| Met { value, by, wrote };
+        let met = |value, wrote| Observation { value, by, wrote };
         for operation in operations {
             match operation {
                 Operation::Append { key, element } => {

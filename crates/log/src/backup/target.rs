@@ -10,7 +10,7 @@ use crate::Error;
 use crate::control::Control;
 use crate::frame::{Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
-use crate::recovery::chunks::MetChunks;
+use crate::recovery::chunks::SeenChunks;
 use crate::recovery::scan::Scan;
 use crate::recovery::tail;
 use crate::replica::Landmarks;
@@ -134,7 +134,7 @@ async fn judge(
         last_term: Term(0),
         unmarked_term: Term(0),
         landmarks: Landmarks::default(),
-        chunks: MetChunks::default(),
+        chunks: SeenChunks::default(),
     };
     let seed = Seed::of_database(control.database);
     tail::judge(chain, control, seed, &scan).await.map(|_| ())

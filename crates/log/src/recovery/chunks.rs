@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use coeval_types::{Lsn, Term, Timestamp};
 
 #[derive(Clone, Copy, Debug)]
-struct Met {
+struct SeenChunk {
     term: Term,
     /// Log offset of the commit that references the chunk.
     named: Option<Lsn>,
@@ -27,14 +27,14 @@ struct Met {
 
 /// The chunks that were seen and may still be needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MetChunks {
-    met: BTreeMap<Lsn, Met>,
+pub(crate) struct SeenChunks {
+    met: BTreeMap<Lsn, SeenChunk>,
     /// A log offset and a term: the log is needed from there for chunks of this term that
     /// were not read.
     before: Option<(Lsn, Term)>,
 }
 
-impl MetChunks {
+impl SeenChunks {
     /// Sets what a checkpoint needs of the log before it: the log is read only from after the
     /// checkpoint, and needed from `from` on for chunks of `term`.
     pub(crate) fn needed_before(&mut self, from: Lsn, term: Term) {
@@ -44,7 +44,8 @@ impl MetChunks {
     /// Records a chunk frame with this timestamp.
     pub(crate) fn meet(&mut self, chunk: Timestamp) {
         let term = chunk.term();
-        self.met.insert(chunk.lsn(), Met { term, named: None });
+        self.met
+            .insert(chunk.lsn(), SeenChunk { term, named: None });
     }
 
     /// Records that a commit references a chunk.
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_log_is_needed_until_a_commit_names_a_chunk_or_the_term_ends() {
-        let mut chunks = MetChunks::default();
+        let mut chunks = SeenChunks::default();
         assert_eq!(chunks.needed_from(Lsn(96), Term(2)), Lsn(96));
         for lsn in [96, 104, 120] {
             chunks.meet(at(2, lsn));
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_was_not_met_counts_until_its_term_ends() {
-        let mut chunks = MetChunks::default();
+        let mut chunks = SeenChunks::default();
         chunks.needed_before(Lsn(40), Term(2));
         chunks.meet(at(2, 96));
         chunks.name(Lsn(96), at(2, 104));

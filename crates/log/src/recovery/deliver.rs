@@ -10,7 +10,7 @@ use crate::entry::{Skimmed, skim_item};
 use crate::frame::{HEADER_BYTES, Header, Kind, Seed};
 use crate::recovery::Replay;
 use crate::recovery::chain::Chain;
-use crate::recovery::chunks::MetChunks;
+use crate::recovery::chunks::SeenChunks;
 use crate::recovery::dispatch::Dispatcher;
 
 /// Takes commits in log order, and passes their entries to the workers.
@@ -20,7 +20,7 @@ pub(crate) struct Delivery {
     /// Number of entries passed on so far.
     entries: u64,
     /// Chunk frames seen so far.
-    pub(crate) chunks: MetChunks,
+    pub(crate) chunks: SeenChunks,
 }
 
 impl Delivery {
@@ -29,7 +29,7 @@ impl Delivery {
             seed,
             dispatcher: Dispatcher::new(replay, threads),
             entries: 0,
-            chunks: MetChunks::default(),
+            chunks: SeenChunks::default(),
         }
     }
 

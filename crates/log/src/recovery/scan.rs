@@ -12,7 +12,7 @@ use crate::Error;
 use crate::control::Control;
 use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
-use crate::recovery::chunks::MetChunks;
+use crate::recovery::chunks::SeenChunks;
 use crate::recovery::deliver::Delivery;
 use crate::recovery::{RecoveryProgress, Replay};
 use crate::replica::Landmarks;
@@ -43,7 +43,7 @@ pub(crate) struct Scan {
     pub(crate) landmarks: Landmarks,
     /// Chunks before the end of the replayed part, with the commits there that reference
     /// them.
-    pub(crate) chunks: MetChunks,
+    pub(crate) chunks: SeenChunks,
 }
 
 /// Result of parsing the next frame.
@@ -104,7 +104,7 @@ impl Scan {
                 last_term: term,
                 unmarked_term: term,
                 landmarks: Landmarks::default(),
-                chunks: MetChunks::default(),
+                chunks: SeenChunks::default(),
             },
         };
         let read = reader.read().await;

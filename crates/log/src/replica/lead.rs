@@ -41,7 +41,7 @@ use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
 use crate::log::Log;
 use crate::recovery::chain::Chain;
-use crate::recovery::chunks::MetChunks;
+use crate::recovery::chunks::SeenChunks;
 use crate::recovery::{Leftovers, Recovered};
 use crate::segment::SegmentKind;
 use crate::space::SpaceWait;
@@ -362,7 +362,7 @@ impl Log {
             unmarked_term: leading.unmarked_term,
             landmarks: leading.all_landmarks(),
             // No replay runs before the log is opened anew.
-            chunks: MetChunks::default(),
+            chunks: SeenChunks::default(),
             flushed: end,
             synced: end,
             failed: None,

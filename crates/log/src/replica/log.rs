@@ -16,7 +16,7 @@ use crate::files::Files;
 use crate::frame::{HEADER_BYTES, Header, Seed};
 use crate::log::FIRST_LSN;
 use crate::recovery::chain::Chain;
-use crate::recovery::chunks::MetChunks;
+use crate::recovery::chunks::SeenChunks;
 use crate::retention::Retention;
 use crate::segment::{Name, SegmentKind};
 use crate::{Checkpoint, Error, Settings};
@@ -53,7 +53,7 @@ pub struct ReplicaLog {
     pub(super) unmarked_term: Term,
     pub(super) landmarks: Landmarks,
     /// Chunks in the part that was replayed when the log was opened.
-    pub(super) chunks: MetChunks,
+    pub(super) chunks: SeenChunks,
     /// Durable end in whole frames: everything before it is durable.
     pub(super) flushed: Lsn,
     /// Durable end in bytes; the frame at `flushed` may extend beyond it.

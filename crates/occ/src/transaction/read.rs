@@ -101,7 +101,7 @@ impl EntryBounds {
 }
 
 /// Versions and records that a read has visited.
-pub(super) struct Met {
+pub(super) struct Observed {
     /// The newest visited version.
     newest: Timestamp,
     /// Whether the read visited a version of its own transaction.
@@ -114,7 +114,7 @@ pub(super) struct Met {
 /// Most records that one read collects; it leaves the rest to the background collector.
 const MAX_COLLECTED: usize = 8;
 
-impl Met {
+impl Observed {
     pub(super) const fn nothing() -> Self {
         Self {
             newest: Timestamp::ZERO,
@@ -146,7 +146,7 @@ impl TransactionContext<'_> {
     #[inline]
     pub(super) fn leave(
         &mut self,
-        met: &Met,
+        met: &Observed,
         at: StorageAt,
         guard: &Guard<'_>,
     ) -> Result<(), Error> {
@@ -162,7 +162,7 @@ impl TransactionContext<'_> {
     /// As [`Self::leave`], for a read of which the client learns nothing: notes versions
     /// as worked upon, not as seen.
     #[inline]
-    pub(super) fn leave_undisclosed(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
+    pub(super) fn leave_undisclosed(&mut self, met: &Observed, at: StorageAt, guard: &Guard<'_>) {
         self.state.worked_upon(met.newest);
         self.tidy(met, at, guard);
     }
@@ -179,7 +179,7 @@ impl TransactionContext<'_> {
 
     /// Collects garbage that a read has passed.
     #[inline]
-    fn tidy(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
+    fn tidy(&mut self, met: &Observed, at: StorageAt, guard: &Guard<'_>) {
         if met.untidy_count > 0 {
             let table = &self.state.storages[at];
             collect_records(self.shared, table, &met.untidy, guard);
@@ -231,7 +231,7 @@ impl TransactionContext<'_> {
         }
         let guard = shared.domain.pin();
         let mut found = None;
-        let mut met = Met::nothing();
+        let mut met = Observed::nothing();
         index.candidates(key, &guard, |rid| {
             let version = table
                 .records
@@ -279,7 +279,7 @@ impl TransactionContext<'_> {
         let table = std::sync::Arc::clone(&self.state.storages[at]);
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
         let guard = self.shared.domain.pin();
-        let mut met = Met::nothing();
+        let mut met = Observed::nothing();
         let version = table
             .records
             .record(rid)
@@ -334,7 +334,7 @@ impl TransactionContext<'_> {
         let guard = self.shared.domain.pin();
         let mut looked_at = 0;
         let mut progress = ScanProgress::Complete;
-        let mut met = Met::nothing();
+        let mut met = Observed::nothing();
         let mut visit_entry = |entry: &[u8], rid: Rid| {
             looked_at += 1;
             let version = table
@@ -402,7 +402,7 @@ impl TransactionContext<'_> {
             .min(table.records.high_water().0);
         let mut progress = ScanProgress::Complete;
         let mut looked_at = 0;
-        let mut met = Met::nothing();
+        let mut met = Observed::nothing();
         let mut visit_rid = |rid: u64| {
             let Some(record) = table.records.record(Rid(rid)) else {
                 return ControlFlow::Continue(());

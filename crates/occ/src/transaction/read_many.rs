@@ -17,7 +17,7 @@ use coeval_types::{IndexId, IndexKind, Rid, RowRef, StorageId};
 use coeval_txn::Error;
 
 use super::TransactionContext;
-use super::read::Met;
+use super::read::Observed;
 use crate::ranges::interval::End;
 use crate::storage::find;
 
@@ -52,7 +52,7 @@ impl TransactionContext<'_> {
             return Err(Error::SchemaChanged(storage));
         }
         let guard = self.shared.domain.pin();
-        let (mut met, mut worked_upon) = (Met::nothing(), Met::nothing());
+        let (mut met, mut worked_upon) = (Observed::nothing(), Observed::nothing());
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let mut records = [None; GROUP];
             index.entries.get_many(keys, &guard, |at, rid| {
