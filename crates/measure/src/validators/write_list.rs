@@ -45,7 +45,7 @@ pub(super) struct WriteList {
 
 /// Intervals that one transaction has scanned, and positions it has registered.
 #[derive(Debug, Default)]
-struct Noted {
+struct WriteListNotes {
     /// Scanned keys, which no other transaction may write.
     intervals: Vec<(Space, Interval)>,
     /// The first position that was not settled when the first interval was noted.
@@ -53,7 +53,7 @@ struct Noted {
     positions: Vec<u64>,
 }
 
-impl RivalNotes for Noted {
+impl RivalNotes for WriteListNotes {
     fn has_scans(&self) -> bool {
         !self.intervals.is_empty()
     }
@@ -86,7 +86,7 @@ impl WriteList {
 
     fn note(
         &self,
-        noted: &mut Noted,
+        noted: &mut WriteListNotes,
         space: Space,
         scanner: Scanner<'_>,
         lower: &[u8],
@@ -103,7 +103,7 @@ impl WriteList {
         noted.intervals.push((space, interval));
     }
 
-    fn list(&self, noted: &mut Noted, owner: TransactionId, space: Space, keys: &[&[u8]]) {
+    fn list(&self, noted: &mut WriteListNotes, owner: TransactionId, space: Space, keys: &[&[u8]]) {
         let room = (self.slots / PART).saturating_sub(noted.positions.len());
         for part in keys.chunks(keys.len().div_ceil(room.max(1))) {
             let footprint = match part {
@@ -116,13 +116,13 @@ impl WriteList {
         }
     }
 
-    fn listed(&self, noted: &Noted, timestamp: Timestamp) {
+    fn listed(&self, noted: &WriteListNotes, timestamp: Timestamp) {
         for position in &noted.positions {
             self.ring.assigned(*position, timestamp);
         }
     }
 
-    fn strike(&self, noted: &Noted, timestamp: Timestamp) {
+    fn strike(&self, noted: &WriteListNotes, timestamp: Timestamp) {
         for position in &noted.positions {
             self.ring.aborted(*position, timestamp);
         }
@@ -130,21 +130,21 @@ impl WriteList {
 
     fn look_through(
         &self,
-        noted: &Noted,
+        noted: &WriteListNotes,
         committer: Committer,
         look: impl FnMut(TransactionId),
     ) -> Result<(), Error> {
         self.check(noted, committer, look, Footprint::may_meet)
     }
 
-    fn is_certainly_met(&self, noted: &Noted, committer: Committer) -> bool {
+    fn is_certainly_met(&self, noted: &WriteListNotes, committer: Committer) -> bool {
         self.check(noted, committer, |_| {}, Footprint::surely_meets)
             .is_err_and(|error| is_met(&error))
     }
 
     fn check(
         &self,
-        noted: &Noted,
+        noted: &WriteListNotes,
         committer: Committer,
         mut look: impl FnMut(TransactionId),
         meets: impl Fn(&Footprint, &[u8], Option<&[u8]>) -> bool,
@@ -233,7 +233,13 @@ mod tests {
         Timestamp::from_bits(bits)
     }
 
-    fn scan(list: &WriteList, noted: &mut Noted, storage: u32, lower: &[u8], upper: &[u8]) {
+    fn scan(
+        list: &WriteList,
+        noted: &mut WriteListNotes,
+        storage: u32,
+        lower: &[u8],
+        upper: &[u8],
+    ) {
         let snapshots = Snapshots::new();
         let scanner = Scanner {
             snapshot: at(10),
@@ -243,14 +249,14 @@ mod tests {
     }
 
     fn write(list: &WriteList, storage: u32, keys: &[&[u8]], timestamp: u64) -> usize {
-        let mut noted = Noted::default();
+        let mut noted = WriteListNotes::default();
         list.list(&mut noted, TransactionId(2), space(storage), keys);
         list.listed(&noted, at(timestamp));
         noted.registered()
     }
 
     /// Whether validation succeeds, and the number of registrations it checked.
-    fn validate(list: &WriteList, noted: &Noted) -> (bool, usize) {
+    fn validate(list: &WriteList, noted: &WriteListNotes) -> (bool, usize) {
         let committer = Committer {
             id: TransactionId(1),
             snapshot: at(10),
@@ -265,7 +271,7 @@ mod tests {
     fn every_writer_is_looked_at_and_only_keys_in_the_scan_meet_it() {
         let list = WriteList::new(64);
         write(&list, 1, &[b"e"], 10);
-        let mut noted = Noted::default();
+        let mut noted = WriteListNotes::default();
         scan(&list, &mut noted, 1, b"d", b"g");
         scan(&list, &mut noted, 1, b"g", b"p");
         assert_eq!(noted.intervals.len(), 1, "chunks of one scan");
@@ -285,7 +291,7 @@ mod tests {
         let keys: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         assert_eq!(write(&list, 1, &keys, 20), list.slots / PART);
-        let mut noted = Noted::default();
+        let mut noted = WriteListNotes::default();
         scan(&list, &mut noted, 1, &[1, 0], &[1, 1]);
         assert!(!validate(&list, &noted).0);
     }

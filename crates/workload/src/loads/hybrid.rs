@@ -38,7 +38,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coeval_check::history::{Operation as Noted, Register};
+use coeval_check::history::{Operation as RecordedOperation, Register};
 use coeval_types::RowRef;
 use serde_json::json;
 
@@ -199,7 +199,7 @@ impl Hybrid {
             return Err(missing(key));
         }
         note_read(row.row(), session);
-        session.note(|| Noted::Write {
+        session.note(|| RecordedOperation::Write {
             key,
             // Only the lower 32 bits of a tag are significant.
             value: i64::from(tag as u32),
@@ -255,7 +255,7 @@ fn note_read(row: RowRef<'_>, session: &mut Session) {
     session.note(|| {
         let written = tag(row.text(FIELD)).filter(|tag| *tag != 0);
         let value = written.map_or(Register::Absent, |tag| Register::Value(i64::from(tag)));
-        Noted::Read {
+        RecordedOperation::Read {
             key: row.integer(0).cast_unsigned(),
             value: Some(value),
         }

@@ -31,7 +31,7 @@ mod mix;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coeval_check::history::{Operation as Noted, Register};
+use coeval_check::history::{Operation as RecordedOperation, Register};
 use coeval_types::RowRef;
 use serde_json::json;
 
@@ -343,8 +343,8 @@ impl Ycsb {
     }
 
     /// History entry for a write of a field with a tag.
-    fn write(&self, key: u64, field: usize, tag: u64) -> Noted {
-        Noted::Write {
+    fn write(&self, key: u64, field: usize, tag: u64) -> RecordedOperation {
+        RecordedOperation::Write {
             key: self.register(key, field),
             // Only the lower 32 bits of a tag are significant.
             value: i64::from(tag as u32),
@@ -354,7 +354,7 @@ impl Ycsb {
     /// Records reads of all fields of an absent row, for a history.
     fn note_absent(&self, key: u64, session: &mut Session) {
         for field in 0..self.settings.fields {
-            session.note(|| Noted::Read {
+            session.note(|| RecordedOperation::Read {
                 key: self.register(key, field),
                 value: Some(Register::Absent),
             });
@@ -371,12 +371,12 @@ impl Ycsb {
         }
     }
 
-    fn reads(&self, row: RowRef<'_>) -> impl Iterator<Item = Noted> {
+    fn reads(&self, row: RowRef<'_>) -> impl Iterator<Item = RecordedOperation> {
         let key = row.integer(0).cast_unsigned();
         (0..self.settings.fields).map(move |field| {
             let value = tag(row.text(field + 1)).filter(|tag| *tag != 0);
             let value = value.map(i64::from);
-            Noted::Read {
+            RecordedOperation::Read {
                 key: self.register(key, field),
                 value: Some(value.map_or(Register::Absent, Register::Value)),
             }

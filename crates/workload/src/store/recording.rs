@@ -22,14 +22,14 @@ const ROOM: [usize; 3] = [1 << 14, 1 << 16, 1 << 18];
 
 /// An operation; a list that it read is a range of the elements.
 #[derive(Clone, Copy, Debug)]
-enum Noted {
+enum RecordedOperation {
     Append { key: u64, element: i64 },
     ReadList { key: u64, elements: Option<usize> },
     Write { key: u64, value: i64 },
     Read { key: u64, value: Option<Register> },
 }
 
-impl Noted {
+impl RecordedOperation {
     /// Converts to a history's operation, taking the next elements for its list.
     fn whole(self, elements: &mut impl Iterator<Item = i64>) -> Operation {
         match self {
@@ -68,7 +68,7 @@ pub struct Head {
 pub struct Recording {
     /// Each transaction with the end of its operations.
     transactions: Vec<(Head, usize)>,
-    operations: Vec<Noted>,
+    operations: Vec<RecordedOperation>,
     elements: Vec<i64>,
 }
 
@@ -84,10 +84,10 @@ impl Recording {
     #[inline]
     pub(super) fn note(&mut self, operation: Operation) {
         self.operations.push(match operation {
-            Operation::Append { key, element } => Noted::Append { key, element },
-            Operation::Write { key, value } => Noted::Write { key, value },
-            Operation::Read { key, value } => Noted::Read { key, value },
-            Operation::ReadList { key, elements } => Noted::ReadList {
+            Operation::Append { key, element } => RecordedOperation::Append { key, element },
+            Operation::Write { key, value } => RecordedOperation::Write { key, value },
+            Operation::Read { key, value } => RecordedOperation::Read { key, value },
+            Operation::ReadList { key, elements } => RecordedOperation::ReadList {
                 key,
                 elements: elements.map(|elements| {
                     self.elements.extend_from_slice(&elements);
@@ -107,7 +107,7 @@ impl Recording {
         let from = self.transactions.last().map_or(0, |&(_, end)| end);
         let noted = self.operations.split_off(from);
         let lists = noted.iter().map(|noted| match noted {
-            Noted::ReadList { elements, .. } => elements.unwrap_or(0),
+            RecordedOperation::ReadList { elements, .. } => elements.unwrap_or(0),
             _ => 0,
         });
         let first = self.elements.len() - lists.sum::<usize>();
@@ -125,7 +125,7 @@ impl Recording {
         let mut elements = self.elements.into_iter();
         let mut operations = self.operations.into_iter();
         let mut from = 0;
-        let mut operation = |noted: Noted| noted.whole(&mut elements);
+        let mut operation = |noted: RecordedOperation| noted.whole(&mut elements);
         let transaction = |(head, end): (Head, usize)| {
             let count = end - std::mem::replace(&mut from, end);
             Transaction {
