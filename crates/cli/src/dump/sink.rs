@@ -13,11 +13,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// The output of a dump.
 pub(super) struct Sink {
-    target: Target,
+    target: DumpTarget,
     buffer: Vec<u8>,
 }
 
-enum Target {
+enum DumpTarget {
     Standard,
     File {
         file: File,
@@ -37,7 +37,7 @@ fn failed<'a, E: std::fmt::Display>(
 impl Sink {
     /// A sink that writes to standard output.
     pub(super) fn standard() -> Self {
-        Self::of(Target::Standard)
+        Self::of(DumpTarget::Standard)
     }
 
     /// A sink that writes to a file, which must not exist yet.
@@ -50,7 +50,7 @@ impl Sink {
         let partial = PathBuf::from(partial);
         let opened = fs::open(&partial, OpenOptions::REPLACE).await;
         let file = opened.map_err(failed("create", &partial))?;
-        Ok(Self::of(Target::File {
+        Ok(Self::of(DumpTarget::File {
             file,
             offset: 0,
             partial,
@@ -58,7 +58,7 @@ impl Sink {
         }))
     }
 
-    fn of(target: Target) -> Self {
+    fn of(target: DumpTarget) -> Self {
         Self {
             target,
             buffer: Vec::with_capacity(BUFFER_BYTES),
@@ -76,12 +76,12 @@ impl Sink {
 
     async fn flush(&mut self) -> Result<(), String> {
         match &mut self.target {
-            Target::Standard => {
+            DumpTarget::Standard => {
                 let mut out = std::io::stdout().lock();
                 let written = out.write_all(&self.buffer).and_then(|()| out.flush());
                 written.map_err(|error| format!("cannot write to standard output: {error}"))?;
             }
-            Target::File {
+            DumpTarget::File {
                 file,
                 offset,
                 partial,
@@ -99,7 +99,7 @@ impl Sink {
     /// Writes the buffered bytes, syncs the file, and gives it its final name.
     pub(super) async fn finish(mut self) -> Result<(), String> {
         self.flush().await?;
-        if let Target::File {
+        if let DumpTarget::File {
             file,
             partial,
             path,

@@ -22,7 +22,7 @@ use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
 
 /// The record in which a new row is stored.
-enum Target {
+enum InsertTarget {
     /// A new record.
     New,
     /// This dead record, which had the primary key before and is locked now.
@@ -186,7 +186,7 @@ impl TransactionContext<'_> {
         let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
         loop {
-            let mut target = Target::New;
+            let mut target = InsertTarget::New;
             for index in indexes.iter().filter(|index| index.is_primary()) {
                 match self.primary_target(at, &table, index, row)? {
                     WriteAttempt::Wait(wait) => return Ok(WriteAttempt::Wait(wait)),
@@ -198,7 +198,7 @@ impl TransactionContext<'_> {
             }
             let mut own = vec![];
             own.extend(replacing);
-            if let Target::Record(rid) = target {
+            if let InsertTarget::Record(rid) = target {
                 own.push(rid);
             }
             for index in indexes.iter().filter(|index| !index.is_primary()) {
@@ -212,14 +212,14 @@ impl TransactionContext<'_> {
             }
             let guard = self.shared.domain.pin();
             let inserted = match target {
-                Target::Record(rid) => {
+                InsertTarget::Record(rid) => {
                     self.write(at, rid, Value::row(row), &guard);
                     indexes.iter().for_each(|index| {
                         index.add(row, rid, &guard);
                     });
                     Some(rid)
                 }
-                Target::New => self.insert_new(at, &table, &indexes, row, &guard),
+                InsertTarget::New => self.insert_new(at, &table, &indexes, row, &guard),
             };
             // If no record was inserted, another transaction took the primary key
             // meanwhile.
@@ -237,7 +237,7 @@ impl TransactionContext<'_> {
         table: &Arc<Storage>,
         index: &Index,
         row: RowRef<'_>,
-    ) -> Result<WriteAttempt<Result<Target, Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Result<InsertTarget, Duplicate>>, Error> {
         let mut key = std::mem::take(&mut self.state.scratch);
         index.key(row, &mut key);
         let result = self.primary_target_of(at, table, index, &key);
@@ -251,12 +251,12 @@ impl TransactionContext<'_> {
         table: &Arc<Storage>,
         index: &Index,
         key: &[u8],
-    ) -> Result<WriteAttempt<Result<Target, Duplicate>>, Error> {
+    ) -> Result<WriteAttempt<Result<InsertTarget, Duplicate>>, Error> {
         let (shared, id) = (self.shared, self.state.id);
         loop {
             let guard = shared.domain.pin();
             let Some(rid) = index.entries.get(key, &guard) else {
-                return Ok(WriteAttempt::Done(Ok(Target::New)));
+                return Ok(WriteAttempt::Done(Ok(InsertTarget::New)));
             };
             let record = table.records.record(rid).expect("an entry has a record");
             let newest = match record.holder() {
@@ -268,7 +268,7 @@ impl TransactionContext<'_> {
             };
             let Some(version) = newest else {
                 if record.holder() == Some(id) {
-                    return Ok(WriteAttempt::Done(Ok(Target::Record(rid))));
+                    return Ok(WriteAttempt::Done(Ok(InsertTarget::Record(rid))));
                 }
                 // The row is dead: its entry is about to be removed.
                 drop(guard);
@@ -293,7 +293,7 @@ impl TransactionContext<'_> {
                 })));
             }
             if record.holder() == Some(id) {
-                return Ok(WriteAttempt::Done(Ok(Target::Record(rid))));
+                return Ok(WriteAttempt::Done(Ok(InsertTarget::Record(rid))));
             }
             // A dead row under this key: lock it, and inspect it again. Still under the
             // guard, so the RID is not another row's.

@@ -15,7 +15,7 @@ use crate::reader::{self, Reader};
 
 /// The kind of object that Describe and Close refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DescribeTarget {
     /// A prepared statement.
     Statement,
     /// A portal: a prepared statement with its parameter values.
@@ -52,7 +52,7 @@ pub enum Message<'buffer> {
     /// Parameter values for a prepared statement.
     Bind(Bind<'buffer>),
     /// A request for the parameter and column types of a statement or portal.
-    Describe(Target, &'buffer str),
+    Describe(DescribeTarget, &'buffer str),
     /// A request to run a portal.
     Execute {
         /// Name of the portal; empty for the unnamed one.
@@ -61,7 +61,7 @@ pub enum Message<'buffer> {
         max_rows: Option<u32>,
     },
     /// A request to drop a prepared statement or a portal.
-    Close(Target, &'buffer str),
+    Close(DescribeTarget, &'buffer str),
     /// A request to send the answers produced so far.
     Flush,
     /// The end of a series of messages.
@@ -123,10 +123,10 @@ impl<'buffer> Message<'buffer> {
     }
 }
 
-fn target(reader: &mut Reader<'_>) -> Result<Target, Error> {
+fn target(reader: &mut Reader<'_>) -> Result<DescribeTarget, Error> {
     match reader.byte()? {
-        b'S' => Ok(Target::Statement),
-        b'P' => Ok(Target::Portal),
+        b'S' => Ok(DescribeTarget::Statement),
+        b'P' => Ok(DescribeTarget::Portal),
         other => Err(Error::Subtype(other)),
     }
 }

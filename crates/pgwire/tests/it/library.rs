@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use coeval_pgwire::backend::{Column, RowWriter, cold, hot, row_description};
-use coeval_pgwire::frontend::{Format, Message, Parameter, Target};
+use coeval_pgwire::frontend::{DescribeTarget, Format, Message, Parameter};
 use coeval_pgwire::startup::Protocol;
 use coeval_pgwire::{Frame, Limits, frame};
 use pgwire::messages::data::FORMAT_CODE_BINARY;
@@ -98,11 +98,11 @@ proptest! {
         prop_assert_eq!(Message::decode(frame(&execute)).unwrap(), expected);
 
         let describe = encoded(&Describe::new(b'S', Some(name.clone())));
-        let expected = Message::Describe(Target::Statement, &name);
+        let expected = Message::Describe(DescribeTarget::Statement, &name);
         prop_assert_eq!(Message::decode(frame(&describe)).unwrap(), expected);
 
         let close = encoded(&Close::new(b'P', Some(name.clone())));
-        let expected = Message::Close(Target::Portal, &name);
+        let expected = Message::Close(DescribeTarget::Portal, &name);
         prop_assert_eq!(Message::decode(frame(&close)).unwrap(), expected);
 
         let query = encoded(&simplequery::Query::new(name.clone()));

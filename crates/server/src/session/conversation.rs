@@ -8,7 +8,7 @@ use coeval_env::Work;
 use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
-use coeval_pgwire::frontend::{Message, Target};
+use coeval_pgwire::frontend::{DescribeTarget, Message};
 use coeval_sql::instance::{Limits, TimeLimit};
 use coeval_sql::output::TransactionStatus;
 use coeval_sql::session::{Portal, Session};
@@ -329,8 +329,8 @@ impl Conversation {
             Message::Parse(parse) => self.parse(&parse, watch).await,
             Message::Describe(target, name) => {
                 let woken = match target {
-                    Target::Statement => self.wake(name, watch).await,
-                    Target::Portal => Ok(()),
+                    DescribeTarget::Statement => self.wake(name, watch).await,
+                    DescribeTarget::Portal => Ok(()),
                 };
                 woken.and_then(|()| self.describe(target, name))
             }

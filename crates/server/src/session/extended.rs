@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use coeval_pgwire::backend::{self, cold, hot};
-use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
+use coeval_pgwire::frontend::{self, Bind, DescribeTarget, FormatCodes, Parameter, Parse};
 use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, CommandTag, Completion, Format};
 use coeval_sql::session::Prepared;
@@ -123,14 +123,14 @@ impl Conversation {
         Ok(())
     }
 
-    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
+    pub(super) fn describe(&mut self, target: DescribeTarget, name: &str) -> Result<(), Error> {
         self.try_describe(target, name)
             .inspect_err(|_| self.session.fail())
     }
 
-    fn try_describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
+    fn try_describe(&mut self, target: DescribeTarget, name: &str) -> Result<(), Error> {
         match target {
-            Target::Statement => {
+            DescribeTarget::Statement => {
                 let prepared = Arc::clone(self.session.named(name)?);
                 if prepared.columns().is_some() {
                     self.session.check_not_failed()?;
@@ -146,7 +146,7 @@ impl Conversation {
                     }
                 }
             }
-            Target::Portal => {
+            DescribeTarget::Portal => {
                 let out = &mut self.output.buffer;
                 let Some(portal) = self.portals.get_mut(name) else {
                     return Err(no_portal(name));
@@ -201,12 +201,12 @@ impl Conversation {
         self.complete(completion, false, watch).await
     }
 
-    pub(super) fn close(&mut self, target: Target, name: &str) {
+    pub(super) fn close(&mut self, target: DescribeTarget, name: &str) {
         match target {
-            Target::Statement => {
+            DescribeTarget::Statement => {
                 self.session.forget(name);
             }
-            Target::Portal => self.portals.remove(name),
+            DescribeTarget::Portal => self.portals.remove(name),
         }
         hot::close_complete(&mut self.output.buffer);
     }

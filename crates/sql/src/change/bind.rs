@@ -6,8 +6,8 @@ use sqlparser::ast::{self, AssignmentTarget, Expr, SetExpr, TableFactor};
 
 use super::row::default_expression;
 use super::{
-    Assignment, ChangeKind, ChangePlan, ConflictUpdate, DeletePlan, InsertPlan, InsertSource,
-    OnConflict, Returning, Target, UpdatePlan,
+    Assignment, ChangeKind, ChangePlan, ChangeTarget, ConflictUpdate, DeletePlan, InsertPlan,
+    InsertSource, OnConflict, Returning, UpdatePlan,
 };
 use crate::access::Privileges;
 use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
@@ -466,7 +466,7 @@ fn target<'expression>(
     everything: bool,
     also: impl Iterator<Item = &'expression Expression> + Clone,
     binder: &mut Binder<'_>,
-) -> Result<Target> {
+) -> Result<ChangeTarget> {
     let condition = match selection {
         None => None,
         Some(condition) => Some(binder.bind_condition(condition, scope, "WHERE")?),
@@ -480,7 +480,7 @@ fn target<'expression>(
         };
         everything || condition.as_ref().is_some_and(names) || also.clone().any(names)
     });
-    Ok(Target {
+    Ok(ChangeTarget {
         access: Access::choose(table, 0, conditions, &|_| false),
         condition,
         reader,

@@ -11,7 +11,7 @@ use coeval_types::{IndexId, Rid, RowRef};
 
 use super::row::{RowWriter, unique_violation};
 use super::{
-    Assignment, ChangeKind, ChangePlan, DeletePlan, Returning, Target, UpdatePlan, insert,
+    Assignment, ChangeKind, ChangePlan, ChangeTarget, DeletePlan, Returning, UpdatePlan, insert,
 };
 use crate::catalog::Table;
 use crate::error::{Error, Result};
@@ -146,7 +146,7 @@ fn passes(
 /// [`coeval_txn::Transaction::disclose_presence_only`].
 async fn collect(
     plan: &ChangePlan,
-    target: &Target,
+    target: &ChangeTarget,
     context: &mut EvaluationContext<'_>,
 ) -> Result<Vec<Rid>> {
     let table = &*plan.table;
@@ -187,7 +187,7 @@ async fn collect(
 /// The record id of the row with this key, if the row satisfies the conditions.
 fn collect_one(
     table: &Table,
-    target: &Target,
+    target: &ChangeTarget,
     index: IndexId,
     key: &[u8],
     context: &mut EvaluationContext<'_>,
@@ -214,7 +214,7 @@ fn collect_one(
 /// Appends the record ids of the rows in a range that satisfy the conditions.
 async fn collect_range(
     table: &Table,
-    target: &Target,
+    target: &ChangeTarget,
     source: ScanSource,
     mut range: KeyRange,
     context: &mut EvaluationContext<'_>,
@@ -291,7 +291,7 @@ struct Targets {
 impl Targets {
     async fn find(
         plan: &ChangePlan,
-        target: &Target,
+        target: &ChangeTarget,
         context: &mut EvaluationContext<'_>,
     ) -> Result<Self> {
         Ok(Self {
@@ -307,7 +307,7 @@ impl Targets {
     async fn next(
         &mut self,
         plan: &ChangePlan,
-        target: &Target,
+        target: &ChangeTarget,
         context: &mut EvaluationContext<'_>,
     ) -> Result<Option<Rid>> {
         context.breathe().await?;
@@ -336,7 +336,7 @@ impl Targets {
 /// columns. Returns false if the row no longer satisfies the conditions.
 async fn lock(
     table: &Table,
-    target: &Target,
+    target: &ChangeTarget,
     (rid, targets): (Rid, &mut Targets),
     context: &mut EvaluationContext<'_>,
     row: &mut Vec<u8>,

@@ -104,19 +104,19 @@ pub(crate) struct ConflictUpdate {
 /// A planned UPDATE.
 #[derive(Debug)]
 pub(crate) struct UpdatePlan {
-    pub(crate) target: Target,
+    pub(crate) target: ChangeTarget,
     pub(crate) assignments: Vec<Assignment>,
 }
 
 /// A planned DELETE.
 #[derive(Debug)]
 pub(crate) struct DeletePlan {
-    pub(crate) target: Target,
+    pub(crate) target: ChangeTarget,
 }
 
 /// Selection of the rows to change.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct ChangeTarget {
     /// Access path to the rows.
     pub(crate) access: Access,
     /// The whole WHERE clause, to recheck rows changed concurrently.
@@ -125,7 +125,7 @@ pub(crate) struct Target {
     pub(crate) reader: RowReader,
 }
 
-impl Target {
+impl ChangeTarget {
     /// Whether the statement selects one row by its primary key alone, with values that
     /// the statement or its parameters contain.
     pub(crate) fn is_by_given_primary_key(&self) -> bool {

@@ -7,7 +7,7 @@ use coeval_txn::Direction;
 use super::Session;
 use super::prepared::Plan;
 use crate::catalog::{Catalog, Table};
-use crate::change::{ChangeKind, ChangePlan, Changed, InsertSource, Target};
+use crate::change::{ChangeKind, ChangePlan, ChangeTarget, Changed, InsertSource};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result};
 use crate::expression::EvaluationContext;
@@ -136,7 +136,7 @@ fn describe_change(change: &ChangePlan) -> Vec<String> {
     }
 }
 
-fn describe_target(table: &Table, target: &Target) -> Vec<String> {
+fn describe_target(table: &Table, target: &ChangeTarget) -> Vec<String> {
     target.access.path.describe(
         table,
         &table.name,
