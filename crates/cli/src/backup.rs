@@ -16,7 +16,7 @@ use coeval_log::{RestoreOptions, RestoreTarget, Unpacker};
 use futures_util::TryStreamExt;
 
 use crate::client::{self, explain};
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressBar, Unit};
 
 /// Runs one command to its end, and prints its result.
 fn run(command: &str, work: impl Future<Output = Result<String, String>>) -> ExitCode {
@@ -53,7 +53,7 @@ async fn take(url: &str, directory: &Path) -> Result<String, String> {
     let mut unpacker = Unpacker::new(directory).await.map_err(said)?;
     let stream = client.copy_out("BACKUP TO STDOUT").await;
     let mut stream = pin!(stream.map_err(|error| explain(&error))?);
-    let mut progress = Progress::new("backing up", Unit::Of("MB"));
+    let mut progress = ProgressBar::new("backing up", Unit::Of("MB"));
     while let Some(piece) = stream.try_next().await.map_err(|error| explain(&error))? {
         unpacker.feed(&piece).await.map_err(said)?;
         let megabytes = unpacker.bytes() / 1_000_000;

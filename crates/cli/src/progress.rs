@@ -33,7 +33,7 @@ pub(crate) enum Unit {
 
 /// The progress of one task. Dropping it removes the bar.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressBar {
     what: String,
     unit: Unit,
     bar: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Progress {
     drawn: bool,
 }
 
-impl Progress {
+impl ProgressBar {
     /// A progress display that shows nothing yet.
     pub(crate) fn new(what: impl Into<String>, unit: Unit) -> Self {
         let now = coeval_env::now();
@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressBar {
     fn drop(&mut self) {
         if self.drawn {
             let _ = std::io::stderr().write_all(b"\r\x1b[K");

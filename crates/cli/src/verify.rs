@@ -36,7 +36,7 @@ use coeval_occ::{Engine, Settings};
 use coeval_sql::Database;
 use coeval_sql::verify::Verified;
 
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressBar, Unit};
 
 /// Exit code: the directory is damaged.
 const DAMAGED: u8 = 1;
@@ -133,7 +133,7 @@ async fn verify(directory: &Path) -> Result<String, Failure> {
 
 /// Checks the files that a start does not read.
 async fn older(directory: &Path) -> Result<ArchivedLog, Failure> {
-    let mut progress = Progress::new("looking at older log", Unit::Bytes);
+    let mut progress = ProgressBar::new("looking at older log", Unit::Bytes);
     let settings = coeval_log::Settings::default();
     let looked = ArchivedLog::look(directory, &settings, |done, of| progress.at(done, of)).await;
     Ok(looked?)
@@ -143,7 +143,7 @@ async fn look(engine: Arc<Engine>) -> Result<Verified, Failure> {
     let wrong =
         |error: coeval_sql::Error| Failure::Damaged(format!("the catalog cannot be read: {error}"));
     let database = Database::open(engine).await.map_err(wrong)?;
-    let mut progress = Progress::new("looking at rows", Unit::Of("rows and entries"));
+    let mut progress = ProgressBar::new("looking at rows", Unit::Of("rows and entries"));
     let verified = database.verify(|done, of| progress.at(done, of)).await;
     verified.map_err(wrong)
 }
@@ -151,8 +151,8 @@ async fn look(engine: Arc<Engine>) -> Result<Verified, Failure> {
 /// A progress bar for each phase of recovery.
 #[derive(Debug, Default)]
 struct Bars {
-    checkpoint: Option<Progress>,
-    log: Option<Progress>,
+    checkpoint: Option<ProgressBar>,
+    log: Option<ProgressBar>,
 }
 
 impl Bars {
@@ -160,12 +160,12 @@ impl Bars {
         match progress {
             RecoveryProgress::Checkpoint { records, of } => self
                 .checkpoint
-                .get_or_insert_with(|| Progress::new("reading the checkpoint", Unit::Of("rows")))
+                .get_or_insert_with(|| ProgressBar::new("reading the checkpoint", Unit::Of("rows")))
                 .at(records, of),
             RecoveryProgress::Log { bytes, of } => {
                 self.checkpoint = None;
                 self.log
-                    .get_or_insert_with(|| Progress::new("reading the log", Unit::Bytes))
+                    .get_or_insert_with(|| ProgressBar::new("reading the log", Unit::Bytes))
                     .at(bytes, of);
             }
         }

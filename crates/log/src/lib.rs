@@ -130,8 +130,8 @@ pub use error::Error;
 pub use log::Log;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
-    CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogStream, Mark, Membership,
-    Progress, Replayed, Replayer, ReplicaLog, meaning,
+    CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogProgress, LogStream, Mark,
+    Membership, Replayed, Replayer, ReplicaLog, meaning,
 };
 pub use retention::Hold;
 pub use settings::Settings;

@@ -28,13 +28,13 @@ pub struct CheckpointStatus {
 
 /// The status and the stop signal that the engine and the checkpoint thread share.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct CheckpointProgress {
     status: Mutex<CheckpointStatus>,
     /// Set to abandon the checkpoint under way, and those requested meanwhile.
     stop: watch::Sender<bool>,
 }
 
-impl Progress {
+impl CheckpointProgress {
     pub(crate) fn status(&self) -> MutexGuard<'_, CheckpointStatus> {
         self.status.lock().expect("no panic under this lock")
     }

@@ -17,7 +17,7 @@ use coeval_txn::{Error, Party};
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId, planted};
 
 use crate::active_transactions::ActiveTransactions;
-use crate::checkpoints::Progress;
+use crate::checkpoints::CheckpointProgress;
 use crate::committers::Committers;
 use crate::conflicts::Conflicts;
 use crate::following::Leadership;
@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     /// States of ended transactions, for reuse.
     pub(crate) pool: Pool,
     /// Checkpoint progress.
-    pub(crate) checkpoints: Progress,
+    pub(crate) checkpoints: CheckpointProgress,
     /// Whether this engine has led and has stepped down.
     pub(crate) deposed: AtomicBool,
     /// The source of the leadership status, in a cluster.
@@ -120,7 +120,7 @@ impl Shared {
             retired: Mutex::default(),
             counters: Counters::default(),
             pool: Pool::default(),
-            checkpoints: Progress::default(),
+            checkpoints: CheckpointProgress::default(),
             deposed: AtomicBool::new(false),
             leadership: OnceLock::new(),
             skips_predicates: AtomicBool::new(false),

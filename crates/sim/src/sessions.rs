@@ -25,7 +25,7 @@ const SAVE: Duration = Duration::from_secs(5);
 const TELL: Duration = Duration::from_secs(20);
 
 /// Progress of the campaign, and its record.
-struct Progress {
+struct CampaignProgress {
     record: Record,
     began: Instant,
     saved: Instant,
@@ -67,7 +67,7 @@ pub(crate) fn hold(arguments: &CampaignArguments) -> io::Result<bool> {
         threads => threads,
     };
     let now = Instant::now();
-    let progress = Mutex::new(Progress {
+    let progress = Mutex::new(CampaignProgress {
         record,
         began: now,
         saved: now,
@@ -120,7 +120,7 @@ pub(crate) fn hold(arguments: &CampaignArguments) -> io::Result<bool> {
     Ok(progress.failed == 0)
 }
 
-impl Progress {
+impl CampaignProgress {
     fn line(&self, build: &str) -> String {
         let there = self.before + self.done;
         let left = self.of - there;

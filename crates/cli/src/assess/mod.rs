@@ -43,7 +43,7 @@ use coeval_server::memory_budget;
 use coeval_sql::instance::Limits;
 use coeval_sql::{Database, Error, SqlState};
 
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressBar, Unit};
 use crate::script::{Piece, Splitter, wants_data};
 use causes::Causes;
 use data::Data;
@@ -134,7 +134,7 @@ async fn assess(files: Vec<String>, form: Form, keep_rows: bool) -> Result<bool,
     };
     let of = sources.iter().map(Source::length).sum::<Option<u64>>();
     let mut before = 0;
-    let mut progress = Progress::new("assessing", Unit::Bytes);
+    let mut progress = ProgressBar::new("assessing", Unit::Bytes);
     for mut source in sources {
         assessment.begin(source.name());
         while let Some(line) = source.line().await? {

@@ -23,7 +23,7 @@ use coeval_workload::loads::tpcc::{Rewards, Scale, Tpcc};
 use coeval_workload::loads::ycsb::{Settings as YcsbSettings, Ycsb};
 use coeval_workload::workload::Workload;
 
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressBar, Unit};
 
 /// The workload, and its size.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ async fn drive<W: Workload>(workload: W, plan: &Plan) -> Result<Outcome, String>
         durability: opened.durability.clone(),
         ..plan.options.clone()
     };
-    let mut shown: Option<(&'static str, Progress)> = None;
+    let mut shown: Option<(&'static str, ProgressBar)> = None;
     let mut look = |tick: &Tick| show(&mut shown, tick);
     let outcome = driver::run(&workload, &opened.database, &options, &mut look).await;
     drop(shown);
@@ -194,7 +194,7 @@ async fn drive<W: Workload>(workload: W, plan: &Plan) -> Result<Outcome, String>
 }
 
 /// Shows a progress bar for each phase.
-fn show(shown: &mut Option<(&'static str, Progress)>, tick: &Tick) {
+fn show(shown: &mut Option<(&'static str, ProgressBar)>, tick: &Tick) {
     if shown.as_ref().is_none_or(|(phase, _)| *phase != tick.phase) {
         // The bar of the previous phase is removed before the next one appears.
         *shown = None;
@@ -204,7 +204,7 @@ fn show(shown: &mut Option<(&'static str, Progress)>, tick: &Tick) {
             _ if tick.in_time => Unit::Milliseconds,
             _ => Unit::Of("transactions"),
         };
-        *shown = Some((tick.phase, Progress::new(tick.phase, unit)));
+        *shown = Some((tick.phase, ProgressBar::new(tick.phase, unit)));
     }
     if let Some((phase, progress)) = shown {
         if tick.per_second > 0 {

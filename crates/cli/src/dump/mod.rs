@@ -38,7 +38,7 @@ use futures_util::TryStreamExt;
 use tokio_postgres::Client;
 
 use crate::client::{self, explain, rows as ask};
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressBar, Unit};
 use roles::Names;
 use schema::{Table, text};
 use sink::Sink;
@@ -130,7 +130,7 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         }
     }
     let of = tables.iter().map(|table| table.rows).sum();
-    let mut progress = Progress::new("dumping", Unit::Of("rows"));
+    let mut progress = ProgressBar::new("dumping", Unit::Of("rows"));
     let mut rows = 0;
     for table in &tables {
         copy(&client, table, &mut sink, |copied| {

@@ -34,7 +34,7 @@ use super::landmarks::{Landmarks, Mark, Membership};
 use super::log::ReplicaLog;
 use super::news::LogNews;
 use super::stream::LogStream;
-use super::window::{Progress, Window};
+use super::window::{LogProgress, Window};
 use crate::checkpoint::CheckpointSource;
 use crate::control::{Control, DataDirectory};
 use crate::flusher::Flusher;
@@ -224,7 +224,7 @@ impl Log {
     /// Watches how far the log can be sent to followers, and is flushed on this node. `None`
     /// for an unreplicated log.
     #[must_use]
-    pub fn progress(&self) -> Option<watch::Receiver<Progress>> {
+    pub fn progress(&self) -> Option<watch::Receiver<LogProgress>> {
         Some(self.leading()?.window.progress())
     }
 

@@ -97,4 +97,4 @@ pub use log::{HardState, ReplicaLog};
 pub use news::LogNews;
 pub use replayer::{Replayed, Replayer};
 pub use stream::LogStream;
-pub use window::{Frames, Progress};
+pub use window::{Frames, LogProgress};

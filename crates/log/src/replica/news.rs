@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use coeval_types::Lsn;
 
-use super::window::Progress;
+use super::window::LogProgress;
 use crate::shared::Shared;
 
 /// Notifications of a leader's log, for a single waiting thread.
@@ -32,7 +32,7 @@ impl LogNews {
 
     /// The log's current progress.
     #[must_use]
-    pub fn now(&self) -> Progress {
+    pub fn now(&self) -> LogProgress {
         self.0.leading().window.now()
     }
 

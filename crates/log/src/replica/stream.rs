@@ -6,7 +6,7 @@ use coeval_types::Lsn;
 use tokio::sync::watch;
 
 use super::files::LogFiles;
-use super::window::{Frames, Look, Progress, frame_starts};
+use super::window::{Frames, LogProgress, Look, frame_starts};
 use crate::Error;
 use crate::frame::frame_bytes;
 use crate::shared::Shared;
@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub struct LogStream {
     shared: Arc<Shared>,
     files: LogFiles,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<LogProgress>,
     /// Log before this offset is not sent.
     base: Lsn,
     at: Lsn,

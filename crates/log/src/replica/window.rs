@@ -57,7 +57,7 @@ pub(super) fn frame_starts(start: Lsn, bytes: &[u8]) -> impl Iterator<Item = Lsn
 
 /// Progress of a leader's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct LogProgress {
     /// Log offset before which everything can be sent to followers.
     pub filled: Lsn,
     /// Log offset before which everything is durable on this node.
@@ -90,7 +90,7 @@ pub(crate) struct Window {
     state: Mutex<State>,
     /// Approximate most bytes of written groups that it holds.
     limit: u64,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<LogProgress>,
     /// Notifications; see `news`.
     news: Notify,
     wanted_flushed: AtomicU64,
@@ -107,7 +107,7 @@ impl Window {
                 written: start,
             }),
             limit,
-            progress: watch::Sender::new(Progress {
+            progress: watch::Sender::new(LogProgress {
                 filled: start,
                 flushed: start,
                 ended: false,
@@ -181,12 +181,12 @@ impl Window {
     }
 
     /// The log's current progress.
-    pub(super) fn now(&self) -> Progress {
+    pub(super) fn now(&self) -> LogProgress {
         *self.progress.borrow()
     }
 
     /// The log's progress, as a channel to watch.
-    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+    pub(super) fn progress(&self) -> watch::Receiver<LogProgress> {
         self.progress.subscribe()
     }
 

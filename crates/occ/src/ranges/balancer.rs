@@ -91,7 +91,7 @@ pub(crate) type Walk<'walk> =
 
 /// Work left after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum BalancerProgress {
     /// No work is left in this round.
     Done,
     /// Another step is needed.
@@ -370,27 +370,27 @@ impl RangeMap {
     }
 
     /// Performs one small step of this round.
-    pub(crate) fn step(&self, input: &BalancerInput<'_>) -> Progress {
+    pub(crate) fn step(&self, input: &BalancerInput<'_>) -> BalancerProgress {
         let Ok(mut balancer) = self.balancer.try_lock() else {
-            return Progress::Done;
+            return BalancerProgress::Done;
         };
         let balancer = &mut *balancer;
         if balancer.replacement.is_some() && !self.finish_replacement(balancer, input) {
-            return Progress::Waiting;
+            return BalancerProgress::Waiting;
         }
         let Some(mut pass) = balancer.pass.take() else {
-            return Progress::Done;
+            return BalancerProgress::Done;
         };
         let map = self.map();
         let stop = self.plan(balancer, &mut pass, &map, input);
         if let Stop::Step = stop {
             balancer.pass = Some(pass);
-            return Progress::More;
+            return BalancerProgress::More;
         }
         if pass.planned.is_empty() {
             if let Stop::End = stop {
                 end_pass(balancer, &pass, input.keys);
-                return Progress::Done;
+                return BalancerProgress::Done;
             }
         } else {
             pass.changed = true;
@@ -411,9 +411,9 @@ impl RangeMap {
         }
         balancer.pass = Some(pass);
         if balancer.replacement.is_some() && !self.finish_replacement(balancer, input) {
-            return Progress::Waiting;
+            return BalancerProgress::Waiting;
         }
-        Progress::More
+        BalancerProgress::More
     }
 
     fn finish_replacement(&self, balancer: &mut RangeBalancer, input: &BalancerInput<'_>) -> bool {

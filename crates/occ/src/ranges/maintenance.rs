@@ -12,7 +12,7 @@ use std::time::Duration;
 use coeval_memory::sync::Backoff;
 use coeval_types::IndexId;
 
-use super::balancer::{BalancerInput, Progress};
+use super::balancer::{BalancerInput, BalancerProgress};
 use crate::shared::Shared;
 use crate::storage::{Storage, find};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
                         return;
                     };
                     let began = coeval_env::now();
-                    if step(&engine, storage, space) == Progress::Done {
+                    if step(&engine, storage, space) == BalancerProgress::Done {
                         break;
                     }
                     drop(engine);
@@ -63,9 +63,9 @@ pub(crate) fn tend_all(shared: &Shared) {
             let mut backoff = Backoff::default();
             loop {
                 match step(shared, &storage, space) {
-                    Progress::Done => break,
-                    Progress::More => {}
-                    Progress::Waiting => backoff.wait(),
+                    BalancerProgress::Done => break,
+                    BalancerProgress::More => {}
+                    BalancerProgress::Waiting => backoff.wait(),
                 }
             }
         }
@@ -96,7 +96,7 @@ fn keys(storage: &Storage, space: Option<IndexId>) -> u64 {
     }
 }
 
-fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress {
+fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> BalancerProgress {
     let installed = shared.log.installed();
     let oldest = shared.snapshots.oldest();
     let horizon = oldest.map_or(installed, |oldest| oldest.min(installed));
@@ -113,11 +113,11 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
             reorganised,
         };
         let ranges = storage.rows_by_rid();
-        return ranges.map_or(Progress::Done, |ranges| ranges.step(&input));
+        return ranges.map_or(BalancerProgress::Done, |ranges| ranges.step(&input));
     };
     let indexes = storage.indexes();
     let Ok(index) = find(&indexes, id) else {
-        return Progress::Done;
+        return BalancerProgress::Done;
     };
     let walk = |lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>| {
         let guard = shared.domain.pin();

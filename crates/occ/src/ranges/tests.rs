@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 use proptest::prelude::*;
 
-use super::balancer::{BalancerInput, Progress};
+use super::balancer::{BalancerInput, BalancerProgress};
 use super::committer::Committer;
 use super::interval::Interval;
 use super::map::{Limits, RangeMap, Registration, Space};
@@ -288,7 +288,7 @@ impl Keys {
             reorganised: &Reorganised::default(),
         };
         if map.begin_round(input.keys) {
-            while map.step(&input) != Progress::Done {}
+            while map.step(&input) != BalancerProgress::Done {}
         }
         check_shape(map);
     }

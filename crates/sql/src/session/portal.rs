@@ -40,14 +40,14 @@ pub struct Portal {
     pub(super) parameters: Vec<Value>,
     /// Result format of each column.
     pub(super) formats: Vec<Format>,
-    pub(super) progress: Progress,
+    pub(super) progress: PortalProgress,
     /// The portal's number in its session; see [`Portals`].
     number: u64,
 }
 
 /// How far a portal has been executed.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum PortalProgress {
     /// The portal has not been executed yet.
     New,
     /// A query that continues where it stopped.
@@ -114,7 +114,7 @@ impl Portal {
             prepared,
             parameters: values,
             formats,
-            progress: Progress::New,
+            progress: PortalProgress::New,
             number,
         })
     }
@@ -127,7 +127,7 @@ impl Portal {
             prepared,
             parameters,
             formats: vec![Format::Text; columns],
-            progress: Progress::New,
+            progress: PortalProgress::New,
             number: 0,
         }
     }
@@ -142,14 +142,14 @@ impl Portal {
     /// is executed again.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
-        matches!(&self.progress, Progress::Query { plan, .. } if !plan.locks_rows())
+        matches!(&self.progress, PortalProgress::Query { plan, .. } if !plan.locks_rows())
     }
 
     /// Whether executing the portal may change the results of the session's suspended
     /// portals.
     #[must_use]
     pub fn disturbs(&self) -> bool {
-        let new = matches!(self.progress, Progress::New);
+        let new = matches!(self.progress, PortalProgress::New);
         new && self.prepared.statement.command().may_write()
     }
 
@@ -271,7 +271,7 @@ impl Session {
         }
         let viewer = self.viewer();
         let (
-            Progress::Query {
+            PortalProgress::Query {
                 cursor,
                 catalog,
                 epoch,
@@ -302,7 +302,7 @@ impl Session {
             context.memory.take(row_bytes(&row))?;
             rows.push_back(std::mem::take(&mut row));
         }
-        portal.progress = Progress::Collected(rows);
+        portal.progress = PortalProgress::Collected(rows);
         self.take_over(viewer);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coeval_txn::ResponseDependencies;
 
 use super::Session;
-use super::portal::{Portal, Progress};
+use super::portal::{Portal, PortalProgress};
 use super::prepared::Plan;
 use super::read_confirmation::Open;
 use super::result_writer::{ResultWriter, Watched, drain};
@@ -42,12 +42,12 @@ impl Session {
         sink: &mut Watched<'_>,
     ) -> Result<Completion> {
         let most = max_rows.map(NonZeroU32::get);
-        if !matches!(portal.progress, Progress::New) {
+        if !matches!(portal.progress, PortalProgress::New) {
             self.check_not_failed()?;
         }
         match &mut portal.progress {
-            Progress::New => self.start(portal, most, sink).await,
-            Progress::Query { epoch, .. } => {
+            PortalProgress::New => self.start(portal, most, sink).await,
+            PortalProgress::Query { epoch, .. } => {
                 let ended = *epoch != self.epoch || self.running.is_none();
                 if ended || !self.is_alive(portal) {
                     return Err(Error::new(
@@ -57,16 +57,16 @@ impl Session {
                 }
                 self.run_query(portal, most, sink).await
             }
-            Progress::Rows { .. } | Progress::Collected(_) => {
+            PortalProgress::Rows { .. } | PortalProgress::Collected(_) => {
                 self.run_rows(portal, most, sink).await
             }
             // A portal that returned rows has no more of them at its end; nothing is
             // executed again.
-            Progress::Done(tag) if portal.prepared.columns().is_some() => {
+            PortalProgress::Done(tag) if portal.prepared.columns().is_some() => {
                 let rows = tag.rows.map(|_| 0);
                 Ok(Completion::Complete(CommandTag { rows, ..*tag }))
             }
-            Progress::Done(_) => Err(Error::new(
+            PortalProgress::Done(_) => Err(Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "the portal has been run already",
             )),
@@ -100,7 +100,7 @@ impl Session {
             | Command::Explain(_) => return self.start_planned(portal, most, sink).await,
             Command::Show(name) => {
                 let rows = self.show(name)?;
-                portal.progress = Progress::Rows {
+                portal.progress = PortalProgress::Rows {
                     rows: rows.into(),
                     tag: CommandTag::new("SHOW"),
                 };
@@ -181,7 +181,7 @@ impl Session {
                 }
             }
         };
-        portal.progress = Progress::Done(tag);
+        portal.progress = PortalProgress::Done(tag);
         Ok(Completion::Complete(tag))
     }
 
@@ -218,7 +218,7 @@ impl Session {
             self.abort_running();
             sink.restart();
             sink.drained = false;
-            portal.progress = Progress::New;
+            portal.progress = PortalProgress::New;
             coeval_env::yield_now().await;
         }
     }
@@ -275,7 +275,7 @@ impl Session {
                         self.read_confirmation
                             .confirmation(&*self.database.engine, open);
                     }
-                    portal.progress = Progress::Query {
+                    portal.progress = PortalProgress::Query {
                         cursor: Cursor::new(query),
                         plan: Arc::clone(query),
                         catalog,
@@ -304,7 +304,7 @@ impl Session {
                         )
                         .await?;
                     let Some(lines) = lines else { continue };
-                    portal.progress = Progress::Rows {
+                    portal.progress = PortalProgress::Rows {
                         rows: lines
                             .into_iter()
                             .map(|line| vec![Value::text(line)])
@@ -354,7 +354,7 @@ impl Session {
         most: Option<u32>,
         sink: &mut dyn Sink,
     ) -> Result<Completion> {
-        let Progress::Query {
+        let PortalProgress::Query {
             plan,
             cursor,
             catalog,
@@ -422,7 +422,7 @@ impl Session {
         let changes = viewer.take_changes();
         self.take_over(viewer);
         let tag = CommandTag::with_rows("SELECT", delivered);
-        portal.progress = Progress::Done(tag);
+        portal.progress = PortalProgress::Done(tag);
         if !changes.is_empty() {
             self.change_cluster(changes).await?;
         }
@@ -438,8 +438,8 @@ impl Session {
     ) -> Result<Completion> {
         self.note_seen();
         let (rows, tag) = match &mut portal.progress {
-            Progress::Rows { rows, tag } => (rows, Some(*tag)),
-            Progress::Collected(rows) => (rows, None),
+            PortalProgress::Rows { rows, tag } => (rows, Some(*tag)),
+            PortalProgress::Collected(rows) => (rows, None),
             _ => return Err(Error::internal("rows that are not there")),
         };
         let mut result_writer = ResultWriter {
@@ -470,7 +470,7 @@ impl Session {
                 ..tag
             },
         };
-        portal.progress = Progress::Done(tag);
+        portal.progress = PortalProgress::Done(tag);
         Ok(Completion::Complete(tag))
     }
 
@@ -490,10 +490,10 @@ impl Session {
         };
         let tag = CommandTag::with_rows(change.command(), count);
         if change.returning.is_none() {
-            portal.progress = Progress::Done(tag);
+            portal.progress = PortalProgress::Done(tag);
             return Ok(Started::Completed(Completion::Complete(tag)));
         }
-        portal.progress = Progress::Rows {
+        portal.progress = PortalProgress::Rows {
             rows: returned.into(),
             tag,
         };

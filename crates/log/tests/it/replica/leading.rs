@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::fs;
 use coeval_log::{
-    Error, FrameKind, Frames, HardState, Log, LogStream, Progress, ReplicaLog, RestoreOptions,
+    Error, FrameKind, Frames, HardState, Log, LogProgress, LogStream, ReplicaLog, RestoreOptions,
     RestoreTarget, Settings, Unpacker,
 };
 use coeval_types::{Lsn, Remedy, Rid, RowRef, Term, Timestamp};
@@ -32,7 +32,7 @@ pub async fn lead(mut log: ReplicaLog) -> Log {
 pub async fn commit_all(log: &Log) -> Lsn {
     let mut progress = log.progress().unwrap();
     let installed = Lsn(log.installed().lsn().0 + 8);
-    let flushed = |progress: &Progress| progress.flushed >= installed;
+    let flushed = |progress: &LogProgress| progress.flushed >= installed;
     progress.wait_for(flushed).await.unwrap();
     log.set_committed(installed);
     installed
