@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use coeval_txn::Bounds;
 
-use super::access::{List, Path, RangeLimit};
+use super::access_path::{List, Path, RangeLimit};
 use crate::catalog::{Index, KeyColumn};
 use crate::expression::{EvaluationContext, Expression};
 use crate::value::{DataType, NumberType};

@@ -19,18 +19,18 @@
 //! the statement and the catalog, so the planner makes it once for a prepared
 //! statement; each execution computes only the keys.
 //!
-//! - [`access`]: access path selection.
+//! - [`access_path`]: access path selection.
 //! - [`bounds`]: an access path's keys in one execution.
 //! - [`row`]: decoding of a stored row to values.
 //!
 //! Invariant: path and filter together return exactly those rows for which all
 //! conditions are true.
 
-pub mod access;
+pub mod access_path;
 pub mod bounds;
 mod describe;
 pub mod row;
 
-pub use access::{Access, List, Path, RangeLimit};
+pub use access_path::{Access, List, Path, RangeLimit};
 pub use bounds::{KeyRange, Keys};
 pub use row::RowReader;

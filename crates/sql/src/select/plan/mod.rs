@@ -11,14 +11,14 @@
 //!   BY and FOR UPDATE.
 //! - [`from`]: the join tree of the FROM list, and the scope that it defines;
 //!   [`function`]: functions in it.
-//! - [`access`]: turns the join tree into nodes, and distributes the conditions over
+//! - [`join_tree`]: turns the join tree into nodes, and distributes the conditions over
 //!   it.
 
-mod access;
 mod explain;
 mod from;
 mod function;
 mod group;
+mod join_tree;
 mod lock;
 mod name;
 mod node;

@@ -13,9 +13,9 @@ use sqlparser::ast::{
     Spanned,
 };
 
-use super::access::{Spread, is_never_true, used_by_tree, used_columns};
 use super::from::bind_from;
 use super::group::{Regroup, bind_groups};
+use super::join_tree::{Spread, is_never_true, used_by_tree, used_columns};
 use super::lock::bind_locks;
 use super::name::column_name;
 use super::node::{Aggregate, Node, ProjectSet, Sort};

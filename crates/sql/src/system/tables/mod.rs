@@ -1,7 +1,7 @@
 //! The system tables, by subject.
 
 mod absent;
-mod access;
+mod access_methods;
 mod activity;
 mod cluster;
 mod columns;
@@ -31,12 +31,12 @@ pub(super) const ALL: &[&[SystemTable]] = &[
     &[columns::PG_ATTRIBUTE, columns::PG_ATTRDEF],
     &[types::PG_TYPE, types::PG_COLLATION],
     &[
-        access::PG_AM,
-        access::PG_OPCLASS,
-        access::PG_OPFAMILY,
-        access::PG_TABLESPACE,
-        access::PG_LANGUAGE,
-        access::PG_PROC,
+        access_methods::PG_AM,
+        access_methods::PG_OPCLASS,
+        access_methods::PG_OPFAMILY,
+        access_methods::PG_TABLESPACE,
+        access_methods::PG_LANGUAGE,
+        access_methods::PG_PROC,
     ],
     &[
         roles::PG_AUTHID,

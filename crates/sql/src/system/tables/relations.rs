@@ -87,7 +87,7 @@ system_table! {
             index.columns.iter().map(|key| tables::collation_oid(key.column_type.data_type))
         ),
         indclass: OidVector = array(
-            index.columns.iter().map(|key| super::access::operator_class(key.column_type.data_type))
+            index.columns.iter().map(|key| super::access_methods::operator_class(key.column_type.data_type))
         ),
         indoption: Int2Vector = array(index.columns.iter().map(|key| {
             i16::from(key.order.descending) | i16::from(key.order.nulls_first) << 1
