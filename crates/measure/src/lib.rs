@@ -17,13 +17,13 @@
 //! the machine would distort the results.
 
 mod clock;
-pub mod cluster;
 pub mod comparators;
 mod memory;
 mod output;
 mod rows;
 pub mod table;
 pub mod validators;
+pub mod virtual_cluster;
 
 /// Error of a measurement.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -22,7 +22,7 @@
 mod access;
 mod admin;
 mod audit;
-mod cluster;
+mod cluster_view;
 mod engine;
 mod forgetting;
 mod memory;
@@ -39,7 +39,7 @@ mod tls;
 mod workers;
 
 pub use access::{Consulted, FileError, consult};
-pub use cluster::removed_words;
+pub use cluster_view::removed_words;
 /// The storage that holds the outcomes of transactions; a server writes marks there by
 /// itself.
 pub use coeval_sql::{OUTCOME_STORAGE, is_mark};

@@ -27,7 +27,7 @@ use tracing::{info, warn};
 
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
-use crate::cluster;
+use crate::cluster_view;
 use crate::engine::{self, StartSummary};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
@@ -219,7 +219,7 @@ impl Server {
             coeval_env::spawn("serving_terms", following)
         });
         if of_node {
-            let watching = cluster::watch(Arc::downgrade(&shared));
+            let watching = cluster_view::watch(Arc::downgrade(&shared));
             coeval_env::spawn("cluster", watching);
         }
         Ok(RunningServer {

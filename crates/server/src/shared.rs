@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
-use crate::cluster::Seen;
+use crate::cluster_view::Seen;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::serving_term::{Lead, ServingTerm};

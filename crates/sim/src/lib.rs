@@ -80,7 +80,7 @@
 //! number of cores. Campaigns use no costs.
 
 pub mod campaign;
-mod cluster;
+mod cluster_node;
 pub mod command;
 pub mod costs;
 mod nemesis;

@@ -22,7 +22,7 @@ use coeval_env::sim::World;
 use coeval_leader::node::{Node, OperationError};
 use coeval_peers::NodeId;
 
-use crate::cluster::address;
+use crate::cluster_node::address;
 use crate::server::Server;
 
 /// A replacement in progress.

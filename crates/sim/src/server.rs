@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
 use crate::Engine;
-use crate::cluster;
+use crate::cluster_node;
 use crate::session::{Contract, Failure, Session, THINK, Wire, storage};
 
 /// Port of the first server.
@@ -102,7 +102,7 @@ pub struct Server {
     /// Validator of an engine that is accessed through the transaction contract.
     validator: Validator,
     /// Identity of the node, in a cluster.
-    member: Option<cluster::Member>,
+    member: Option<cluster_node::Member>,
     /// The server's machine.
     pub node: Node,
     board: Board,
@@ -136,7 +136,7 @@ impl Server {
 
     /// Makes the server a node of a cluster.
     #[must_use]
-    pub fn of_cluster(self, member: cluster::Member) -> Self {
+    pub fn of_cluster(self, member: cluster_node::Member) -> Self {
         Self {
             member: Some(member),
             ..self
@@ -168,14 +168,14 @@ impl Server {
                 (Engine::Server, _) => server(&board, sizes).await,
                 (Engine::Servers, Some(member)) => {
                     let settings = server_settings(sizes, address(member.machine()));
-                    cluster::serve(&board, &member, settings).await;
+                    cluster_node::serve(&board, &member, settings).await;
                 }
                 (Engine::Cluster, Some(member)) => {
                     let settings = coeval_occ::Settings {
                         validator,
                         ..occ_settings(sizes, tables.is_some())
                     };
-                    cluster::live(&board, &member, settings, tables).await;
+                    cluster_node::live(&board, &member, settings, tables).await;
                 }
                 (Engine::Cluster | Engine::Servers, None) => {
                     refuse(&board, "it is no node".to_owned())
@@ -247,7 +247,10 @@ impl Server {
             engine: self.engine,
             board: Arc::clone(&self.board),
             term: self.leads().filter(|_| !self.engine.is_remote()),
-            machine: self.member.as_ref().map_or(0, cluster::Member::machine),
+            machine: self
+                .member
+                .as_ref()
+                .map_or(0, cluster_node::Member::machine),
             turn: Arc::default(),
         }
     }

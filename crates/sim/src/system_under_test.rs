@@ -8,7 +8,7 @@ use coeval_types::Term;
 use coeval_workload::store::Table;
 
 use crate::Options;
-use crate::cluster::Member;
+use crate::cluster_node::Member;
 use crate::operator::Operator;
 use crate::server::{Door, Phase, Server};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_consensus::{NodeId, Recovery as Method};
-use coeval_measure::cluster::{Case, Cluster, Model, Recovery};
-use coeval_measure::cluster::{cases, disk_with, expected, log_of};
+use coeval_measure::virtual_cluster::{Case, Cluster, Model, Recovery};
+use coeval_measure::virtual_cluster::{cases, disk_with, expected, log_of};
 
 fn count(case: &Case, method: Method) -> Recovery {
     match case.count(method) {

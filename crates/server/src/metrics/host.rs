@@ -14,7 +14,7 @@ use coeval_sql::statement::StatementKind;
 use super::exposition::write_labels;
 use super::families::{FAMILIES, Family, Samples};
 use super::reading::Reading;
-use crate::cluster;
+use crate::cluster_view;
 use crate::settings::{Effective, KEYS};
 use crate::shared::Shared;
 
@@ -110,11 +110,11 @@ impl Host for ServerHost {
     }
 
     fn cluster(&self) -> Option<Cluster> {
-        cluster::cluster(&*self.shared.upgrade()?)
+        cluster_view::cluster(&*self.shared.upgrade()?)
     }
 
     fn change_cluster(&self, change: ClusterChange) -> Changing {
-        Box::pin(cluster::change(Weak::clone(&self.shared), change))
+        Box::pin(cluster_view::change(Weak::clone(&self.shared), change))
     }
 }
 

@@ -10,7 +10,7 @@ use coeval_sql::instance::{AdmissionCounts, Cluster};
 
 use super::sheet::Sum;
 use crate::admin::Problem;
-use crate::cluster;
+use crate::cluster_view;
 use crate::shared::Shared;
 
 /// The values of all metrics.
@@ -106,7 +106,7 @@ impl Reading {
             now: coeval_env::wall_clock(),
             start: metrics.start.get().copied().unwrap_or_default(),
             process: Process::read(),
-            cluster: cluster::cluster(shared),
+            cluster: cluster_view::cluster(shared),
         }
     }
 }

@@ -40,7 +40,7 @@ use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
 use super::{report, shutdown};
-use crate::cluster;
+use crate::cluster_view;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
 use crate::serving_term::{Lead, ServingTerm};
@@ -230,7 +230,7 @@ pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, s
 /// SQLSTATE 57P03, `cannot_connect_now`: this node knows no leader, because it is no
 /// longer a member.
 pub(super) fn removed(shared: &Shared) -> Error {
-    let words = cluster::removed_words(shared.settings.cluster_node);
+    let words = cluster_view::removed_words(shared.settings.cluster_node);
     Error::new(SqlState("57P03"), words).with_hint("Connect to another node, and stop this one.")
 }
 

@@ -8,7 +8,7 @@
 //!   flag          --stop-grace-milliseconds 1000
 //! ```
 //!
-//! A setting that begins with `cluster_` may be in the file's section `[cluster]`,
+//! A setting that begins with `cluster_` may be in the file's section `[cluster_settings]`,
 //! without that prefix.
 //!
 //! Flags override the environment, which overrides the file, which overrides the default.
@@ -16,7 +16,7 @@
 //! setting silently. [`Settings`] is the documentation: `--help`, the file and the
 //! environment all read the table that the macro makes from it.
 
-mod cluster;
+mod cluster_settings;
 #[cfg(test)]
 mod page;
 mod source;
@@ -25,8 +25,8 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub(crate) use cluster::MAX_NODES;
-pub use cluster::{ClusterMembers, OptionalClusterId};
+pub(crate) use cluster_settings::MAX_NODES;
+pub use cluster_settings::{ClusterMembers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
 pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};
 

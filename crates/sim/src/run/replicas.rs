@@ -10,7 +10,7 @@
 //! A follower serves no reads until it is the leader. Log that it truncated wrongly, or
 //! did not replay, would remain unnoticed; so leadership is transferred to each node, as
 //! an operator would do it, without a restart. The new leader's indexes are checked
-//! (through the transaction contract at every start of a term, [`live`](crate::cluster);
+//! (through the transaction contract at every start of a term, [`live`](crate::cluster_node);
 //! a whole server writes at once at the start of its term, and indexes may contain
 //! uncommitted entries), and its records: those of all nodes must be equal, in bytes and
 //! in record ids.

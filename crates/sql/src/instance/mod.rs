@@ -22,7 +22,7 @@
 
 pub mod activity;
 mod admission;
-mod cluster;
+mod cluster_view;
 pub(crate) mod deadline;
 mod limits;
 mod memory_budget;
@@ -30,7 +30,7 @@ mod shared;
 mod waiting;
 
 pub use admission::{Admission, AdmissionCounts};
-pub use cluster::{
+pub use cluster_view::{
     Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
     ClusterTraffic, alone,
 };

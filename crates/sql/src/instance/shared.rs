@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::activity::Activities;
-use super::cluster::{Changing, Cluster, ClusterChange, alone};
+use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::memory_budget::MemoryBudget;
 use crate::outcome::Outcomes;
 

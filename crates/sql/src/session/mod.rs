@@ -28,11 +28,11 @@
 //! - [`run`]: executing portals; [`utility`]: statements without a plan; [`result_writer`]:
 //!   writing results to the sink.
 //! - [`handover`]: session handover, the state that survives a move to another node.
-//! - [`timeouts`]: time limits; [`cluster`]: changes of the cluster.
+//! - [`timeouts`]: time limits; [`cluster_view`]: changes of the cluster.
 //!
 //! The state that a session shares with the other sessions is in [`crate::instance`].
 
-mod cluster;
+mod cluster_view;
 mod control;
 mod copying;
 mod database;

@@ -2,7 +2,7 @@
 
 mod catalogs;
 mod client;
-mod cluster;
+mod cluster_views;
 mod concurrent;
 mod contention;
 mod damage;

@@ -7,7 +7,7 @@ use coeval_consensus::{Body, Change, Content, Membership, NodeId, Ready, Role, S
 
 use super::weather::{Way, Weather};
 use super::{ELECTION_TICKS, Groups, Node, Player, SPARE, What, reaches};
-use crate::cluster::{Cluster, Failure, Packet};
+use crate::message_cluster::{Cluster, Failure, Packet};
 
 pub struct Ours {
     cluster: Cluster,

@@ -141,7 +141,7 @@ fn changed_messages_are_refused_or_received_without_a_panic() {
 #[ignore = "no test: writes the first inputs of a fuzz target into fuzz/corpus, when messages change"]
 #[expect(clippy::disallowed_methods, reason = "the files are beside us")]
 fn write_corpus() {
-    use crate::cluster::{Cluster, Packet};
+    use crate::message_cluster::{Cluster, Packet};
 
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/consensus");

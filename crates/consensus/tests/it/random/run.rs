@@ -6,7 +6,7 @@ use bytes::Bytes;
 use coeval_consensus::{Change, Membership, NodeId, Position, Ready, Role, Settings};
 use coeval_types::Lsn;
 
-use crate::cluster::{Cluster, Failure, Packet};
+use crate::message_cluster::{Cluster, Failure, Packet};
 
 /// Relative speed of the nodes' clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

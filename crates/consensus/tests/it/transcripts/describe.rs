@@ -4,7 +4,7 @@ use coeval_consensus::{
     Body, Content, Entry, Message, NodeId, Ready, Request, Role, RoleChange, Status, Write,
 };
 
-use crate::cluster::Packet;
+use crate::message_cluster::Packet;
 
 /// `S3` for a mark, the payload for a proposal, the members for a change; preceded by the
 /// index.

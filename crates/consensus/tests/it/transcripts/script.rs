@@ -7,7 +7,7 @@ use coeval_consensus::{
 use coeval_types::{Lsn, Term};
 
 use super::describe;
-use crate::cluster::{Cluster, Failure, Packet};
+use crate::message_cluster::{Cluster, Failure, Packet};
 
 /// A scenario that is being played.
 #[derive(Default)]

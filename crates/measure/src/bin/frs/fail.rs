@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_consensus::{NodeId, Recovery as Method};
-use coeval_measure::cluster::{Cluster, Disk, Files, Model, disk_with, log_of};
+use coeval_measure::virtual_cluster::{Cluster, Disk, Files, Model, disk_with, log_of};
 
 use super::{Arguments, Failure};
 

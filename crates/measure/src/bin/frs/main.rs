@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The benchmark reproduces table 6.1 and figures 6.5 to 6.8 of FRS, with three nodes of
-//! `coeval_consensus` on the virtual clock of [`coeval_measure::cluster`], which
+//! `coeval_consensus` on the virtual clock of [`coeval_measure::virtual_cluster`], which
 //! documents the model:
 //!
 //! - *table 6.1*: logs that diverge in every way of the text; requests and entries are

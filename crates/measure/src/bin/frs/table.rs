@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use coeval_consensus::Recovery as Method;
 use coeval_measure::Output;
-use coeval_measure::cluster::{cases, expected};
+use coeval_measure::virtual_cluster::{cases, expected};
 
 use super::Failure;
 

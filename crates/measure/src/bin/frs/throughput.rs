@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coeval_consensus::NodeId;
 use coeval_measure::Output;
-use coeval_measure::cluster::{Cluster, Recovery, expected};
+use coeval_measure::virtual_cluster::{Cluster, Recovery, expected};
 use coeval_workload::plot::{Axis, Chart, Series};
 
 use super::fail::{Base, LIMIT};

@@ -3,7 +3,7 @@
 //! A function about a kind of object that Coeval does not have returns null, as
 //! PostgreSQL does for an OID of no object.
 
-mod cluster;
+mod cluster_changes;
 mod comments;
 mod definitions;
 mod privileges;
@@ -34,7 +34,7 @@ const VOID: ArgumentKind = ArgumentKind::Is(DataType::Void);
 
 /// All functions over the system tables, as a list of function tables.
 pub(super) const FUNCTIONS: &[&[Function]] = &[
-    cluster::FUNCTIONS,
+    cluster_changes::FUNCTIONS,
     comments::FUNCTIONS,
     definitions::FUNCTIONS,
     privileges::FUNCTIONS,

@@ -3,7 +3,7 @@
 mod absent;
 mod access_methods;
 mod activity;
-mod cluster;
+mod cluster_views;
 mod columns;
 mod contention;
 mod information;
@@ -55,7 +55,11 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         activity::COEVAL_METRICS,
     ],
     &[contention::LOCKS, contention::CONFLICTS],
-    &[cluster::STATUS, cluster::MEMBERS, cluster::ELECTIONS],
+    &[
+        cluster_views::STATUS,
+        cluster_views::MEMBERS,
+        cluster_views::ELECTIONS,
+    ],
     &[
         information::CATALOG_NAME,
         information::SCHEMATA,
