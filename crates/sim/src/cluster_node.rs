@@ -15,8 +15,8 @@ use coeval_types::{StorageDefinition, StorageId};
 use coeval_workload::store::{Table, definitions};
 
 use crate::Engine;
+use crate::client_session::storage;
 use crate::server::{Board, DATA, attached, refuse, serving_term, stop, take_part};
-use crate::session::storage;
 
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
 /// Node `n` listens for the other nodes on this port plus `n`.

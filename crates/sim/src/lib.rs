@@ -80,6 +80,7 @@
 //! number of cores. Campaigns use no costs.
 
 pub mod campaign;
+pub mod client_session;
 mod cluster_node;
 pub mod command;
 pub mod costs;
@@ -92,7 +93,6 @@ mod report;
 pub mod run;
 mod scenario;
 pub mod server;
-pub mod session;
 pub mod shrink;
 pub mod system_under_test;
 pub mod throughput;

@@ -480,7 +480,7 @@ impl<'world> Run<'world> {
         action: impl Fn(Arc<Clients>, Door) -> F,
     ) -> Result<(), Stop>
     where
-        F: Future<Output = Result<(), crate::session::Failure>> + 'static,
+        F: Future<Output = Result<(), crate::client_session::Failure>> + 'static,
     {
         let until = self.world.elapsed() + BOUND;
         // Each attempt starts with another node.

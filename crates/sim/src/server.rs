@@ -19,8 +19,8 @@ use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
 use crate::Engine;
+use crate::client_session::{Contract, Failure, Session, THINK, Wire, storage};
 use crate::cluster_node;
-use crate::session::{Contract, Failure, Session, THINK, Wire, storage};
 
 /// Port of the first server.
 const PORT: u16 = 5433;

@@ -24,8 +24,8 @@ use coeval_workload::loads::tpcc::{Scale, Tpcc};
 use coeval_workload::loads::ycsb::{self, Letter, Ycsb};
 use coeval_workload::store::Table;
 
+use crate::client_session::{Ended, Failure, Session};
 use crate::server::Door;
-use crate::session::{Ended, Failure, Session};
 use crate::{Load, Scenario};
 
 use bank::Bank;
@@ -197,7 +197,7 @@ impl Clients {
             shared => return shared.set_up(door).await);
         let mut session = door.open().await?;
         if let Session::Wire(wire) = &mut session {
-            crate::session::prepare(wire).await?;
+            crate::client_session::prepare(wire).await?;
         }
         if rows.is_empty() {
             return Ok(());

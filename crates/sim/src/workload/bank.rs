@@ -12,7 +12,7 @@ use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 use coeval_check::ledger::{Account, Client, Ledger, Sequence, Shown, Told, Transfer, TransferId};
 
 use super::{Answer, CLIENTS, Clients, below};
-use crate::session::{Failure, Row, Session};
+use crate::client_session::{Failure, Row, Session};
 
 const ACCOUNTS: u32 = 5;
 const OPENING: i64 = 1000;

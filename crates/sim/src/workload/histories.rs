@@ -23,7 +23,7 @@ use coeval_txn::Isolation;
 
 use super::{Answer, Clients, below};
 use crate::Load;
-use crate::session::{Failure, Row, Session};
+use crate::client_session::{Failure, Row, Session};
 
 /// Number of lists or registers.
 const KEYS: u64 = 5;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use coeval_txn::Isolation;
 
 use super::{Answer, Clients, below};
-use crate::session::{Failure, Row, Session};
+use crate::client_session::{Failure, Row, Session};
 
 const FLIGHTS: u64 = 3;
 const SEATS: usize = 3;

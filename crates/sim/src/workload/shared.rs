@@ -36,8 +36,8 @@ use coeval_workload::store::{self, Table, Way};
 use coeval_workload::workload::{Client, Done, Workload};
 
 use super::{Answer, CLIENTS, Clients, RETRY, histories};
+use crate::client_session::Failure;
 use crate::server::Door;
-use crate::session::Failure;
 
 /// How often a client of a cluster of servers retries an aborted request before it draws
 /// another. Other clients retry until the request is done, so that a request that never

@@ -17,10 +17,10 @@ use coeval_types::{
     IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageDefinition, StorageId, Timestamp,
 };
 
+use super::client_session::{Scan, Visit, Way};
 use super::key::{Columns, push, push_integer};
 use super::row::Cells;
 use super::schema::Table;
-use super::session::{Scan, Visit, Way};
 use super::{Failure, Row};
 pub(super) use many::VisitMany;
 

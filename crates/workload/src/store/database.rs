@@ -9,10 +9,10 @@ use coeval_txn::Engine;
 use tokio_postgres::Config;
 
 use super::Failure;
+use super::client_session::{Backend, Pace, Session};
 use super::contract::{self, Contract};
 use super::loader::Loader;
 use super::schema::Table;
-use super::session::{Backend, Pace, Session};
 use super::statement::{create_indexes, create_table};
 use super::wire::{self, Server, Wire};
 

@@ -10,8 +10,8 @@ use coeval_txn::Isolation;
 use futures_util::SinkExt;
 use tokio_postgres::Client;
 
+use super::client_session::{Session, Way};
 use super::schema::Table;
-use super::session::{Session, Way};
 use super::wire::{Connection, copy_line, values_of};
 use super::{Failure, Row};
 

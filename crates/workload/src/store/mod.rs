@@ -35,6 +35,7 @@
 //! - After any failure the transaction is aborted; the workload does nothing else with
 //!   it.
 
+mod client_session;
 pub mod contract;
 mod database;
 mod failure;
@@ -44,10 +45,10 @@ mod recording;
 mod registers;
 mod row;
 mod schema;
-mod session;
 mod statement;
 pub mod wire;
 
+pub use client_session::{Pace, Scan, Session, Way};
 pub use contract::definitions;
 pub use database::Database;
 pub use failure::Failure;
@@ -56,5 +57,4 @@ pub use recording::{Head, Recording};
 pub use registers::Versions;
 pub use row::{Cells, Maker, Row};
 pub use schema::{Column, ColumnKind, Index, Table};
-pub use session::{Pace, Scan, Session, Way};
 pub use statement::Value;

@@ -27,9 +27,9 @@ use tokio_postgres::config::Host;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
+use super::client_session::{Scan, Visit, Way};
 use super::row::Cells;
 use super::schema::{ColumnKind, Table};
-use super::session::{Scan, Visit, Way};
 use super::statement::{Range, Shape, bits, mask, set_isolation};
 use super::{Failure, Maker, Row, Value};
 

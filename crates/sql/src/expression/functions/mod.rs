@@ -6,7 +6,7 @@
 mod arrays;
 mod formatting;
 mod math;
-mod session;
+mod session_information;
 mod strings;
 mod time;
 mod transaction;
@@ -44,7 +44,7 @@ pub(super) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Funct
         .chain(time::FUNCTIONS)
         .chain(formatting::FUNCTIONS)
         .chain(arrays::FUNCTIONS)
-        .chain(session::FUNCTIONS)
+        .chain(session_information::FUNCTIONS)
         .chain(transaction::FUNCTIONS)
         .chain(system.functions.iter().copied().flatten())
 }
