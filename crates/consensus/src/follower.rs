@@ -32,9 +32,9 @@ use coeval_types::{Lsn, Term, planted};
 
 use crate::consensus::{Consensus, State};
 use crate::entry::{Content, Entry};
+use crate::follower_recovery;
 use crate::message::{Body, Request, Verified};
 use crate::position::{NodeId, Position};
-use crate::recovery;
 use crate::refusal::Refusal;
 
 /// A follower's state with respect to its leader.
@@ -212,7 +212,7 @@ impl Consensus {
         let request = match follower.verified {
             // Only messages were lost; the log is verified.
             Some(verified) => Request::From { start: verified },
-            None => recovery::request(self.settings.recovery, &self.shape, walked),
+            None => follower_recovery::request(self.settings.recovery, &self.shape, walked),
         };
         self.send(leader, Body::Recover(request));
     }
@@ -229,7 +229,7 @@ impl Consensus {
             }
             _ => return,
         }
-        let request = recovery::request(self.settings.recovery, &self.shape, walked);
+        let request = follower_recovery::request(self.settings.recovery, &self.shape, walked);
         self.send(from, Body::Recover(request));
     }
 

@@ -36,6 +36,7 @@ use coeval_types::planted;
 use crate::consensus::{Consensus, FollowerStatus, State};
 use crate::encoding;
 use crate::entry::{Content, Entry};
+use crate::follower_recovery::{self, Answer};
 use crate::membership::{Change, Membership};
 use crate::message::{Body, Request, Verified};
 use crate::position::{NodeId, Position};
@@ -43,7 +44,6 @@ use crate::progress::{Progress, Stage};
 use crate::quorum_set::QuorumSet;
 use crate::reads::Reads;
 use crate::ready::Fetch;
-use crate::recovery::{self, Answer};
 use crate::refusal::Refusal;
 use crate::shape::Limit;
 
@@ -379,7 +379,7 @@ impl Consensus {
             return Ok(());
         };
         progress.active = true;
-        match recovery::answer(&self.shape, request) {
+        match follower_recovery::answer(&self.shape, request) {
             Answer::From(next) => progress.resume(next),
             Answer::Checkpoint => {
                 Self::want_checkpoint(&mut self.outbox.checkpoints, from, progress)

@@ -23,10 +23,10 @@ use crate::following::{FollowedTables, Leadership};
 use crate::garbage_collector;
 use crate::memory::{self, MemoryAccounts};
 use crate::ranges::maintenance;
-use crate::recovery::Recovery;
 use crate::shared::{Share, Shared};
 use crate::statistics::{self, Statistics};
 use crate::storage::Storage;
+use crate::table_recovery::Recovery;
 use crate::transaction::{OccTransaction, log_error};
 
 /// The concurrency control engine of one node. See the [crate](crate).

@@ -47,7 +47,7 @@
 //! - [`memory`]: the memory budget, and which transactions fail when it is used up.
 //! - [`checkpointer`]: when checkpoints are taken, and the walk through the tables.
 //! - [`backup`]: online backups, streamed while transactions run.
-//! - [`recovery`]: rows restored from a checkpoint and the log.
+//! - [`table_recovery`]: rows restored from a checkpoint and the log.
 //! - [`following`]: a follower's tables, replayed as the log grows, until the node leads.
 //! - [`building`]: bulk building of indexes from existing rows.
 //!
@@ -70,11 +70,11 @@ mod memory;
 mod planted;
 mod pool;
 mod ranges;
-mod recovery;
 mod settings;
 mod shared;
 mod statistics;
 mod storage;
+mod table_recovery;
 mod transaction;
 mod validation;
 

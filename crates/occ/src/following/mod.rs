@@ -140,8 +140,8 @@ use coeval_memory::epoch::Domain;
 use coeval_txn::Definitions;
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp};
 
-use crate::recovery::Recovery;
 use crate::storage::Recovered;
+use crate::table_recovery::Recovery;
 pub use leadership::Leadership;
 use tables::Followed;
 pub use tables::FollowedView;
