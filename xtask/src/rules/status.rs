@@ -1,5 +1,5 @@
-//! Rule: STATUS.md has a row for each system and each promise, and no claim without the
-//! command that shows it.
+//! Rule: STATUS.md has a row for each system and each promise, the state in the first cell,
+//! no row longer than [`MAX_ROW_CHARACTERS`], and no claim without the command that shows it.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
@@ -27,7 +27,10 @@ const PROMISES: usize = 8;
 /// The states a row may claim.
 const STATES: &[&str] = &["works", "partly", "not yet"];
 
-/// Reports rows that are missing, and claims without a command.
+/// Largest length of a row, in characters. Details belong on the pages that it links.
+const MAX_ROW_CHARACTERS: usize = 200;
+
+/// Reports rows that are missing or too long, and claims without a state or a command.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let Some(text) = workspace.files.get(PATH) else {
         return vec![Finding::new(
@@ -49,34 +52,47 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
         .chain(promises.iter().map(String::as_str));
     let mut findings = Vec::new();
     for name in wanted {
-        if !rows.iter().any(|(_, cells)| cells[0] == name) {
+        if !rows.iter().any(|(_, cells)| cells.get(1) == Some(&name)) {
             findings.push(Finding::new(
                 PATH,
                 1,
                 format!("no row for {name}"),
-                "add one whose first cell is exactly that",
+                "add one whose second cell is exactly that, after the state",
             ));
         }
     }
     for (line, cells) in &rows {
-        let Some(state) = cells.iter().find(|cell| STATES.contains(cell)) else {
-            let is_head = cells.contains(&"state") || cells[0].starts_with("--");
-            if !is_head {
-                findings.push(Finding::new(
-                    PATH,
-                    *line,
-                    format!("{} claims no state", cells[0]),
-                    format!("give it a cell with one of: {}", STATES.join(", ")),
-                ));
-            }
+        let (state, name) = (cells[0], cells.get(1).copied().unwrap_or_default());
+        if state == "state" || state.starts_with("--") {
             continue;
-        };
-        let shown = cells.last().is_some_and(|cell| cell.contains('`'));
-        if *state != "not yet" && !shown {
+        }
+        let length = text
+            .lines()
+            .nth(line - 1)
+            .map_or(0, |row| row.chars().count());
+        if length > MAX_ROW_CHARACTERS {
             findings.push(Finding::new(
                 PATH,
                 *line,
-                format!("{} is said to stand, and nothing shows it", cells[0]),
+                format!("the row of {name} has {length} characters"),
+                format!("keep {MAX_ROW_CHARACTERS} at most, and link a page for the rest"),
+            ));
+        }
+        if !STATES.contains(&state) {
+            findings.push(Finding::new(
+                PATH,
+                *line,
+                format!("{state} claims no state"),
+                format!("begin the row with one of: {}", STATES.join(", ")),
+            ));
+            continue;
+        }
+        let is_shown = cells.last().is_some_and(|cell| cell.contains('`'));
+        if state != "not yet" && !is_shown {
+            findings.push(Finding::new(
+                PATH,
+                *line,
+                format!("{name} is claimed, and no command shows it"),
                 "put the command that shows it into the last cell",
             ));
         }
@@ -98,9 +114,9 @@ mod tests {
         let promises = (1..=PROMISES).map(|number| number.to_string());
         let names = SYSTEMS.iter().map(ToString::to_string).chain(promises);
         let rows: String = names
-            .map(|name| format!("| {name} | not yet | |\n"))
+            .map(|name| format!("| not yet | {name} | |\n"))
             .collect();
-        format!("| what | state | shown by |\n| --- | --- | --- |\n{rows}")
+        format!("| state | what | shown by |\n| --- | --- | --- |\n{rows}")
     }
 
     fn problems(text: &str) -> Vec<String> {
@@ -122,14 +138,22 @@ mod tests {
 
     #[test]
     fn a_claim_has_its_command() {
-        let claims = complete().replace("| EMS | not yet | |", "| EMS | works | of course |");
+        let claims = complete().replace("| not yet | EMS | |", "| works | EMS | of course |");
         assert_eq!(
             problems(&claims),
-            ["EMS is said to stand, and nothing shows it"]
+            ["EMS is claimed, and no command shows it"]
         );
-        let shown = complete().replace("| EMS | not yet | |", "| EMS | works | `cargo test` |");
+        let shown = complete().replace("| not yet | EMS | |", "| works | EMS | `cargo test` |");
         assert!(problems(&shown).is_empty());
-        let vague = complete().replace("| EMS | not yet | |", "| EMS | soon | |");
-        assert_eq!(problems(&vague), ["EMS claims no state"]);
+        let vague = complete().replace("| not yet | EMS | |", "| soon | EMS | |");
+        assert_eq!(problems(&vague), ["soon claims no state"]);
+    }
+
+    #[test]
+    fn a_row_is_short() {
+        let long = "x".repeat(MAX_ROW_CHARACTERS);
+        let row = format!("| works | EMS | {long} `cargo test` |");
+        let text = complete().replace("| not yet | EMS | |", &row);
+        assert_eq!(problems(&text).len(), 1);
     }
 }
