@@ -48,7 +48,7 @@ const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "data", "coeval-data"];
 const SKIPPED_PATHS: &[&str] = &["fuzz/target", "fuzz/artifacts", "fuzz/corpus"];
 
 /// Extensions of files that are read as text. Raw results under `bench/record` are data.
-const TEXT_ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "sql", "yml", "yaml", "txt"];
+const TEXT_ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "sql", "yml", "yaml", "txt", "tsv"];
 
 impl Workspace {
     /// Reads the workspace at `root`.

@@ -369,7 +369,7 @@ mod tests {
             Expiry::cached(horizon(40, 40), &snapshots),
         ] {
             assert!(!expiry.is_expired(at(10), at(20)), "15 sees it");
-            assert!(expiry.is_expired(at(20), at(30)), "nobody does");
+            assert!(expiry.is_expired(at(20), at(30)), "no snapshot does");
             assert!(expiry.is_expired(at(16), at(40)), "40 sees its successor");
             assert!(!expiry.is_expired(at(15), at(16)), "15 sees its own");
             assert!(!expiry.is_expired(at(30), at(41)), "not yet installed");
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(snapshots.end_oldest(at(40)), Some(at(15)));
         assert!(old.is_ended() && !new.is_ended());
         let expiry = Expiry::new(horizon(40, 40), &snapshots);
-        assert!(expiry.is_expired(at(10), at(20)), "nobody sees it any more");
+        assert!(expiry.is_expired(at(10), at(20)), "no snapshot sees it any more");
         assert_eq!(snapshots.oldest(), Some(at(40)));
         assert_eq!(snapshots.end_oldest(at(40)), None);
         // A new statement refreshes the snapshot, which has kept its slot.

@@ -11,9 +11,13 @@ mod layering;
 mod links;
 mod machine_paths;
 mod module_pairs;
+mod overloaded_names;
+mod renames;
 mod sqlstates;
 mod status;
+mod subjects;
 mod unsafe_code;
+mod waypoints;
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
@@ -34,7 +38,11 @@ pub const ALL: &[Rule] = &[
     links::check,
     machine_paths::check,
     module_pairs::check,
+    overloaded_names::check,
+    renames::check,
     sqlstates::check,
     status::check,
+    subjects::check,
     unsafe_code::check,
+    waypoints::check,
 ];

@@ -117,7 +117,7 @@ mod tests {
         let mut holders = Vec::new();
         locks.holders(true, &mut holders);
         assert_eq!(holders, [C, A, B]);
-        assert!(locks.free_write(A), "somebody waits");
+        assert!(locks.free_write(A), "a transaction waits");
         assert!(!locks.take_exclusive(C));
         assert!(locks.free_write(B));
         assert!(locks.take_exclusive(C));

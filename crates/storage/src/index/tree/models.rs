@@ -52,7 +52,7 @@ fn a_pair_is_read_while_it_changes() {
     let pair = Pair::new();
     let writer = {
         let pair = pair.clone();
-        thread::spawn(move || pair.increase().expect("nobody else writes"))
+        thread::spawn(move || pair.increase().expect("no other thread writes"))
     };
     if let Ok((one, other)) = pair.read() {
         assert_eq!(one, other, "halves of two versions");
