@@ -18,6 +18,7 @@
     reason = "a tool that reads the source tree; nothing of it runs inside a server or the simulator"
 )]
 
+mod comments;
 mod court;
 mod finding;
 mod paths;
@@ -32,6 +33,7 @@ use finding::Finding;
 use workspace::Workspace;
 
 const USAGE: &str = "usage: cargo xtask check
+       cargo xtask comments [--seed NUMBER]
        cargo xtask court --quick [simulator] [planted] [processes] [MORE…]
        cargo xtask court --long [simulator] [processes] [clusters] [MORE…]";
 
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check(&root()),
+        ["comments"] => sample(&root(), "1"),
+        ["comments", "--seed", seed] => sample(&root(), seed),
         ["court", "--quick", ref more @ ..] => court::quick(&root(), more),
         ["court", "--long", ref more @ ..] => court::long(&root(), more),
         ["--help" | "-h" | "help"] => {
@@ -60,13 +64,31 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-fn check(root: &Path) -> ExitCode {
-    let workspace = match Workspace::load(root) {
-        Ok(workspace) => workspace,
-        Err(error) => {
-            eprintln!("cannot read the workspace: {error}");
-            return ExitCode::from(2);
+fn load(root: &Path) -> Result<Workspace, ExitCode> {
+    Workspace::load(root).map_err(|error| {
+        eprintln!("cannot read the workspace: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn sample(root: &Path, seed: &str) -> ExitCode {
+    let Ok(seed) = seed.parse() else {
+        eprintln!("{seed} is not a number from 0 to {}", u64::MAX);
+        return ExitCode::from(2);
+    };
+    match load(root) {
+        Ok(workspace) => {
+            comments::print_sample(&workspace, seed);
+            ExitCode::SUCCESS
         }
+        Err(code) => code,
+    }
+}
+
+fn check(root: &Path) -> ExitCode {
+    let workspace = match load(root) {
+        Ok(workspace) => workspace,
+        Err(code) => return code,
     };
     let findings = findings(&workspace);
     for finding in &findings {
