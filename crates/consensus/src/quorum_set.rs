@@ -15,7 +15,7 @@
 //!   d         proposed     1>2: d
 //!   interval                                            1>3: d         and d is committed
 //!   interval               2 lacks entries sent an interval ago, 3 has them:
-//!                          3 is quorum_set from now on, and 2 is sent entries at intervals
+//!                          3 is in the quorum set from now on, 2 is sent entries at intervals
 //! ```
 //!
 //! The caller controls the intervals, since ticks are too long for them: it checks whether

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   process   settings, registry of sessions, listeners, metrics ───────────────────▶
-//!   serving_terms        │ engine, database, memory watch │        │ another engine, … │
+//!   terms     │ engine, database, memory watch │        │ another engine, … │
 //!   sessions      run here                          elsewhere  run here
 //! ```
 //!

@@ -5,13 +5,13 @@
 //!      │         │         │                      │
 //!      └─────────┴─────────┴──────────┬───────────┘
 //!                                     ▼
-//!   Instance   memory budget for statements, list of sessions, outcomes of
+//!   Instance       memory budget for statements, list of sessions, outcomes of
 //!                  their transactions, and the server process it all runs in
 //! ```
 //!
 //! This module depends on no session, statement or catalog.
 //!
-//! - `instance`: the instance itself, and the interface to the server process.
+//! - `shared`: the instance itself, and the interface to the server process.
 //! - `memory_budget`: memory accounting: the memory budget for statements, and one statement's
 //!   share.
 //! - `admission`: admission control: how many transactions run at once.

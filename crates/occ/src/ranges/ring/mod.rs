@@ -7,7 +7,7 @@
 //!  claim      position = head++                     the slot's old owner has its timestamp
 //!  publish    footprint, state = RESERVING, sequence = position + 1
 //!  fence ── be assigned the commit timestamp ── fence
-//!  assigned      state = commit timestamp              from here on it may be overwritten
+//!  assigned   state = commit timestamp              from here on it may be overwritten
 //!  aborted    state = ABORTED                       only when validation failed
 //! ```
 //!
