@@ -200,9 +200,9 @@ impl Header {
             return Err(NotAFrame::Misplaced);
         }
         let Some(kind) = Kind::from_byte(bytes[KIND_AT]) else {
-            // Only with a right checksum over an empty payload is this known to be a
-            // newer kind; a longer frame of an unknown kind is reported as damage, with
-            // which the log refuses to start just the same.
+            // The checksum read here covers an empty payload, so only an empty frame is
+            // known to be of a newer kind. A longer one counts as damage: the start refuses
+            // it before a sound frame, and cuts it as a torn tail at the end of the log.
             return Err(
                 if crc32c::crc32c_append(seed.0, &bytes[4..]).to_le_bytes() == bytes[..4] {
                     NotAFrame::UnknownKind(bytes[KIND_AT])

@@ -27,7 +27,7 @@
 //! before it was assigned its timestamp; T validates after it was assigned its own. W's
 //! timestamp was assigned before T's, so T's validation finds W's lock, W's registration,
 //! or the version W installed (the fences are argued in [`ranges::ring`] and
-//! [`active`]).
+//! [`active_transactions`]).
 //!
 //! Writers of every isolation level lock and register alike, or a concurrent serializable
 //! transaction would not be protected from them.
@@ -39,7 +39,7 @@
 //! - [`validation`]: the validators that check scans at commit.
 //! - [`ranges`]: logical ranges, registrations, predicates.
 //! - [`locks`]: lock queues, key locks, table locks, the wait-for graph.
-//! - [`active`]: the table of active transactions and their commit phases.
+//! - [`active_transactions`]: the table of active transactions and their commit phases.
 //! - [`conflicts`]: conflict counters by table, index and reason.
 //! - [`statistics`]: counters and gauges.
 //! - [`storage`]: a table's records and indexes together.

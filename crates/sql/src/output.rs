@@ -142,7 +142,7 @@ impl OutputRow<'_> {
 /// Receiver of a statement's results.
 ///
 /// No result that a sink has received may leave the process before its dependencies
-/// ([`Session::basis`](crate::Session::basis)) are durable and confirmed.
+/// ([`Session::dependencies`](crate::Session::dependencies)) are durable and confirmed.
 pub trait Sink: Send {
     /// Receives the columns of the rows that follow, with the format of each. Called once
     /// for each portal that returns rows, before its first row. A client of the extended

@@ -413,7 +413,10 @@ mod tests {
         assert_eq!(snapshots.end_oldest(at(40)), Some(at(15)));
         assert!(old.is_ended() && !new.is_ended());
         let expiry = Expiry::new(horizon(40, 40), &snapshots);
-        assert!(expiry.is_expired(at(10), at(20)), "no snapshot sees it any more");
+        assert!(
+            expiry.is_expired(at(10), at(20)),
+            "no snapshot sees it any more"
+        );
         assert_eq!(snapshots.oldest(), Some(at(40)));
         assert_eq!(snapshots.end_oldest(at(40)), None);
         // A new statement refreshes the snapshot, which has kept its slot.

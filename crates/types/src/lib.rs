@@ -10,7 +10,7 @@
 //! - [`key`]: how a row's key is extracted from it, and byte strings that sort as their
 //!   values do.
 //! - [`remedy`]: what the caller of a failed operation can do about it.
-//! - [`planted`]: known bugs that tests inject, in builds made for that.
+//! - [`mod@planted`]: known bugs that tests inject, in builds made for that.
 
 pub mod identifier;
 pub mod key;

@@ -32,7 +32,8 @@ struct OfThread {
 }
 
 impl Writers {
-    /// Called when a transaction has written something, or locked a row that it may write.
+    /// Counts a transaction as a writer. The engine calls this when the transaction first
+    /// writes a row, or locks one that it may write.
     #[inline]
     pub(crate) fn begins(&self) {
         self.counts.mine().began.add(1);

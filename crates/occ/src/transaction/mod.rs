@@ -5,7 +5,7 @@
 //! calls by topic:
 //!
 //! - [`read`]: reads by key, by record, by range;
-//! - [`write`]: row locks, inserts, updates, deletes;
+//! - [`mod@write`]: row locks, inserts, updates, deletes;
 //! - [`schema`]: table locks, schema versions, building indexes;
 //! - [`wait`]: waiting for a lock that another transaction holds;
 //! - [`undo`]: savepoints and abort;

@@ -24,7 +24,7 @@
 //! client in, under any name that has a role; or, while the database is open, under any
 //! name.
 //!
-//! - [`file`]: the host-based access file. [`rule`]: one line of it.
+//! - [`mod@file`]: the host-based access file. [`rule`]: one line of it.
 //!
 //! Sources: PostgreSQL documentation, "The pg_hba.conf File".
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The relay copies PostgreSQL's messages both ways, whole ones only, and reads little
-//! more than their types. The leader adds messages of its own type, [`CARRIED`], which
+//! more than their types. The leader adds messages of its own type, [`HANDOVER`], which
 //! the relay keeps. When the leader is lost, the client gets an error for each unanswered
 //! request ([`Tracker`]), and the session continues on the next leader, this node or
 //! another one, with its handover state.
@@ -55,7 +55,7 @@ const OPENING: Duration = Duration::from_secs(3);
 /// Delay before the relay asks a node again that does not lead, or cannot be reached.
 pub(super) const BETWEEN: Duration = Duration::from_millis(50);
 
-/// A relayed session.
+/// A client session that this node forwards to the leader.
 pub(super) struct Relay {
     pub(super) origin: Box<Origin>,
     pub(super) entry: Entry,

@@ -18,7 +18,7 @@
 //! At the stronger isolation levels the engine reports such a change as a conflict.
 //!
 //! A statement is planned once ([`bind`]) and executed any number of times
-//! ([`execute`]). The executor copies columns that an UPDATE does not set as bytes, and
+//! ([`mod@execute`]). The executor copies columns that an UPDATE does not set as bytes, and
 //! decodes only columns that an expression uses.
 //!
 //! Invariants:

@@ -25,7 +25,7 @@
 //!
 //! **Nodes stop between rows.** Reads are synchronous, but a long execution lets other
 //! tasks run: when the context's row budget is used up, a node returns
-//! [`Step::Pause`](execute::Step) with its state kept, and continues at the next call.
+//! [`Pulled::Pause`](execute::Pulled) with its state kept, and continues at the next call.
 //! A node waits for row locks in the same way.
 
 mod execute;

@@ -18,7 +18,7 @@
 //!
 //! A session is used by one task at a time and does not know the wire protocol: it writes
 //! results to a [`Sink`]. Those results may not be durable yet, so the caller that sends
-//! them to the client first waits for [`Session::basis`].
+//! them to the client first waits for [`Session::dependencies`].
 //!
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.

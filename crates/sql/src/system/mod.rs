@@ -39,7 +39,7 @@
 //! - A row has a value for every column; the macro that declares a table states a
 //!   column's name, type and value in one line.
 //! - Computing rows reads the catalog, the session, its instance
-//!   ([`Instance`](crate::instance::Surroundings)) and the engine's reports about
+//!   ([`Instance`](crate::instance::Instance)) and the engine's reports about
 //!   itself. It never waits and never fails.
 //!
 //! - `table`: the macro that declares a system table, and the list of all.

@@ -91,7 +91,8 @@ impl Record {
         1
     }
 
-    /// Unlinks at most `most` expired list nodes, never the newest. For the lock's holder.
+    /// Unlinks at most `most` expired list nodes, never the newest. The caller holds the
+    /// record's lock.
     pub(super) fn unlink_expired(&self, upkeep: &Upkeep<'_>, most: usize) -> usize {
         let expiry = upkeep.collector.expiry;
         let unlinked = self

@@ -36,7 +36,8 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Only the counter's own client adds to it.
+    /// Adds one to a counter of a client. No other client adds to it, so that a load and a
+    /// store suffice.
     fn add(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@
 //! …
 //! ```
 //!
-//! - [`picture`]: reads the views, and formats their contents.
+//! - [`mod@picture`]: reads the views, and formats their contents.
 //! - [`change`]: requests a change, and waits until the cluster shows it.
 
 mod change;

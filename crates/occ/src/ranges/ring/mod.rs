@@ -220,7 +220,7 @@ impl Ring {
 
     /// Registers a write and returns its position. The owner must then be assigned its
     /// timestamp without waiting for any other transaction, and publish it with
-    /// [`Ring::drawn`].
+    /// [`Ring::assigned`].
     pub fn register(&self, owner: TransactionId, footprint: &Footprint) -> u64 {
         let position = self.head.fetch_add(1, Ordering::SeqCst);
         if position >= self.dropped.position() + self.capacity {

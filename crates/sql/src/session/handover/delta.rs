@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The changes of the session's state since the last call, in pieces for
-    /// [`SessionHandover::apply`](super::Carried::apply); none if nothing has changed. Must be
+    /// [`SessionHandover::apply`](super::SessionHandover::apply); none if nothing has changed. Must be
     /// called after [`Session::finish`]: the result leaves out the settings of an open
     /// transaction.
     pub fn take_handover_changes(&mut self) -> Vec<Vec<u8>> {

@@ -135,7 +135,8 @@ impl Accounts {
     }
 }
 
-/// How far these transactions can lower and raise each account.
+/// The most that transactions of unknown outcome can lower and raise the balance of each
+/// account.
 fn doubts(perhaps: &[Changes]) -> BTreeMap<usize, (i64, i64)> {
     let mut doubts: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
     for (account, amount) in perhaps.iter().flatten() {
