@@ -3,7 +3,7 @@
 //! It is a separate task, because a round of the [garbage collector](crate::garbage_collector)
 //! takes longer the larger the tables are. Each round asks every key space whether it has
 //! work; where it has, the task performs steps, and after each pauses nine times as long
-//! as the step took ([`super::range balancer`]).
+//! as the step took ([`super::balancer`]).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Weak;

@@ -4,8 +4,9 @@
 //! ```text
 //!   may wait                        one step that cannot be interrupted
 //!  ┌───────────────────────────┐   ┌──────────────────────────────────────────────┐
-//!   entries ── log space ──────▶    register ─ drawing ─ reserve ─ validate ─ install
-//!                                                                     └─ skip, undo
+//!   entries ── log space ──────▶    register ─ reserve ─ validate ─ install
+//!                                                              └─ skip, undo
+//! ```
 //!
 //! From the reservation on, every later commit waits for this one, so no code in the
 //! second box waits for a transaction that could be ordered after this one, makes an
