@@ -8,7 +8,7 @@
 //! quorum set) answer:
 //!
 //! ```text
-//!   1 leads, 2 is quorum_set
+//!   1 leads, 2 is the quorum set
 //!   a, b, c   proposed     1>2: a   1>2: b   1>2: c     each is committed with 2's answer
 //!   interval                                            1>3: a b c     one flush, one answer
 //!   2 stops answering
