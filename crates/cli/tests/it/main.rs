@@ -14,7 +14,7 @@
 //!   leads. `demo`.
 //! - `disk`: a process whose disk is full or fails.
 //! - `outcomes`: whether a commit happened whose answer was lost.
-//! - `dock`: the binary under faults of every kind, sound and bad. `damage`: its files.
+//! - `harness`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
 //! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.

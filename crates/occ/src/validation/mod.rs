@@ -7,7 +7,7 @@
 //! ```text
 //!   a scan has read [lower, upper)       note_scan    a predicate for each range
 //!   a commit has locked all its writes   register     its keys, in their ranges
-//!   it was assigned its timestamp        drawn
+//!   it was assigned its timestamp        assigned
 //!     SERIALIZABLE                       validate     has anything noted changed
 //!                                                     between snapshot and own?
 //!     if something has                   withdraw     later validators ignore its writes

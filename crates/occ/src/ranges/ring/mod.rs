@@ -16,9 +16,9 @@
 //!
 //! - *Not published*: the validator's fence came before the writer's, so the writer is
 //!   assigned its timestamp later and gets a larger one. No conflict.
-//! - *Drawing*: the writer's timestamp may be smaller or larger. The validator waits; the
+//! - *Reserving*: the writer's timestamp may be smaller or larger. The validator waits; the
 //!   writer is between two instructions and waits for no validator.
-//! - *Drawn*: a conflict if the timestamp lies between the validator's snapshot and its
+//! - *Assigned*: a conflict if the timestamp lies between the validator's snapshot and its
 //!   own timestamp, and the footprint meets the predicate.
 //! - *Overwritten*: no conflict if everything dropped from the ring is within the
 //!   snapshot, else the predicate cannot be decided: overflow.
