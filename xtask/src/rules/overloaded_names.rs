@@ -16,7 +16,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// Names of modules, likewise.
-const MODULES: &[&str] = &["access", "session", "cluster", "recovery", "get"];
+const MODULES: &[&str] = &["access", "session", "cluster", "recovery"];
 
 /// In how many files each may be defined.
 const MAX_DEFINITIONS: usize = 3;

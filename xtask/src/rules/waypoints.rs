@@ -1,5 +1,5 @@
-//! Maps lead somewhere: a code span `file.rs::name` in ARCHITECTURE.md or a page of
-//! docs/internals names a file of this workspace, and something that stands in it.
+//! Rule: maps lead somewhere. A code span `file.rs::name` in ARCHITECTURE.md, docs/glossary.md
+//! or docs/internals/howto.md names a file of this workspace, and a name of that file.
 //!
 //! Paths are relative to the workspace or to `crates/`.
 
