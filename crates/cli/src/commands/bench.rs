@@ -159,7 +159,7 @@ fn common() -> Vec<Arg> {
             .long("transactions")
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..))
-            .help("Measure so many transactions instead"),
+            .help("Measure this number of transactions instead"),
         fraction(
             "warm-up",
             "S",
@@ -223,7 +223,7 @@ pub(super) fn command() -> Command {
                 percent(
                     "reward-percent",
                     "0",
-                    "Of a hundred transactions so many are rewards: scans of customers, of whom \
+                    "Percentage of transactions that are rewards: scans of customers, of whom \
                      one is given money. With 10 it is the modified TPC-C of ROCC. The others \
                      are 40 : 40 : 4 : 4 : 2 then",
                 ),
@@ -272,14 +272,14 @@ pub(super) fn command() -> Command {
                 percent(
                     "scan-percent",
                     "10",
-                    "Of a hundred transactions so many have a scan, beside four operations by \
+                    "Percentage of transactions that have a scan, beside four operations by \
                      key; the others have five",
                 ),
                 number("scan-length", "100", "Keys of a scan, at most all rows"),
                 percent(
                     "write-percent",
                     "50",
-                    "Of a hundred operations by key so many write",
+                    "Percentage of operations by key that write",
                 ),
             ],
         ))

@@ -69,7 +69,7 @@ async fn real_path(path: &Path) -> Result<PathBuf, Error> {
             // The path has a `..` after a missing directory, or is empty.
             _ => {
                 return Err(Error::Setting(format!(
-                    "{} cannot be found out to lie anywhere; name it without ..",
+                    "the location of {} cannot be determined; name it without ..",
                     path.display()
                 )));
             }

@@ -202,10 +202,10 @@ families! {
         "Logical ranges that the keys of all tables and indexes are cut into, those of the catalog included. A table or an index without scans has one."
         = |r, out| out.value(&[], r.engine.ranges as f64);
     Counter coeval_range_splits_total [] "ranges"
-        "Ranges that have come by splitting others."
+        "Ranges that were created by splitting others."
         = |r, out| out.value(&[], r.engine.range_splits as f64);
     Counter coeval_range_merges_total [] "ranges"
-        "Ranges that have gone by merging them with neighbours."
+        "Ranges that were removed by merging them with neighbours."
         = |r, out| out.value(&[], r.engine.range_merges as f64);
     Gauge coeval_admission_places [] "transactions"
         "How many transactions may work at once. Without a limit there is no value."
