@@ -41,7 +41,7 @@ async fn leader(cluster: &Cluster) -> usize {
         }
     }
     let mut judge = cluster.judge.lock();
-    judge.object("nobody has led for 10 s".to_owned());
+    judge.object("no node has led for 10 s".to_owned());
     0
 }
 
@@ -110,7 +110,7 @@ fn needs_log(cluster: &Cluster, index: usize) -> bool {
 async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
     let node_status = cluster.node_status(leads);
     let Some(engine) = node_status.and_then(|node_status| node_status.engine) else {
-        return cluster.judge.lock().object("nobody serves".to_owned());
+        return cluster.judge.lock().object("no node serves".to_owned());
     };
     let machine = cluster.machines[leads];
     let clients = [(); 2].map(|()| {

@@ -128,7 +128,7 @@ fn lost(seed: u64) -> Vec<String> {
         let alone = cluster.node_status(lacks).expect("it runs");
         if alone.leader.is_some() {
             let mut judge = cluster.judge.lock();
-            judge.object("somebody leads by a vote that nobody had".to_owned());
+            judge.object("a node leads by a vote that it did not have".to_owned());
             return None;
         }
         cluster.restart(leads);

@@ -26,7 +26,7 @@ async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
             return (leader, engine);
         }
     }
-    panic!("nobody leads");
+    panic!("no node leads");
 }
 
 /// Ends writes on a node and waits until all are durable, so that readers wait for nothing
