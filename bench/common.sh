@@ -33,7 +33,7 @@ read_options() {
 }
 
 # built PACKAGE PROGRAM: builds a program of this source and prints where it lies. Figures are
-# of the profile dist; a trial takes release, which builds in half the time.
+# of the profile dist; a trial takes release, which builds faster.
 built() {
     local root profile=dist
     root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
