@@ -2,10 +2,10 @@
 //! *whoever*, *somebody* or *nobody* where a writer, a follower or a client acts.
 //!
 //! A reader who does not know the code has to guess who such a word stands for, and
-//! every guess costs a look into the code. The rule looks at three kinds of text:
-//! comments of every Rust file, Markdown, and string literals of code that is not a
-//! test (what clients, operators and logs are shown). What stands between backticks
-//! is code: a role called `nobody` is one.
+//! every guess costs a look into the code. The rule reads comments of every Rust file,
+//! Markdown, manifests, scripts, and string literals of code that is not a test (texts
+//! for clients, operators and logs). Text between backticks is code: a role called
+//! `nobody` is one.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -21,6 +21,9 @@ const HIDDEN: &[&[&str]] = &[
     &["what", "is", "told"],
 ];
 
+/// The files that are read, by the end of their names.
+const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh"];
+
 /// The list above, and texts that quote it.
 const EXCEPT: &[&str] = &["xtask/src/rules/subjects.rs", "CONTRIBUTING.md"];
 
@@ -28,7 +31,7 @@ const EXCEPT: &[&str] = &["xtask/src/rules/subjects.rs", "CONTRIBUTING.md"];
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in &workspace.files {
-        let is_looked_at = path.ends_with(".rs") || path.ends_with(".md");
+        let is_looked_at = ENDINGS.iter().any(|ending| path.ends_with(ending));
         if !is_looked_at || EXCEPT.contains(&path.as_str()) {
             continue;
         }
@@ -40,6 +43,8 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
             let source = Source::split(text);
             let literals = literals(path, text, &source);
             vec![without_code_spans(&source.comments), literals]
+        } else if path.ends_with(".sh") {
+            vec![comment_lines(text)]
         } else {
             vec![without_code_spans(&without_fences(text))]
         };
@@ -98,6 +103,15 @@ fn without_code_spans(text: &str) -> String {
     kept
 }
 
+/// The lines of a shell script that are comments; a user of the system may be `nobody`.
+fn comment_lines(text: &str) -> String {
+    text.lines()
+        .map(|line| line.trim_start())
+        .map(|line| if line.starts_with('#') { line } else { "" })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// Markdown whose fenced blocks are blank lines.
 fn without_fences(text: &str) -> String {
     let mut is_code = false;
@@ -120,8 +134,17 @@ fn literals(path: &str, text: &str, source: &Source) -> String {
     if !is_product {
         return String::new();
     }
-    // By convention tests close a file.
-    let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
+    // By convention a module of tests closes its file, when it is not a file of its own.
+    let end = text
+        .match_indices("#[cfg(test)]\nmod ")
+        .map(|(at, _)| at)
+        .find(|at| {
+            text[*at..]
+                .lines()
+                .nth(1)
+                .is_some_and(|line| line.contains('{'))
+        })
+        .unwrap_or(text.len());
     let mut kept = String::with_capacity(end);
     for (at, character) in text[..end].char_indices() {
         let length = character.len_utf8();
@@ -175,6 +198,17 @@ mod tests {
         assert!(lines("crates/a/src/b/tests.rs", text).is_empty());
         let closed = "#[cfg(test)]\nmod tests { fn a() { b(\"nobody leads\") } }\n";
         assert!(lines("crates/a/src/lib.rs", closed).is_empty());
+        let elsewhere = "#[cfg(test)]\nmod tests;\n\nfn a() { b(\"nobody leads\") }\n";
+        assert_eq!(lines("crates/a/src/lib.rs", elsewhere), [4]);
+    }
+
+    #[test]
+    fn manifests_and_scripts_are_read() {
+        assert_eq!(lines("clippy.toml", "# for somebody\n"), [1]);
+        assert_eq!(
+            lines("bench/a.sh", "run as nobody\n  # for somebody\n"),
+            [2]
+        );
     }
 
     #[test]
