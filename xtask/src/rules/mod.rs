@@ -1,6 +1,7 @@
 //! The house rules, one per file.
 
 mod clippy_lists;
+mod commands;
 mod crate_lints;
 mod dead_files;
 mod decisions;
@@ -28,6 +29,7 @@ pub type Rule = fn(&Workspace) -> Vec<Finding>;
 /// Every rule that `cargo xtask check` runs.
 pub const ALL: &[Rule] = &[
     clippy_lists::check,
+    commands::check,
     crate_lints::check,
     dead_files::check,
     decisions::check,
