@@ -153,6 +153,9 @@ bugs! {
     /// A follower treats new log contents at an offset as the old contents that were stored
     /// there before.
     ReusedOffset = "reused-offset",
+    /// A session that leaves a deposed leader forgets that it has taken its client's Sync,
+    /// and waits for another one.
+    ForgetOwedSync = "forget-owed-sync",
 }
 
 impl Bug {
@@ -176,6 +179,7 @@ impl Bug {
                 | Self::ForgetIndex
                 | Self::AnswerUnconfirmed
                 | Self::ReusedOffset
+                | Self::ForgetOwedSync
         )
     }
 }

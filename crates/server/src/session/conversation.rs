@@ -19,6 +19,7 @@ use coeval_types::{Remedy, Timestamp};
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
 use super::output::{Lost, Output};
+use super::owed::{AfterError, Owed, Treatment};
 #[cfg(feature = "planted")]
 use super::planted;
 use super::signal::Signal;
@@ -28,27 +29,6 @@ use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::serving_term::ServingTerm;
 use crate::shared::Shared;
-
-/// How the session treats the client's next message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Every message is handled.
-    Ready,
-    /// Messages are skipped, until Sync.
-    Skipping,
-    /// Messages are the data of a COPY FROM STDIN.
-    CopyIn,
-}
-
-/// The protocol by which the client asked for the COPY that runs, or the statement that
-/// failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Query: the answer ends with the statement.
-    Simple,
-    /// Execute: the answer ends at Sync.
-    Extended,
-}
 
 /// What happens to a session when its engine no longer leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +110,10 @@ pub(super) struct Conversation {
     pub(super) portals: Named<Portal>,
     /// Whether a portal may have stopped at its row limit.
     pub(super) suspended: bool,
-    pub(super) mode: Mode,
+    /// What the client is owed for the messages that were taken.
+    pub(super) owed: Owed,
     /// Whether the message being handled is the last before a Sync.
     pub(super) before_sync: bool,
-    /// The protocol by which the client asked for the running statement.
-    pub(super) asked: Asked,
     /// The statements of a simple query that remain after a COPY.
     pub(super) rest: Statements,
     /// What happens to the session when its engine no longer leads.
@@ -176,9 +155,8 @@ impl Conversation {
             client,
             portals: Named::new(),
             suspended: false,
-            mode: Mode::Ready,
+            owed: Owed::NOTHING,
             before_sync: false,
-            asked: Asked::Simple,
             rest: Statements::default(),
             moves: Moves::Never,
         }
@@ -204,7 +182,7 @@ impl Conversation {
                         }
                     }
                     self.asked_for = held;
-                    let cancelable = self.mode == Mode::CopyIn;
+                    let cancelable = self.owed.is_copying();
                     let patience = self.session.patience();
                     match input.fill(&self.signal, cancelable, patience).await {
                         Wake::Bytes => {
@@ -276,26 +254,18 @@ impl Conversation {
     }
 
     async fn handle(&mut self, frame: Frame<'_>, watch: &mut Watch) -> Result<(), Ended> {
-        match self.mode {
-            Mode::CopyIn => return self.copy_in(frame, watch).await,
-            Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
-            Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
+        let is_first = self.owed.is_nothing();
+        match self.owed.take(frame.kind) {
+            Treatment::CopyData => return self.copy_in(frame, watch).await,
+            Treatment::Skip => return Ok(()),
+            Treatment::Handle => self.signal.forget_cancel(),
         }
-        if !self.clock.is_asked() {
-            self.done_when_asked = done(&self.session);
+        if !self.owed.is_nothing() {
+            if is_first {
+                self.done_when_asked = done(&self.session);
+            }
+            self.clock.asked();
         }
-        self.clock.asked();
-        // The remaining messages of a COPY that has failed, or that never began.
-        if matches!(
-            frame.kind,
-            kind::COPY_DATA | kind::COPY_DONE | kind::COPY_FAIL
-        ) {
-            return Ok(());
-        }
-        self.asked = match frame.kind {
-            kind::QUERY | kind::FUNCTION_CALL => Asked::Simple,
-            _ => Asked::Extended,
-        };
         if self.session.take_portals_ended() {
             let session = &self.session;
             self.portals.retain(|portal| session.is_alive(portal));
@@ -322,10 +292,7 @@ impl Conversation {
                 Err(error) => Err(error),
             },
             Message::Execute { portal, max_rows } => self.execute(portal, max_rows, watch).await,
-            Message::Sync => {
-                self.mode = Mode::Ready;
-                return self.ready(watch).await;
-            }
+            Message::Sync => return self.ready(watch).await,
             Message::Parse(parse) => self.parse(&parse, watch).await,
             Message::Describe(target, name) => {
                 let woken = match target {
@@ -353,7 +320,7 @@ impl Conversation {
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
         };
         match done {
-            Ok(()) if self.output.is_full() || self.mode == Mode::CopyIn => self.flush().await,
+            Ok(()) if self.output.is_full() || self.owed.is_copying() => self.flush().await,
             Ok(()) => Ok(()),
             Err(error) => self.failed(&error, watch).await,
         }
@@ -405,18 +372,17 @@ impl Conversation {
         }
         self.sheet.error(error.state());
         report::error(&mut self.output.buffer, error);
-        match self.asked {
-            Asked::Simple => {
+        match self.owed.after_error() {
+            AfterError::Ready => {
                 self.rest = Statements::default();
-                self.mode = Mode::Ready;
                 self.ready(watch).await
             }
-            Asked::Extended => {
+            AfterError::SkipToSync => {
                 // A client that used Flush waits for this error, and the session skips
-                // further Flush messages. The mode changes only after the error is sent:
-                // if sending fails, the client gets another error.
+                // further Flush messages. The error is owed until it is sent: if sending
+                // fails, the client gets another error.
                 self.flush().await?;
-                self.mode = Mode::Skipping;
+                self.owed.skip_to_sync();
                 Ok(())
             }
         }
@@ -466,6 +432,7 @@ impl Conversation {
         }
         hot::ready_for_query(&mut self.output.buffer, status);
         self.flush().await?;
+        self.owed.ready();
         self.session.rest();
         self.clock.answered(&self.sheet);
         Ok(())
@@ -506,7 +473,7 @@ impl Conversation {
 
     /// Writes the messages that the client gets before its session continues elsewhere,
     /// and returns the tracker that follows its messages from then on.
-    pub(super) fn leave(&self, out: &mut Vec<u8>) -> Tracker {
+    pub(super) fn leave(&mut self, out: &mut Vec<u8>) -> Tracker {
         let status = match self.session.transaction_status() {
             TransactionStatus::Idle => hot::TransactionStatus::Idle,
             // The open transaction is lost; the running or the next statement reports
@@ -515,8 +482,8 @@ impl Conversation {
                 hot::TransactionStatus::Failed
             }
         };
-        let mut skipping = self.mode == Mode::Skipping;
-        if self.clock.is_asked() && !skipping {
+        let lost = self.owed.lose();
+        if lost.error {
             // Of several statements in one query, some may have been committed, and be
             // durable, and the client may have their results: if the client retried, it
             // would run them twice. A change of the cluster may have been made as well.
@@ -524,12 +491,11 @@ impl Conversation {
             let unknown = done(&self.session) != self.done_when_asked
                 || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
             report::error(out, &leader_changed(unknown));
-            match self.asked {
-                Asked::Simple => hot::ready_for_query(out, status),
-                Asked::Extended => skipping = true,
-            }
         }
-        Tracker::new(status, skipping)
+        if lost.ready {
+            hot::ready_for_query(out, status);
+        }
+        Tracker::new(status, self.owed)
     }
 
     /// Ends the session from the server's side, with this error.

@@ -6,7 +6,7 @@ use coeval_pgwire::frontend::{Format, Message};
 use coeval_sql::Error;
 use coeval_sql::output::Completion;
 
-use super::conversation::{Asked, Conversation, Mode};
+use super::conversation::Conversation;
 use super::input::Watch;
 use super::notes::statement_ended;
 use super::{Ended, report};
@@ -20,7 +20,7 @@ impl Conversation {
             self.session.fail();
             return Err(report::from_wire(&error));
         }
-        self.mode = Mode::CopyIn;
+        self.owed.begin_copy();
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl Conversation {
                 }
             }
             Message::CopyDone => match self.end_copy_in(watch).await {
-                Ok(()) if self.asked == Asked::Simple => return self.go_on(watch).await,
+                Ok(()) if self.owed.is_query() => return self.go_on(watch).await,
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             },
@@ -69,11 +69,11 @@ impl Conversation {
     }
 
     async fn end_copy_in(&mut self, watch: &mut Watch) -> Result<(), Error> {
-        self.mode = Mode::Ready;
+        self.owed.end_copy();
         let done = watch.over(&self.signal, self.session.copy_done()).await;
         self.copy_ended(done.as_ref());
         let done = done?;
-        let last = self.asked == Asked::Simple && self.rest.is_empty();
+        let last = self.owed.is_query() && self.rest.is_empty();
         self.complete(done, last, watch).await
     }
 
@@ -88,7 +88,7 @@ impl Conversation {
     }
 
     async fn copy_failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
-        self.mode = Mode::Ready;
+        self.owed.end_copy();
         self.copy_ended(Err(error));
         self.failed(error, watch).await
     }

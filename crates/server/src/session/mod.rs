@@ -31,6 +31,7 @@ mod input;
 mod notes;
 mod opening;
 mod output;
+mod owed;
 #[cfg(feature = "planted")]
 mod planted;
 mod relay;

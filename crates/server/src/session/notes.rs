@@ -50,11 +50,6 @@ impl Clock {
         self.asked.get_or_insert(self.read);
     }
 
-    /// Whether the client waits for an answer.
-    pub(super) const fn is_asked(&self) -> bool {
-        self.asked.is_some()
-    }
-
     /// Records that the client has its answer.
     pub(super) fn answered(&mut self, sheet: &Sheet) {
         self.read = coeval_env::now();

@@ -36,6 +36,7 @@ use tracing::debug;
 use super::effect::Effect;
 use super::input::Input;
 use super::opening::{self, HANDOVER, Origin, Resumed};
+use super::owed::Owed;
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
@@ -265,7 +266,7 @@ impl Relay {
             input: line.input,
             sheet: Arc::clone(sheet),
             handover: SessionHandover::default(),
-            tracker: Tracker::new(Status::Idle, false),
+            tracker: Tracker::new(Status::Idle, Owed::NOTHING),
             client: Side::new(line.output, line.rest),
             is_admitted: false,
             is_ended: false,

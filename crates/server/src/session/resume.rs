@@ -10,7 +10,7 @@ use coeval_types::{Remedy, Timestamp};
 use tracing::debug;
 
 use super::authenticate::{Admitted, Refusal, known};
-use super::conversation::{Conversation, Mode, Moves};
+use super::conversation::{Conversation, Moves};
 use super::first::Request;
 use super::greet::{Arrival, new_output, options};
 use super::input::Input;
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 /// Turns a session that has run here into a relay to the next leader.
 pub(super) fn elsewhere(
     shared: &Shared,
-    conversation: Conversation,
+    mut conversation: Conversation,
     input: Input,
     entry: Entry,
     origin: Box<Origin>,
@@ -89,7 +89,7 @@ pub(super) async fn here(
     };
     relay.entry.belongs_to(admitted.place.role);
     let (signal, sheet) = (Arc::clone(&relay.signal), Arc::clone(&relay.sheet));
-    let skipping = relay.tracker.is_skipping();
+    let owed = relay.tracker.owed();
     let (input, write, rest, origin, entry) = relay.into_parts();
     let mut output = new_output(shared, &serving_term, write, &signal, &sheet);
     output.begin_with(rest);
@@ -97,9 +97,7 @@ pub(super) async fn here(
     output.show_on(session.activity());
     let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
     conversation.moves = Moves::Away;
-    if skipping {
-        conversation.mode = Mode::Skipping;
-    }
+    conversation.owed = owed;
     conversation.look_again(shared, &serving_term);
     // The client gets its changed parameters at once, before its next statement.
     if conversation.output.flush(Timestamp::ZERO).await.is_err() {

@@ -8,7 +8,7 @@ use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 
 use super::Ended;
-use super::conversation::{Conversation, Mode};
+use super::conversation::Conversation;
 use super::input::Watch;
 use super::notes::statement_ended;
 use crate::audit;
@@ -56,7 +56,7 @@ impl Conversation {
                 Err(error) => Err(error),
             };
             match ran {
-                Ok(()) if self.mode == Mode::CopyIn => return self.flush().await,
+                Ok(()) if self.owed.is_copying() => return self.flush().await,
                 Ok(()) => {}
                 Err(error) => return self.failed(&error, watch).await,
             }

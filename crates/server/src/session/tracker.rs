@@ -30,6 +30,7 @@ use coeval_pgwire::frame::kind;
 use coeval_sql::{Error, SqlState};
 
 use super::effect::Effect;
+use super::owed::{Owed, Treatment};
 use super::report;
 
 pub(super) use coeval_pgwire::backend::hot::TransactionStatus as Status;
@@ -75,9 +76,9 @@ pub(super) struct Tracker {
     copying: bool,
     /// Whether the first unanswered cycle has got an error already.
     told: bool,
-    /// Whether the leader was lost in a cycle, and messages are skipped until the client
-    /// sends Sync.
-    skipping: bool,
+    /// What the client is owed for a cycle that was lost with its leader: nothing, or
+    /// ReadyForQuery once it sends Sync.
+    owed: Owed,
     /// Effects of the statements in unanswered Parse messages.
     parsed: Names,
     portals: Names,
@@ -142,6 +143,8 @@ struct Cycle {
     ends: bool,
     /// Whether the client has sent the cycle to its end.
     whole: bool,
+    /// Whether the cycle is a Sync alone, which asks for nothing that could fail.
+    is_sync: bool,
 }
 
 /// What the relay does with a client's message.
@@ -156,22 +159,27 @@ pub(super) enum Verdict {
 }
 
 impl Tracker {
-    /// A tracker of a client with this status and without unanswered requests; `skipping`
-    /// if the client still has to send Sync.
-    pub(super) const fn new(status: Status, skipping: bool) -> Self {
+    /// A tracker of a client with this status and without unanswered requests; `owed`
+    /// says whether the client still has to send Sync.
+    pub(super) const fn new(status: Status, owed: Owed) -> Self {
         Self {
             asked: VecDeque::new(),
             status,
             copying: false,
             told: false,
-            skipping,
+            owed,
             parsed: Names::NONE,
             portals: Names::NONE,
         }
     }
 
     pub(super) const fn is_skipping(&self) -> bool {
-        self.skipping
+        self.owed.is_skipping()
+    }
+
+    /// What the client is owed by the node where its session runs next.
+    pub(super) const fn owed(&self) -> Owed {
+        self.owed
     }
 
     pub(super) const fn in_transaction(&self) -> bool {
@@ -187,14 +195,14 @@ impl Tracker {
         contents: &[u8],
         prepared: impl FnOnce(&[u8]) -> Option<Effect>,
     ) -> Verdict {
-        if self.skipping {
-            return match message {
-                kind::SYNC => {
-                    self.skipping = false;
+        if self.is_skipping() {
+            return match self.owed.take(message) {
+                Treatment::Handle if message == kind::SYNC => {
+                    self.owed.ready();
                     Verdict::Ready
                 }
-                kind::TERMINATE => Verdict::Pass,
-                _ => Verdict::Drop,
+                Treatment::Handle => Verdict::Pass,
+                Treatment::Skip | Treatment::CopyData => Verdict::Drop,
             };
         }
         match message {
@@ -207,7 +215,10 @@ impl Tracker {
             kind::SYNC => {}
             kind::COPY_DONE | kind::COPY_FAIL => {
                 self.copying = false;
-                self.asked.push_back(Asked::CopyEnd);
+                // Without a request that may be a COPY, it ends one that has failed.
+                if !self.asked.is_empty() {
+                    self.asked.push_back(Asked::CopyEnd);
+                }
             }
             kind::PARSE => {
                 if let Some((name, rest)) = string(contents) {
@@ -263,6 +274,10 @@ impl Tracker {
                     if asked.is_end() {
                         break;
                     }
+                }
+                // They end a COPY of the cycle that is answered.
+                while self.asked.front() == Some(&Asked::CopyEnd) {
+                    self.asked.pop_front();
                 }
                 if self.asked.is_empty() {
                     self.parsed.clear();
@@ -322,13 +337,14 @@ impl Tracker {
             // A transaction that was begun in a lost cycle does not exist any more.
             open = open && !cycle.ends;
             self.status = if open { Status::Failed } else { Status::Idle };
-            if !std::mem::take(&mut self.told) {
+            let told = std::mem::take(&mut self.told);
+            if !told && !cycle.is_sync {
                 report::error(out, &leader_changed(cycle.unknown));
             }
             if cycle.whole {
                 hot::ready_for_query(out, self.status);
             } else {
-                self.skipping = true;
+                self.owed = Owed::SYNC;
             }
         }
         self.asked.clear();
@@ -350,6 +366,7 @@ impl Tracker {
             open: false,
             ends: false,
             whole: false,
+            is_sync: self.asked.front() == Some(&Asked::Sync),
         };
         while let Some(asked) = self.asked.pop_front() {
             if let Asked::Query(effect) | Asked::Execute(effect) = asked {
@@ -400,8 +417,9 @@ impl Tracker {
 
     /// Handles a message of a client that has to send Sync first.
     pub(super) fn skip(&mut self, message: u8, out: &mut Vec<u8>) {
+        self.owed.take(message);
         if message == kind::SYNC {
-            self.skipping = false;
+            self.owed.ready();
             self.ready(out);
         }
     }
@@ -410,7 +428,7 @@ impl Tracker {
     pub(super) fn refuse(&mut self, message: u8, error: &Error, out: &mut Vec<u8>) {
         match message {
             kind::SYNC => self.skip(message, out),
-            _ if self.skipping => {}
+            _ if self.is_skipping() => {}
             kind::QUERY | kind::FUNCTION_CALL => {
                 report::error(out, error);
                 self.fail();
@@ -419,7 +437,7 @@ impl Tracker {
             kind::PARSE | kind::BIND | kind::EXECUTE | kind::DESCRIBE | kind::CLOSE => {
                 report::error(out, error);
                 self.fail();
-                self.skipping = true;
+                self.owed = Owed::SYNC;
             }
             _ => {}
         }
@@ -465,7 +483,7 @@ mod tests {
     use super::*;
 
     fn tracker() -> Tracker {
-        Tracker::new(Status::Idle, false)
+        Tracker::new(Status::Idle, Owed::NOTHING)
     }
 
     /// Tracks a client's message; no statement was prepared before.
@@ -697,6 +715,40 @@ mod tests {
         send(&mut tracker, kind::COPY_DATA, b"1\n");
         assert_eq!(lost(&mut tracker), "40001 ZI");
         assert!(!tracker.is_skipping());
+    }
+
+    #[test]
+    fn a_sync_alone_gets_no_error() {
+        let mut tracker = tracker();
+        for _ in 0..3 {
+            send(&mut tracker, kind::SYNC, b"");
+        }
+        assert_eq!(lost(&mut tracker), "ZI ZI ZI");
+        tracker.answered(answer::READY, b"T");
+        send(&mut tracker, kind::SYNC, b"");
+        run(&mut tracker, "s", Some(Effect::Change));
+        assert_eq!(lost(&mut tracker), "ZE 40001 ZE");
+    }
+
+    #[test]
+    fn the_rest_of_a_copy_that_has_failed_ends_no_later_one() {
+        for is_pipelined in [false, true] {
+            let mut tracker = tracker();
+            query(&mut tracker, "copy t from stdin");
+            tracker.answered(answer::COPY_IN, b"");
+            if is_pipelined {
+                send(&mut tracker, kind::COPY_DONE, b"");
+            }
+            tracker.answered(answer::ERROR, b"");
+            tracker.answered(answer::READY, b"I");
+            if !is_pipelined {
+                send(&mut tracker, kind::COPY_DONE, b"");
+            }
+            query(&mut tracker, "copy t from stdin");
+            tracker.answered(answer::COPY_IN, b"");
+            assert!(tracker.is_copying());
+            assert_eq!(lost(&mut tracker), "40001 ZI");
+        }
     }
 
     #[test]
