@@ -543,8 +543,8 @@ pub trait Transaction: Send {
     /// Creates a savepoint.
     fn savepoint(&mut self) -> Savepoint;
 
-    /// Undoes everything since the savepoint, which remains valid. Row locks taken since
-    /// may be kept until the transaction ends.
+    /// Undoes everything since the savepoint, which remains valid, and frees the row locks
+    /// taken since: transactions that wait for one go on.
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error>;
 
     /// Releases a savepoint and all later ones; their changes remain part of the

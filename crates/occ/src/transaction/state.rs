@@ -50,6 +50,14 @@ pub(super) enum Undo {
     },
 }
 
+/// What a transaction had when a savepoint was set, as lengths of its lists.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) undo: usize,
+    pub(super) held: usize,
+    pub(super) keys: usize,
+}
+
 /// A record in the read set, and the version that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
@@ -112,8 +120,7 @@ pub(crate) struct State {
     /// Number of keys, from the first, that may belong to rows that were written.
     pub(super) keys_used: usize,
     pub(super) undo: Vec<Undo>,
-    /// For each savepoint, the length of the undo list when it was set.
-    pub(super) savepoints: Vec<usize>,
+    pub(super) savepoints: Vec<Mark>,
 
     pub(super) reads: Vec<Read>,
     pub(super) notes: Notes,

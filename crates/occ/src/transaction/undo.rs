@@ -11,7 +11,7 @@ use coeval_types::{RowRef, TransactionId};
 
 use super::TransactionContext;
 use super::commit::has_effect;
-use super::state::{Held, StorageHandle, Undo};
+use super::state::{Held, Mark, StorageHandle, Undo};
 use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
 use crate::ranges::interval::End;
@@ -19,7 +19,12 @@ use crate::storage::Index;
 
 impl TransactionContext<'_> {
     pub(super) fn savepoint(&mut self) -> Savepoint {
-        self.state.savepoints.push(self.state.undo.len());
+        let mark = Mark {
+            undo: self.state.undo.len(),
+            held: self.state.held.len(),
+            keys: self.state.keys.len(),
+        };
+        self.state.savepoints.push(mark);
         Savepoint(self.state.savepoints.len() as u32)
     }
 
@@ -31,13 +36,33 @@ impl TransactionContext<'_> {
     pub(super) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
         self.check_running()?;
         self.stop_waiting(false);
-        let length = (savepoint.0 as usize)
+        let mark = (savepoint.0 as usize)
             .checked_sub(1)
             .and_then(|position| self.state.savepoints.get(position).copied())
             .ok_or(Error::Unknown("savepoint"))?;
         self.state.savepoints.truncate(savepoint.0 as usize);
-        self.undo_to(length);
+        self.undo_to(mark.undo);
+        self.free_locks_since(mark);
         Ok(())
+    }
+
+    /// Frees the row and key locks taken since a savepoint, whose writes are undone: they
+    /// protect nothing any more. A SERIALIZABLE transaction keeps its key locks, for the
+    /// reason that [`Self::give_up_keys`] gives; what it read of the rows is in its read set,
+    /// and validated at the commit.
+    fn free_locks_since(&mut self, mark: Mark) {
+        while self.state.held.len() > mark.held
+            && let Some(held) = self.state.held.pop()
+        {
+            self.release_row(held);
+        }
+        if self.state.held.is_empty() {
+            self.no_writer();
+        }
+        if self.state.isolation != Isolation::Serializable {
+            self.free_keys(mark.keys);
+            self.state.keys_used = self.state.keys_used.min(mark.keys);
+        }
     }
 
     /// Undoes steps, the last first, until `length` steps are left. It inserts the index

@@ -256,6 +256,42 @@ fn what_a_rollback_took_back_leaves_nothing_in_an_index() {
     assert_eq!(all(&mut *c), [(2, 20)]);
 }
 
+/// PostgreSQL's aborted-keyrevoke: locks taken since a savepoint go with it, locks from before
+/// stay.
+#[test]
+fn a_rollback_to_a_savepoint_frees_the_locks_taken_since() {
+    let engine = unique_engine();
+    ready(load(&engine, [(1, 10), (2, 20), (3, 30)]));
+    let mut a = ready(writer(&engine));
+    ready(change(&mut *a, 1, |_| 11)).expect("free");
+    let savepoint = a.savepoint();
+    ready(change(&mut *a, 1, |_| 12)).expect("its own");
+    ready(change(&mut *a, 2, |_| 21)).expect("free");
+    let (three, _) = ready(locked(&mut *a, 3)).expect("free").expect("loaded");
+    assert!(matches!(
+        ready(insert(&mut *a, (4, 40))),
+        Ok(Insert::Inserted(_))
+    ));
+    let woken = Arc::new(Count::default());
+    let (mut b, mut c) = (ready(writer(&engine)), ready(writer(&engine)));
+    assert!(poll_lock(&mut *b, three, &Waker::from(Arc::clone(&woken))).is_pending());
+    assert_eq!(inserts(&mut *c, (5, 40)), None, "a may keep the key");
+    a.rollback_to(savepoint).expect("it stands");
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(poll_lock(&mut *b, three, Waker::noop()).is_ready());
+    ready(change(&mut *b, 2, |value| value + 2)).expect("freed");
+    assert_eq!(inserts(&mut *c, (5, 40)), Some(true));
+    assert_eq!(inserts(&mut *c, (4, 41)), Some(true));
+    let (one, _) = get(&mut *c, 1).expect("a read").expect("loaded");
+    assert!(poll_lock(&mut *c, one, Waker::noop()).is_pending());
+    ready(commit(&mut *a)).expect("nothing against it");
+    assert!(poll_lock(&mut *c, one, Waker::noop()).is_ready());
+    ready(commit(&mut *b)).expect("nothing against it");
+    ready(commit(&mut *c)).expect("nothing against it");
+    let mut d = ready(writer(&engine));
+    assert_eq!(all(&mut *d), [(1, 11), (2, 22), (3, 30), (4, 41), (5, 40)]);
+}
+
 /// Whether the row can be inserted at once; `None` when other transactions must end
 /// first.
 fn inserts(t: &mut dyn Transaction, row: (u64, u64)) -> Option<bool> {

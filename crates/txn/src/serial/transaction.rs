@@ -1,6 +1,6 @@
 //! The serial engine's transaction: it runs alone, and undoes its changes through a log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
@@ -25,11 +25,12 @@ pub(super) struct SerialTransaction {
     snapshot: Timestamp,
     running: bool,
     undo: Vec<Undo>,
-    /// Length of the undo log at each savepoint.
-    savepoints: Vec<usize>,
+    /// Length of the undo log and number of locked rows at each savepoint.
+    savepoints: Vec<(usize, usize)>,
     /// The tables and rows that the caller has locked, only to detect a missing lock.
     exclusive: BTreeSet<StorageId>,
-    locked: BTreeSet<(StorageId, Rid)>,
+    /// For each row, the number of rows that were locked before it.
+    locked: BTreeMap<(StorageId, Rid), usize>,
 }
 
 impl SerialTransaction {
@@ -50,7 +51,7 @@ impl SerialTransaction {
             undo: Vec::new(),
             savepoints: Vec::new(),
             exclusive: BTreeSet::new(),
-            locked: BTreeSet::new(),
+            locked: BTreeMap::new(),
         }
     }
 
@@ -78,7 +79,7 @@ impl SerialTransaction {
     }
 
     fn check_locked(&self, storage: StorageId, rid: Rid) -> Result<(), Error> {
-        if !self.locked.contains(&(storage, rid)) {
+        if !self.locked.contains_key(&(storage, rid)) {
             return Err(Error::Unknown("row lock held by this transaction"));
         }
         Ok(())
@@ -101,7 +102,8 @@ impl SerialTransaction {
             rid,
             older,
         });
-        self.locked.insert((storage, rid));
+        let before = self.locked.len();
+        self.locked.entry((storage, rid)).or_insert(before);
         Ok(())
     }
 
@@ -167,7 +169,8 @@ impl SerialTransaction {
         let Some(row) = database.storage(storage)?.row(rid) else {
             return Ok(LockedRow::Gone);
         };
-        self.locked.insert((storage, rid));
+        let before = self.locked.len();
+        self.locked.entry((storage, rid)).or_insert(before);
         visit(rid, row);
         Ok(LockedRow::Unchanged)
     }
@@ -356,18 +359,19 @@ impl Transaction for SerialTransaction {
     }
 
     fn savepoint(&mut self) -> Savepoint {
-        self.savepoints.push(self.undo.len());
+        self.savepoints.push((self.undo.len(), self.locked.len()));
         Savepoint(self.savepoints.len() as u32)
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
         self.check_running()?;
-        let length = (savepoint.0 as usize)
+        let (length, locked) = (savepoint.0 as usize)
             .checked_sub(1)
             .and_then(|position| self.savepoints.get(position).copied())
             .ok_or(Error::Unknown("savepoint"))?;
         self.savepoints.truncate(savepoint.0 as usize);
         self.undo_to(length);
+        self.locked.retain(|_, before| *before < locked);
         Ok(())
     }
 
