@@ -11,6 +11,9 @@
 //! [`File::sync_all`], when the length changed) has returned, under a name whose
 //! directory's [`sync_dir`] has returned. Every other written sector may have become
 //! durable or not, in any order.
+//!
+//! Whatever the process's umask, a new file belongs to its owner alone (0600), and so does a
+//! new directory (0700); with [`allow_group_access`] their group may read them (0640, 0750).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -181,6 +184,39 @@ pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> io::Result<Fi
             let file = sim::fs::open(context, path.as_ref(), options).await?;
             Ok(File(FileKind::Sim(file)))
         }
+    }
+}
+
+/// Whether the group of new files and directories may read them. It holds for the whole
+/// process, and is false at first.
+pub fn allow_group_access(allowed: bool) {
+    match current() {
+        World::Real => real::permissions::allow_group_access(allowed),
+        // Simulated machines have one user.
+        #[cfg(feature = "sim")]
+        World::Sim(_) => {}
+    }
+}
+
+/// The user that owns an existing directory, if that is another one than the user this
+/// process runs as. A missing directory has none.
+pub fn foreign_owner(path: impl AsRef<Path>) -> io::Result<Option<u32>> {
+    match current() {
+        World::Real => real::permissions::foreign_owner(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(_) => Ok(None),
+    }
+}
+
+/// Restricts a directory that exists, and the files in it, to the modes of new ones, and
+/// returns how many of them were wider. A file whose name `are_ours` says gets exactly its
+/// mode; any other file of this user only loses what is beyond. Folders and links in the
+/// directory stay as they are.
+pub fn restrict(path: impl AsRef<Path>, are_ours: fn(&str) -> bool) -> io::Result<usize> {
+    match current() {
+        World::Real => real::permissions::restrict(path.as_ref(), are_ours),
+        #[cfg(feature = "sim")]
+        World::Sim(_) => Ok(0),
     }
 }
 

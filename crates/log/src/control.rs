@@ -207,7 +207,10 @@ pub(crate) struct DataDirectory {
 
 impl DataDirectory {
     /// Locks the directory, creating it if it does not exist.
+    /// The directory must belong to the user that this process runs as; permissions of others
+    /// that it is not to have are taken away.
     pub(crate) async fn lock(path: &Path) -> Result<Self, Error> {
+        check_owner(path)?;
         for folder in ["log", CHECKPOINTS] {
             let folder = path.join(folder);
             fs::create_dir_all(&folder)
@@ -225,6 +228,7 @@ impl DataDirectory {
         if !locked {
             return Err(Error::InUse { lock: lock_path });
         }
+        restrict(path)?;
         fs::sync_dir(path).await.map_err(Error::io("sync", path))?;
         if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) {
             fs::sync_dir(parent)
@@ -284,6 +288,44 @@ impl DataDirectory {
     pub(crate) async fn write_control(&self, control: &Control) -> Result<(), Error> {
         replace(&self.path, "CONTROL", &control.encode()).await
     }
+}
+
+/// Returns an error when another user owns the directory.
+pub(crate) fn check_owner(path: &Path) -> Result<(), Error> {
+    let owner = fs::foreign_owner(path).map_err(Error::io("look at the owner of", path))?;
+    owner.map_or(Ok(()), |owner| {
+        Err(Error::Foreign {
+            directory: path.to_owned(),
+            owner,
+        })
+    })
+}
+
+/// Gives the directory, its folders and the files in them the modes of new ones.
+fn restrict(path: &Path) -> Result<(), Error> {
+    /// Files at the top of a data directory.
+    fn at_the_top(name: &str) -> bool {
+        ["LOCK", "CONTROL", "MARKS"].contains(&name)
+    }
+    let mut count = 0;
+    let (log, checkpoints) = (path.join("log"), path.join(CHECKPOINTS));
+    let folders: [(&Path, fn(&str) -> bool); 3] = [
+        (path, at_the_top),
+        (&log, |_| true),
+        (&checkpoints, |_| true),
+    ];
+    for (folder, are_ours) in folders {
+        count += fs::restrict(folder, are_ours)
+            .map_err(Error::io("change the permissions in", folder))?;
+    }
+    if count > 0 {
+        tracing::warn!(
+            directory = %path.display(),
+            count,
+            "files or directories had other permissions than they are to have, and were given those"
+        );
+    }
+    Ok(())
 }
 
 /// Replaces a file of `directory` as a whole, durably: after a crash it has either the

@@ -17,6 +17,13 @@ pub enum Error {
         /// The lock file.
         lock: PathBuf,
     },
+    /// Fix: another user owns the data directory.
+    Foreign {
+        /// The directory.
+        directory: PathBuf,
+        /// The number of the user that owns it.
+        owner: u32,
+    },
     /// Fix: a file of the directory has a format version that this program cannot read;
     /// the text says which version to start instead.
     Format {
@@ -93,6 +100,7 @@ impl Error {
         match self {
             Self::Setting(_)
             | Self::InUse { .. }
+            | Self::Foreign { .. }
             | Self::Format { .. }
             | Self::Damaged { .. }
             | Self::Io { .. }
@@ -140,6 +148,13 @@ impl fmt::Display for Error {
                 "another process uses this data directory: it holds {}; stop it, or choose \
                  another directory",
                 lock.display()
+            ),
+            Self::Foreign { directory, owner } => write!(
+                formatter,
+                "{} has wrong ownership: it belongs to user {owner}, and the server must be \
+                 started by the user that owns it; start it as that user, or give the directory \
+                 and all that is in it to this one (chown -R)",
+                directory.display()
             ),
             Self::Format { file, what } => write!(formatter, "{}: {what}", file.display()),
             Self::Damaged { file, offset, what } => write!(

@@ -144,6 +144,7 @@ impl Server {
         let effective = settings.into();
         let settings = effective.settings.clone();
         settings.check()?;
+        coeval_env::fs::allow_group_access(settings.allow_group_access);
         let doors = doors(&settings).await?;
         let health = Arc::<Health>::default();
         let admin = match settings.admin_listen {

@@ -7,6 +7,7 @@
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -80,7 +81,12 @@ impl Child {
     /// Starts the node's process, without settings from this process's environment.
     pub(super) fn start(&mut self) -> Result<(), String> {
         let wrong = |error: std::io::Error| format!("node {}: {error}", self.number);
-        let log = OpenOptions::new().create(true).append(true).open(&self.log);
+        let mut options = OpenOptions::new();
+        let log = options
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&self.log);
         let log = log.map_err(wrong)?;
         let mut command = Command::new(std::env::current_exe().map_err(wrong)?);
         for (name, _) in std::env::vars_os() {

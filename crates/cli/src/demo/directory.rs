@@ -37,7 +37,8 @@ impl Directory {
         let wrong = |what: &str, error: &dyn std::fmt::Display| {
             format!("{}: {what}: {error}", path.display())
         };
-        fs::create_dir_all(&path).map_err(|error| wrong("cannot be made", &error))?;
+        let made = coeval_env::fs::create_dir_all(&path).await;
+        made.map_err(|error| wrong("cannot be made", &error))?;
         let file = path.join(CLUSTER_ID);
         let cluster = match fs::read_to_string(&file) {
             Ok(text) => (text.trim().parse())

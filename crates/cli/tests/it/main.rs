@@ -13,6 +13,7 @@
 //!   `cluster_command`: looking at them, and changing which nodes take part and which one
 //!   leads. `demo`.
 //! - `disk`: a process whose disk is full or fails.
+//! - `permissions`: modes and owners of what it writes.
 //! - `outcomes`: whether a commit happened whose answer was lost.
 //! - `harness`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
@@ -39,6 +40,7 @@ mod dump;
 mod harness;
 mod memory;
 mod outcomes;
+mod permissions;
 mod pgbench;
 mod postgres;
 mod process;

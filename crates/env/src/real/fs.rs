@@ -2,13 +2,14 @@
 
 use std::fs::TryLockError;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 #[cfg(debug_assertions)]
 use super::faults;
+use super::permissions;
 use crate::fs::OpenOptions;
 
 #[derive(Debug)]
@@ -92,18 +93,22 @@ impl File {
 }
 
 pub(crate) fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
-    std::fs::OpenOptions::new()
+    let file = std::fs::OpenOptions::new()
         .read(true)
         .write(options.write)
         .create(options.create)
         .create_new(options.create_new)
         .truncate(options.truncate)
-        .open(path)
-        .map(File)
+        .mode(permissions::file_mode())
+        .open(path)?;
+    if options.create || options.create_new {
+        permissions::settle_file(&file)?;
+    }
+    Ok(File(file))
 }
 
 pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(path)
+    permissions::create_dir_all(path)
 }
 
 pub(crate) fn read_dir(path: &Path) -> io::Result<Vec<PathBuf>> {

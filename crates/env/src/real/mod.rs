@@ -9,5 +9,6 @@ pub(crate) mod clock;
 mod faults;
 pub(crate) mod fs;
 pub(crate) mod net;
+pub(crate) mod permissions;
 pub(crate) mod random;
 pub(crate) mod task;

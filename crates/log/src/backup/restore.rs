@@ -12,7 +12,7 @@ use super::target::{RestorePoint, RestoreTarget, find};
 use super::unpack::{make_empty, sync_names};
 use super::{BackupSummary, end_of_backup};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
-use crate::control::{Control, DataDirectory};
+use crate::control::{Control, DataDirectory, check_owner};
 use crate::log::FIRST_LSN;
 use crate::recovery::Leftovers;
 use crate::recovery::chain::Chain;
@@ -75,6 +75,7 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
         check_apart(to, directory, "the directory to take log from").await?;
     }
     check_one_backup(&manifest, &list, from).await?;
+    check_owner(to)?;
     make_empty(to).await?;
     let mut control = None;
     for file in &manifest.files {

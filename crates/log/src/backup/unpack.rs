@@ -47,6 +47,12 @@ pub(super) async fn make_empty(directory: &Path) -> Result<(), Error> {
             directory.display()
         )));
     }
+    // Of another user's directory only what is made in it is private.
+    let owner = fs::foreign_owner(directory).map_err(Error::io("look at", directory))?;
+    if owner.is_none() {
+        fs::restrict(directory, |_| true)
+            .map_err(Error::io("change the permissions of", directory))?;
+    }
     for folder in ["log", CHECKPOINTS] {
         let folder = directory.join(folder);
         fs::create_dir_all(&folder)

@@ -78,6 +78,9 @@ macro_rules! settings {
 settings! {
     /// Where the database's files are. Made if it does not exist.
     data_dir: PathBuf = PathBuf::from("coeval-data"), "DIR";
+    /// Let the group of the data directory read it, as for backups by another user: modes
+    /// 0750 and 0640 instead of 0700 and 0600.
+    allow_group_access: bool = false, "BOOL";
     /// The address to listen at. Port 0 takes a free one. Other machines are let in
     /// with TLS and a password, or as the host-based access file says.
     listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5433)), "ADDRESS";
