@@ -12,6 +12,7 @@
 //! `commands` declares every subcommand with its arguments and its help; the modules
 //! beside it implement them. The server never depends on this crate.
 
+mod admin;
 mod assess;
 mod backup;
 mod bench;

@@ -35,6 +35,8 @@ struct Last {
     status: Option<Arc<Status>>,
     /// Number of elections observed; the node remembers only the last one.
     elections: u64,
+    /// When the node was first seen without a leader, in microseconds since 2000 UTC.
+    leaderless_since: Option<i64>,
 }
 
 impl Seen {
@@ -58,12 +60,27 @@ impl Seen {
         })
     }
 
-    fn note(&self, status: Status) {
+    /// The node's last status, once it has reported one.
+    pub(crate) fn status(&self) -> Option<Arc<Status>> {
+        self.last().status
+    }
+
+    /// When the node was first seen without a leader, in microseconds since 2000 UTC; `None`
+    /// while it knows one.
+    pub(crate) fn leaderless_since(&self) -> Option<i64> {
+        self.last().leaderless_since
+    }
+
+    fn note(&self, status: Status, now: i64) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = |status: &Status| status.elections.last().map(|election| election.term);
         let counted = last.status.as_deref().and_then(newest);
         let new = status.elections.iter();
         last.elections += new.filter(|election| Some(election.term) > counted).count() as u64;
+        last.leaderless_since = match status.leader {
+            Some(_) => None,
+            None => last.leaderless_since.or(Some(now)),
+        };
         last.status = Some(Arc::new(status));
     }
 }
@@ -75,7 +92,7 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
         let Ok(status) = node.status().await else {
             return;
         };
-        shared.cluster.note(status);
+        shared.cluster.note(status, EvaluationContext::clock());
         drop(shared);
         coeval_env::sleep(INTERVAL).await;
     }

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::AWAY;
 use super::directory::{Directory, free};
+use crate::admin;
 
 /// Timeouts of a node: of its answer to a health request, and of its stop.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -174,10 +174,6 @@ fn how(status: ExitStatus) -> String {
 
 /// Reads the node's health report.
 async fn health(address: SocketAddr) -> Option<String> {
-    let mut stream = coeval_env::connect(address).await.ok()?;
-    let request = b"GET /health HTTP/1.1\r\n\r\n";
-    stream.write_all(request).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    Some(answer)
+    let (_, report) = admin::get(address, "/health").await.ok()?;
+    Some(report)
 }

@@ -109,12 +109,32 @@ impl Cluster {
         (node, self.members[node])
     }
 
+    /// Starts a node, to found the cluster if it is one of the first and has no data.
     pub async fn start_node(&mut self, node: usize) {
+        let flag = match node < FOUNDERS {
+            true => "--cluster-found",
+            false => "--cluster-join",
+        };
+        self.start_node_to(node, flag).await;
+    }
+
+    /// Starts a node whose data is lost, to join under the number that it had.
+    #[expect(clippy::disallowed_methods, reason = "the test plays the lost disk")]
+    pub async fn start_wiped(&mut self, node: usize) {
+        std::fs::remove_dir_all(self.data(node)).unwrap();
+        self.start_node_to(node, "--cluster-join").await;
+    }
+
+    fn data(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("node-{}", node + 1))
+    }
+
+    async fn start_node_to(&mut self, node: usize, flag: &str) {
         let members: Vec<String> = (1..)
             .zip(&self.members)
             .map(|(id, at)| format!("{id}={at}"))
             .collect();
-        let data = self.directory.path().join(format!("node-{}", node + 1));
+        let data = self.data(node);
         let id = (node + 1).to_string();
         let file = |name: String| self.directory.path().join(name).display().to_string();
         let (certificate, key) = (
@@ -140,11 +160,7 @@ impl Cluster {
             "00000000000000000000000000000007",
             "--cluster-members",
             &members,
-            if node < FOUNDERS {
-                "--cluster-found"
-            } else {
-                "--cluster-join"
-            },
+            flag,
             // Long enough for processes that share their processors with all other tests.
             "--cluster-election-timeout-milliseconds",
             "1000",

@@ -32,6 +32,7 @@ mod cluster_command;
 mod cluster_disk;
 mod cluster_reads;
 mod cluster_sessions;
+mod cluster_unavailable;
 mod crash;
 mod damage;
 mod demo;

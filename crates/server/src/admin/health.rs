@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use coeval_log::RecoveryProgress;
 
+use super::availability::{Unavailable, availability};
 use crate::serving_term::Lead;
 use crate::shared::Shared;
 
@@ -127,10 +128,21 @@ impl Health {
         }
     }
 
-    /// Whether the server lets clients in, at least to read.
-    pub(super) fn is_serving(&self) -> bool {
-        let shared = self.shared();
-        shared.is_some_and(|shared| shared.failure.borrow().is_none())
+    /// Whether a client that connects would be served, at least to read; else the reason.
+    pub(super) fn serving(&self) -> Result<(), String> {
+        let shared = match &*self.phase() {
+            Phase::Recovering(_) => return Err("the server is starting".to_owned()),
+            Phase::Stopping(None) => None,
+            Phase::Stopping(Some(reason)) => return Err(reason.clone()),
+            Phase::Ready(shared) => shared.upgrade(),
+        };
+        let Some(shared) = shared else {
+            return Err("the server is shutting down".to_owned());
+        };
+        if let Some(reason) = shared.failure.borrow().clone() {
+            return Err(reason);
+        }
+        available(&shared, &shared.lead()).map_err(|unavailable| unavailable.reason)
     }
 
     /// Whether clients will be served, and the health report as a JSON object.
@@ -156,7 +168,11 @@ impl Health {
         if let Some(reason) = failure {
             return failed(&reason);
         }
-        match (shared.lead(), &shared.node) {
+        let lead = shared.lead();
+        if let Err(Unavailable { status, reason }) = available(&shared, &lead) {
+            return (false, object(&[("status", status), ("reason", &reason)]));
+        }
+        match (lead, &shared.node) {
             (Lead::Here(serving_term), None) => state(&Problem::all(&serving_term.own), &[]),
             (Lead::Here(serving_term), Some(_)) => {
                 state(&Problem::all(&serving_term.own), &[("role", "leader")])
@@ -165,16 +181,20 @@ impl Health {
                 let leader = node.to_string();
                 state(&[], &[("role", "follower"), ("leader", &leader)])
             }
-            (Lead::Nowhere, _) => {
-                let reason = match shared.cluster.is_removed() {
-                    true => "this node has been removed from the cluster",
-                    false => "no node leads",
-                };
-                let said = [("status", "leaderless"), ("reason", reason)];
-                (false, object(&said))
-            }
+            // Not available, see above.
+            (Lead::Nowhere, _) => status("leaderless"),
         }
     }
+}
+
+/// Whether a running server would serve a new client.
+pub(super) fn available(shared: &Shared, lead: &Lead) -> Result<(), Unavailable> {
+    let leader = match lead {
+        Lead::Here(_) => return Ok(()),
+        Lead::There(node) => Some(*node),
+        Lead::Nowhere => None,
+    };
+    availability(leader, shared.cluster.status().as_deref())
 }
 
 fn failed(reason: &str) -> (bool, String) {
@@ -291,7 +311,10 @@ mod tests {
                 .1
                 .contains("\"reading\":\"log\",\"percent\":100")
         );
+        assert_eq!(health.serving(), Err("the server is starting".to_owned()));
         health.stopping();
+        let reason = "the server is shutting down".to_owned();
+        assert_eq!(health.serving(), Err(reason));
         assert_eq!(health.recovered(), None);
         // After the stop began, late reports of recovery change nothing.
         health.recovering(RecoveryProgress::Log { bytes: 9, of: 8 });

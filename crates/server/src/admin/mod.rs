@@ -5,7 +5,9 @@
 //!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and its progress,
 //!                  "stopping", or "failed" with its reason; "degraded" is 503 while
 //!                  the server refuses writes, else 200
-//!   GET /serving   200 while the server lets clients in, even if only to read, else 503
+//!   GET /serving   200 while a client that connects is served, even if only to read, else
+//!                  503 with the reason ([`availability`])
+//!   GET /cluster   the cluster as this node knows it, with or without a leader, as JSON
 //! ```
 //!
 //! The listener has a thread of its own, so that it answers while the server recovers and
@@ -17,6 +19,8 @@
 //! and its bytes, and the number of concurrent requests is bounded; the listener closes
 //! further connections, so that no client can exhaust memory or descriptors through it.
 
+mod availability;
+mod cluster_report;
 mod health;
 mod request;
 
@@ -161,13 +165,27 @@ fn respond(path: &str, health: &Health) -> Response {
                 body,
             }
         }
-        "/serving" if health.is_serving() => Response::text(200, "OK", "yes\n"),
-        "/serving" => Response::text(503, "Service Unavailable", "no\n"),
-        "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n/serving\n"),
+        "/serving" => match health.serving() {
+            Ok(()) => Response::text(200, "OK", "yes\n"),
+            Err(reason) => Response::text(503, "Service Unavailable", &format!("no: {reason}\n")),
+        },
+        "/cluster" => match health.shared() {
+            Some(shared) => match cluster_report::report(&shared) {
+                Some(body) => Response {
+                    status: 200,
+                    reason: "OK",
+                    media_type: "application/json",
+                    body,
+                },
+                None => Response::text(404, "Not Found", "this server is no node of a cluster\n"),
+            },
+            None => Response::text(503, "Service Unavailable", "the server is not ready\n"),
+        },
+        "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n/serving\n/cluster\n"),
         _ => Response::text(
             404,
             "Not Found",
-            "there are /metrics, /health and /serving\n",
+            "there are /metrics, /health, /serving and /cluster\n",
         ),
     }
 }

@@ -15,19 +15,24 @@
 //! …
 //! ```
 //!
-//! - [`mod@picture`]: reads the views, and formats their contents.
+//! With `--admin`, `status` asks the admin listener of a node instead, which answers without a
+//! leader.
+//!
+//! - [`mod@picture`]: reads the views or the listener's report, and formats their contents.
 //! - [`change`]: requests a change, and waits until the cluster shows it.
 
 mod change;
 mod picture;
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::url_argument;
+use crate::admin;
 use crate::client::{self, DEFAULT_URL};
 use change::{Change, Made};
 use picture::Picture;
@@ -41,8 +46,17 @@ const UNKNOWN: u8 = 3;
 /// long as `cluster_wait_milliseconds`.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// The words of the refusal of a session while no node leads.
+const NO_LEADER: &str = "no node leads";
+
+/// The way to the status that remains then.
+const ASK_A_NODE: &str = "\
+Each node knows something by itself: coeval cluster status --admin ADDRESS, with the
+admin_listen of a node, on its machine.";
+
 const HELP: &str = "\
-Any node can be asked: it asks the leader. While no node leads, none can answer.
+Any node can be asked: it asks the leader. While no node leads, no node lets a session in;
+coeval cluster status --admin ADDRESS then shows what one node knows by itself.
 
 Exit codes:
   0  sound: a node leads, and reaches every voter; or: the change has come about
@@ -53,13 +67,17 @@ Exit codes:
 Examples:
   coeval cluster status
   coeval cluster status --url postgres://ada@db1.example:5433/bank --json
+  coeval cluster status --admin 127.0.0.1:9433
   coeval cluster add 4 192.0.2.14:7001
   coeval cluster transfer 2 && coeval cluster remove 1";
 
 const STATUS_HELP: &str = "\
 Of each member: how many bytes of the leader's log were not sent to it yet, are not on
 its disk, are not known to it as committed, and are not in its tables. What the leader
-does not know is left empty.";
+does not know is left empty.
+
+With --admin the node of that admin listener (admin_listen) answers by itself, without a
+leader: which members it hears, its term, and how much of the log it has.";
 
 const ADD_HELP: &str = "\
 The node is to run already, on an empty directory, with --cluster-join. It gets the data
@@ -112,6 +130,13 @@ pub(super) fn command() -> Command {
             "status",
             "Show who leads, who takes part, and how far each node is behind",
             STATUS_HELP,
+        ).arg(
+            Arg::new("admin")
+                .long("admin")
+                .value_name("ADDRESS")
+                .value_parser(value_parser!(std::net::SocketAddr))
+                .conflicts_with("url")
+                .help("Ask the admin listener at this address, which answers without a leader"),
         ))
         .subcommand(
             subcommand("add", "Let another node take part", ADD_HELP)
@@ -199,11 +224,31 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Made, Failure> {
         _ => None,
     };
     let Some(change) = change else {
-        let seen = picture(url).await.map_err(Failure::Unknown)?;
-        return Ok(Made::Seen(Box::new(seen)));
+        let seen = match matches.get_one("admin") {
+            Some(admin) => picture_of_node(*admin).await,
+            None => picture(url)
+                .await
+                .map_err(|error| match error.contains(NO_LEADER) {
+                    true => format!("{error}\n{ASK_A_NODE}"),
+                    false => error,
+                }),
+        };
+        return Ok(Made::Seen(Box::new(seen.map_err(Failure::Unknown)?)));
     };
     let seconds = matches.get_one::<u64>("wait").copied().unwrap_or(0);
     change::make(change, url, Duration::from_secs(seconds)).await
+}
+
+/// Reads what the node of this admin listener knows of the cluster.
+async fn picture_of_node(admin: SocketAddr) -> Result<Picture, String> {
+    let asked = coeval_env::timeout(ANSWER, admin::get(admin, "/cluster")).await;
+    let (code, body) = asked.unwrap_or_else(|coeval_env::Elapsed| {
+        Err(format!("{admin}: no answer within {} s", ANSWER.as_secs()))
+    })?;
+    match code {
+        200 => Picture::parse(&body).map_err(|error| format!("{admin}: {error}")),
+        _ => Err(format!("{admin}: {}", body.trim_end())),
+    }
 }
 
 /// Reads the status of the cluster.

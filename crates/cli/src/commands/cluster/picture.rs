@@ -41,6 +41,16 @@ pub(super) struct Picture {
     condition: String,
     members: Vec<Member>,
     elections: Vec<Election>,
+    /// What the node said of itself, where its admin listener was asked.
+    own: Option<Own>,
+}
+
+/// A node's report of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Own {
+    /// Why the node refuses clients, if it does.
+    not_serving_because: Option<String>,
+    leaderless_since: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,11 +134,61 @@ impl Picture {
             condition,
             members: members.iter().map(Member::of).collect(),
             elections: elections.iter().map(Election::of).collect(),
+            own: None,
+        })
+    }
+
+    /// Parses the report of a node's admin listener, which has the form of [`Picture::json`].
+    pub(super) fn parse(report: &str) -> Result<Self, String> {
+        let report: Value = serde_json::from_str(report)
+            .map_err(|error| format!("its report is not understood: {error}"))?;
+        let string = |value: &Value| value.as_str().map(str::to_owned);
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let member = |each: Value| Member {
+            node: each["node"].as_u64().unwrap_or(0),
+            address: string(&each["address"]),
+            role: string(&each["role"]).unwrap_or_default(),
+            connected: each["connected"] == true,
+            heard: string(&each["last_heard"]),
+            fault: string(&each["fault"]),
+            lags: ["sent", "flushed", "committed", "replayed"]
+                .map(|stage| each["lag_bytes"][stage].as_u64()),
+            round_trip: each["round_trip_ms"].as_f64(),
+            flushed: each["flushed_lsn"].as_u64(),
+        };
+        let election = |each: Value| Election {
+            term: each["term"].as_u64().unwrap_or(0),
+            leader: each["leader"].as_u64().unwrap_or(0),
+            at: string(&each["elected_at"]).unwrap_or_default(),
+            cause: string(&each["cause"]),
+        };
+        let condition = list(&report["condition"]);
+        let condition: Vec<&str> = condition.iter().filter_map(Value::as_str).collect();
+        let members = list(&report["members"]).into_iter().map(member);
+        let elections = list(&report["elections"]).into_iter().map(election);
+        Ok(Self {
+            id: string(&report["cluster"]).ok_or("its report names no cluster")?,
+            node: report["node"].as_u64(),
+            term: report["term"].as_u64(),
+            leader: report["leader"].as_u64(),
+            end: report["end_lsn"].as_u64(),
+            committed: report["committed_lsn"].as_u64(),
+            voters: report["voters"].as_u64(),
+            reachable: report["reachable_voters"].as_u64(),
+            sound: report["sound"] == true,
+            condition: condition.join("\n"),
+            members: members.collect(),
+            elections: elections.collect(),
+            own: Some(Own {
+                not_serving_because: string(&report["not_serving_because"]),
+                leaderless_since: string(&report["leaderless_since"]),
+            }),
         })
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        self.sound
+        let refuses = |own: &Own| own.not_serving_because.is_some();
+        self.sound && !self.own.as_ref().is_some_and(refuses)
     }
 
     pub(super) fn leader(&self) -> Option<u64> {
@@ -151,7 +211,7 @@ impl Picture {
     pub(super) fn json(&self) -> String {
         let members: Vec<Value> = self.members.iter().map(Member::json).collect();
         let elections: Vec<Value> = self.elections.iter().map(Election::json).collect();
-        let value = json!({
+        let mut value = json!({
             "cluster": self.id,
             "node": self.node,
             "term": self.term,
@@ -165,6 +225,11 @@ impl Picture {
             "members": members,
             "elections": elections,
         });
+        if let Some(own) = &self.own {
+            value["serving"] = own.not_serving_because.is_none().into();
+            value["not_serving_because"] = json!(own.not_serving_because);
+            value["leaderless_since"] = json!(own.leaderless_since);
+        }
         format!("{value:#}\n")
     }
 }
@@ -225,6 +290,30 @@ impl Election {
     }
 }
 
+impl Picture {
+    /// What the node that was asked says of itself.
+    fn fmt_own(&self, own: &Own, node: u64, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(since) = &own.leaderless_since {
+            writeln!(out, "  node {node} knows no leader since {since}")?;
+        }
+        if let Some(reason) = &own.not_serving_because {
+            writeln!(out, "  node {node} serves no new clients: {reason}")?;
+        }
+        let (end, committed) = (self.end.unwrap_or(0), self.committed.unwrap_or(0));
+        writeln!(
+            out,
+            "  the log of node {node} ends at {end}, committed up to {committed}"
+        )?;
+        let others = self.members.iter().filter(|member| !member.connected);
+        for member in others {
+            if let Some(heard) = &member.heard {
+                writeln!(out, "  node {} was last heard at {heard}", member.node)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Formats the status for people.
 impl fmt::Display for Picture {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,6 +325,9 @@ impl fmt::Display for Picture {
         writeln!(formatter, "cluster {}, term {term}: {leads}", self.id)?;
         for line in self.condition.lines() {
             writeln!(formatter, "  {line}")?;
+        }
+        if let (Some(own), Some(node)) = (&self.own, self.node) {
+            self.fmt_own(own, node, formatter)?;
         }
         writeln!(formatter)?;
         let names = [
@@ -262,9 +354,13 @@ impl fmt::Display for Picture {
             table.push(row);
         }
         write!(formatter, "{table}")?;
+        let log = match &self.own {
+            Some(_) => "the log of the node that was asked",
+            None => "the leader's log",
+        };
         writeln!(
             formatter,
-            "\nfrom \"sent\" on: how much of the leader's log is missing there"
+            "\nfrom \"sent\" on: how much of {log} is missing there"
         )?;
         let last = self.elections.len().saturating_sub(SHOWN_ELECTIONS);
         for election in &self.elections[last..] {
@@ -329,7 +425,32 @@ mod tests {
                 at: "2026-11-23 00:00:00+00".to_owned(),
                 cause: Some("node 1 was silent".to_owned()),
             }],
+            own: None,
         }
+    }
+
+    #[test]
+    fn a_nodes_own_report_is_a_picture_too() {
+        let picture = Picture {
+            leader: None,
+            sound: true,
+            own: Some(Own {
+                not_serving_because: Some("no node leads".to_owned()),
+                leaderless_since: Some("2026-11-23 00:00:00+00".to_owned()),
+            }),
+            ..example()
+        };
+        assert_eq!(Picture::parse(&picture.json()).as_ref(), Ok(&picture));
+        assert!(!picture.is_sound());
+        let shown = picture.to_string();
+        for line in [
+            "  node 2 knows no leader since 2026-11-23 00:00:00+00",
+            "  node 2 serves no new clients: no node leads",
+            "  the log of node 2 ends at 20000000, committed up to 20000000",
+        ] {
+            assert!(shown.lines().any(|shown| shown == line), "{shown}");
+        }
+        assert!(Picture::parse("{}").is_err());
     }
 
     #[test]
