@@ -14,6 +14,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use coeval_log::{RestoreOptions, RestoreTarget, Unpacker};
 use futures_util::TryStreamExt;
+use tokio_postgres::Client;
 
 use crate::client::{self, explain};
 use crate::progress::{ProgressBar, Unit};
@@ -51,15 +52,10 @@ async fn take(url: &str, directory: &Path) -> Result<String, String> {
     let set = client.batch_execute("SET statement_timeout = 0").await;
     set.map_err(|error| explain(&error))?;
     let mut unpacker = Unpacker::new(directory).await.map_err(said)?;
-    let stream = client.copy_out("BACKUP TO STDOUT").await;
-    let mut stream = pin!(stream.map_err(|error| explain(&error))?);
-    let mut progress = ProgressBar::new("backing up", Unit::Of("MB"));
-    while let Some(piece) = stream.try_next().await.map_err(|error| explain(&error))? {
-        unpacker.feed(&piece).await.map_err(said)?;
-        let megabytes = unpacker.bytes() / 1_000_000;
-        progress.at(megabytes, megabytes);
+    if let Err(error) = receive(&client, &mut unpacker).await {
+        unpacker.discard().await;
+        return Err(error);
     }
-    drop(progress);
     let summary = unpacker.finish().await.map_err(said)?;
     Ok(format!(
         "backed up {} bytes in {} files to {}: every commit up to {}, {}",
@@ -69,6 +65,20 @@ async fn take(url: &str, directory: &Path) -> Result<String, String> {
         summary.end,
         moment(summary.taken_at)
     ))
+}
+
+/// Unpacks the stream of the backup as the server sends it.
+async fn receive(client: &Client, unpacker: &mut Unpacker) -> Result<(), String> {
+    let stream = client.copy_out("BACKUP TO STDOUT").await;
+    let mut stream = pin!(stream.map_err(|error| explain(&error))?);
+    let mut progress = ProgressBar::new("backing up", Unit::Of("MB"));
+    while let Some(piece) = stream.try_next().await.map_err(|error| explain(&error))? {
+        let fed = unpacker.feed(&piece).await;
+        fed.map_err(|error| error.to_string())?;
+        let megabytes = unpacker.bytes() / 1_000_000;
+        progress.at(megabytes, megabytes);
+    }
+    Ok(())
 }
 
 /// Restores a data directory as the options say.

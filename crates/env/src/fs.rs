@@ -257,6 +257,15 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
+/// Removes an empty directory.
+pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    match current() {
+        World::Real => real::fs::remove_dir(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::remove_dir(context, path.as_ref()).await,
+    }
+}
+
 /// Makes the names in a directory durable.
 pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     match current() {

@@ -4,7 +4,7 @@
     reason = "runs the binary as its users do, beside a server that is another process"
 )]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use coeval_workload::server::{Launch, free_port};
@@ -155,4 +155,118 @@ fn what_cannot_be_restored_is_named() {
     .concat();
     let wrong = coeval(&wrong);
     assert!(said(&wrong).contains("is no time"), "{}", said(&wrong));
+}
+
+/// Names of the files and folders in a directory; `None` when it does not exist.
+fn contents(directory: &Path) -> Option<Vec<PathBuf>> {
+    let mut paths = vec![];
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).ok()? {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            paths.push(path);
+        }
+    }
+    Some(paths)
+}
+
+/// Copies a directory with its folders.
+fn copy(from: &Path, to: &Path) {
+    for path in contents(from).unwrap() {
+        let into = to.join(path.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(into.parent().unwrap()).unwrap();
+        if path.is_file() {
+            std::fs::copy(path, into).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_leaves_the_directory_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let binary = || Path::new(env!("CARGO_BIN_EXE_coeval")).to_owned();
+    let started = async |name: &str| {
+        let port = free_port().await.unwrap();
+        let launch = Launch::coeval(binary(), &at(name), port).unwrap();
+        let server = launch.start().unwrap();
+        (server, port)
+    };
+    let (mut server, port) = started("one").await;
+    let connection = server.ready().await.unwrap();
+    let setup = "create table t (id int primary key); create role plain login; checkpoint;
+                 insert into t select g from generate_series(1, 100) g";
+    connection.batch_execute(setup).await.unwrap();
+    let backup = at("backup");
+    let take = |user: &str| {
+        let url = format!("postgres://{user}@127.0.0.1:{port}");
+        coeval(&["backup", "--url", &url, "--to", &text(&backup)])
+    };
+    let refused = take("plain");
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert_eq!(contents(&backup), None, "{}", said(&refused));
+    let taken = take("coeval");
+    assert!(taken.status.success(), "{}", said(&taken));
+    let (mut other, _) = started("other").await;
+    other.ready().await.unwrap();
+    other.stop().await.unwrap();
+
+    let log = |directory: &Path| {
+        let mut found = contents(directory).unwrap();
+        found.retain(|path| path.extension().is_some_and(|kind| kind == "log"));
+        found.pop().unwrap()
+    };
+    let spoiled = |name: &str, spoil: &dyn Fn(&Path)| {
+        let to = at(name);
+        copy(&backup, &to);
+        spoil(&to);
+        text(&to)
+    };
+    let flip = |path: &Path| {
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[4200] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let damaged = spoiled("damaged", &|to| flip(&log(to)));
+    let without_log = spoiled("no-log", &|to| std::fs::remove_file(log(to)).unwrap());
+    let without_control = spoiled("no-control", &|to| {
+        std::fs::remove_file(to.join("CONTROL")).unwrap();
+    });
+    let whole = text(&backup);
+    let (running, strange) = (text(&at("one/data")), text(&at("other/data")));
+    let reasons: [(&str, &[&str], &str); 7] = [
+        (&whole, &["--log-from", &running], "another process uses"),
+        (&whole, &["--log-from", &strange], "is of another database"),
+        (
+            &whole,
+            &["--to-time", "1971-01-01T00:00:00Z"],
+            "an earlier backup",
+        ),
+        (&damaged, &[], "checksum differs"),
+        (&without_log, &[], "the file is missing"),
+        (&without_control, &[], "the file is missing"),
+        (&running, &[], "is no backup"),
+    ];
+    let new = at("new/data");
+    for exists in [false, true] {
+        if exists {
+            std::fs::create_dir_all(&new).unwrap();
+        }
+        for (from, further, reason) in reasons {
+            let arguments = ["restore", "--from", from, "--data-dir", &text(&new)];
+            let refused = coeval(&[&arguments[..], further].concat());
+            assert!(!refused.status.success(), "{reason}");
+            assert!(said(&refused).contains(reason), "{}", said(&refused));
+            let left = exists.then(Vec::new);
+            assert_eq!(contents(&new), left, "{reason}: {}", said(&refused));
+            assert_eq!(at("new").exists(), exists, "{reason}");
+        }
+    }
+    let restored = coeval(&["restore", "--from", &whole, "--data-dir", &text(&new)]);
+    assert!(restored.status.success(), "{}", said(&restored));
+    server.kill().unwrap();
 }

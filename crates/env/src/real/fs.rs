@@ -129,6 +129,10 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
+pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
+    std::fs::remove_dir(path)
+}
+
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }

@@ -264,6 +264,14 @@ impl Disk {
         Ok(())
     }
 
+    pub(crate) fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
+        if !self.read_dir(path)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.directories.remove(path);
+        Ok(())
+    }
+
     pub(crate) fn read_dir(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         if !self.is_directory(path) {
             return Err(not_found());

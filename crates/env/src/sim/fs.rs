@@ -149,6 +149,11 @@ pub(crate) async fn create_dir_all(context: Context, path: &Path) -> io::Result<
     lock(&context.disk()).create_dir_all(path)
 }
 
+pub(crate) async fn remove_dir(context: Context, path: &Path) -> io::Result<()> {
+    interleave(&context).await;
+    lock(&context.disk()).remove_dir(path)
+}
+
 pub(crate) async fn read_dir(context: Context, path: &Path) -> io::Result<Vec<PathBuf>> {
     interleave(&context).await;
     lock(&context.disk()).read_dir(path)

@@ -44,8 +44,11 @@
 //! 2. A restore copies no file whose checksum differs, or that the manifest does not
 //!    list.
 //! 3. A restore never changes the directories that it reads.
+//! 4. A backup or restore that fails leaves the directory that it was to fill empty or
+//!    absent, as it was (`destination`).
 
 mod archive;
+mod destination;
 mod manifest;
 mod place;
 mod restore;

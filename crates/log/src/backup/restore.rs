@@ -6,10 +6,11 @@ use std::time::Duration;
 use coeval_env::fs;
 use coeval_types::{Lsn, Term, Timestamp};
 
+use super::destination::Destination;
 use super::manifest::{BACKUP, Listed, Manifest};
 use super::place::check_apart;
 use super::target::{RestorePoint, RestoreTarget, find};
-use super::unpack::{make_empty, sync_names};
+use super::unpack::sync_names;
 use super::{BackupSummary, end_of_backup};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
 use crate::control::{Control, DataDirectory, check_owner};
@@ -50,13 +51,10 @@ pub struct Restored {
 }
 
 /// Restores a backup. The source directories are left unchanged; on an error the new
-/// directory has no CONTROL, and no server starts on it.
+/// directory is empty or absent, as it was before.
 pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     let RestoreOptions {
-        from,
-        log_from,
-        to,
-        target,
+        from, log_from, to, ..
     } = options;
     let list = from.join(BACKUP);
     let exists = fs::exists(&list)
@@ -76,7 +74,28 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     }
     check_one_backup(&manifest, &list, from).await?;
     check_owner(to)?;
-    make_empty(to).await?;
+    let destination = Destination::make(to).await?;
+    // A process that holds the lock has made the directory its own meanwhile.
+    let directory = DataDirectory::lock(to).await?;
+    let restored = fill(options, &manifest, &directory).await;
+    if restored.is_err() {
+        destination.undo().await;
+    }
+    restored
+}
+
+/// Copies what the backup lists into the directory, and writes its CONTROL last.
+async fn fill(
+    options: &RestoreOptions,
+    manifest: &Manifest,
+    directory: &DataDirectory,
+) -> Result<Restored, Error> {
+    let RestoreOptions {
+        from,
+        log_from,
+        to,
+        target,
+    } = options;
     let mut control = None;
     for file in &manifest.files {
         let into = (file.name != "CONTROL").then(|| to.join(&file.name));
@@ -86,12 +105,12 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
         }
     }
     let mut control = control.ok_or_else(|| Error::Damaged {
-        file: list.clone(),
+        file: from.join(BACKUP),
         offset: 0,
         what: "it does not list CONTROL".to_owned(),
     })?;
-    if let Some(directory) = log_from {
-        control = add_log(directory, to, &control).await?;
+    if let Some(other) = log_from {
+        control = add_log(other, to, &control).await?;
     }
     let found = end_of(to, &control, *target).await?;
     // The log now ends at the end that was found; the last term begins there if it began
@@ -101,10 +120,7 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
         control.clean_end = Some(found.end);
     }
     sync_names(to).await?;
-    DataDirectory::lock(to)
-        .await?
-        .write_control(&control)
-        .await?;
+    directory.write_control(&control).await?;
     sync_names(to).await?;
     Ok(Restored {
         backup: manifest.summary(),

@@ -6,6 +6,7 @@ use coeval_env::fs;
 
 use super::BackupSummary;
 use super::archive::{Item, Parser};
+use super::destination::Destination;
 use super::manifest::{BACKUP, Listed, Manifest};
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
@@ -15,6 +16,7 @@ use crate::checkpoint::CHECKPOINTS;
 #[derive(Debug)]
 pub struct Unpacker {
     directory: PathBuf,
+    destination: Destination,
     parser: Parser,
     file: Option<Open>,
     files: Vec<Listed>,
@@ -30,36 +32,6 @@ struct Open {
     listed: Listed,
     /// Bytes of it that have been written.
     at: u64,
-}
-
-/// Creates the directory with the folders of a data directory; returns an error if it
-/// exists and is not empty.
-pub(super) async fn make_empty(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory)
-        .await
-        .map_err(Error::io("create directory", directory))?;
-    let there = fs::read_dir(directory)
-        .await
-        .map_err(Error::io("list", directory))?;
-    if !there.is_empty() {
-        return Err(Error::Setting(format!(
-            "{} is not empty; name a directory that is, or that does not exist",
-            directory.display()
-        )));
-    }
-    // Of another user's directory only what is made in it is private.
-    let owner = fs::foreign_owner(directory).map_err(Error::io("look at", directory))?;
-    if owner.is_none() {
-        fs::restrict(directory, |_| true)
-            .map_err(Error::io("change the permissions of", directory))?;
-    }
-    for folder in ["log", CHECKPOINTS] {
-        let folder = directory.join(folder);
-        fs::create_dir_all(&folder)
-            .await
-            .map_err(Error::io("create directory", &folder))?;
-    }
-    Ok(())
 }
 
 /// Syncs a directory and its folders, so that the names in them are durable.
@@ -83,15 +55,22 @@ pub(super) async fn sync_names(directory: &Path) -> Result<(), Error> {
 impl Unpacker {
     /// An unpacker for a directory that is empty, or does not exist.
     pub async fn new(directory: &Path) -> Result<Self, Error> {
-        make_empty(directory).await?;
+        let destination = Destination::make(directory).await?;
         Ok(Self {
             directory: directory.to_owned(),
+            destination,
             parser: Parser::default(),
             file: None,
             files: Vec::new(),
             end: None,
             bytes: 0,
         })
+    }
+
+    /// Gives the backup up: the directory is empty or absent again, as it was before.
+    pub async fn discard(self) {
+        drop(self.file);
+        self.destination.undo().await;
     }
 
     /// Bytes of files received so far.
@@ -186,13 +165,21 @@ impl Unpacker {
     }
 
     /// Called when the stream has ended: writes the manifest, which makes the directory a
-    /// backup.
+    /// backup. On an error the directory is what it was before.
     pub async fn finish(self) -> Result<BackupSummary, Error> {
+        let finished = self.write_manifest().await;
+        if finished.is_err() {
+            self.discard().await;
+        }
+        finished
+    }
+
+    async fn write_manifest(&self) -> Result<BackupSummary, Error> {
         let Some(Item::End {
             end,
             taken_at,
             database,
-        }) = self.end
+        }) = self.end.clone()
         else {
             return Err(broken("it was broken off"));
         };
@@ -204,7 +191,7 @@ impl Unpacker {
             database,
             end,
             taken_at,
-            files: self.files,
+            files: self.files.clone(),
         };
         let path = self.directory.join(BACKUP);
         let file = fs::open(&path, fs::OpenOptions::CREATE_NEW)
