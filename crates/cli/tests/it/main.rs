@@ -13,7 +13,7 @@
 //!   `cluster_command`: looking at them, and changing which nodes take part and which one
 //!   leads. `demo`.
 //! - `disk`: a process whose disk is full or fails.
-//! - `permissions`: modes and owners of what it writes.
+//! - `formats`: what earlier builds wrote. `permissions`: modes and owners of what it writes.
 //! - `outcomes`: whether a commit happened whose answer was lost.
 //! - `harness`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
@@ -38,6 +38,7 @@ mod damage;
 mod demo;
 mod disk;
 mod dump;
+mod formats;
 mod harness;
 mod memory;
 mod outcomes;
