@@ -57,6 +57,6 @@ pub use clock::{
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
 pub use random::{random_bytes, random_u64};
 pub use task::{
-    JoinError, JoinHandle, block_in_place, give_way, scatter, spawn, spawn_dedicated,
-    spawn_executor, yield_now,
+    JoinError, JoinHandle, block_in_place, give_way, hand_over, scatter, spawn, spawn_dedicated,
+    spawn_executor, wake_after_others, yield_now,
 };

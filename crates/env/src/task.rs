@@ -143,6 +143,19 @@ pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// In the middle of long work: hands the executor's other tasks to another thread, and
+/// returns once those that are ready have had their turn, or after a few milliseconds
+/// at the latest. The caller then continues on its own thread beside them, until its
+/// poll ends. Outside an executor of [`spawn_executor`], and in a simulated world, it
+/// does nothing.
+pub fn hand_over() {
+    match current() {
+        World::Real => real::task::hand_over(),
+        #[cfg(feature = "sim")]
+        World::Sim(_) => {}
+    }
+}
+
 /// Calls `work` with every number below `parts`, each on a thread of its own, and returns
 /// the results in order when all have ended. Blocks the calling thread: for long work in
 /// memory, where no other task needs that thread. In a simulated world the caller's
@@ -172,4 +185,22 @@ pub fn give_way() {
 #[expect(clippy::disallowed_methods, reason = "this is the environment")]
 pub async fn yield_now() {
     tokio::task::yield_now().await;
+}
+
+/// Called by a poll that returns pending only to let other tasks run: wakes the task
+/// again once the executor has run the tasks that are ready and has looked at its
+/// sockets and timers. A task that merely wakes itself keeps the executor's queue from
+/// being empty, and an executor of busy tasks looks at its sockets once in some sixty
+/// polls. In a simulated world the task is woken at once.
+#[expect(clippy::disallowed_methods, reason = "this is the environment")]
+pub fn wake_after_others(context: &mut Context<'_>) {
+    match current() {
+        World::Real => {
+            // Its first poll leaves the waker with the executor.
+            let mut yielding = std::pin::pin!(tokio::task::yield_now());
+            let _ = yielding.as_mut().poll(context);
+        }
+        #[cfg(feature = "sim")]
+        World::Sim(_) => context.waker().wake_by_ref(),
+    }
 }

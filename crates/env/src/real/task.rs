@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
@@ -140,6 +141,25 @@ pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
     }
+}
+
+/// Time that [`hand_over`] waits for the other tasks. One of them may need what the
+/// caller holds, so the wait has an end.
+const TURN_OF_OTHERS: Duration = Duration::from_millis(20);
+
+pub(crate) fn hand_over() {
+    let Ok(handle) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    if handle.runtime_flavor() != tokio::runtime::RuntimeFlavor::MultiThread {
+        return;
+    }
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    // A task that only another thread can run, after those that are ready.
+    handle.spawn(async move { drop(sender) });
+    tokio::task::block_in_place(|| {
+        let _ = receiver.recv_timeout(TURN_OF_OTHERS);
+    });
 }
 
 pub(crate) fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
