@@ -10,6 +10,8 @@ use coeval_txn::{Engine, Transaction};
 use smol_str::SmolStr;
 
 use super::SystemObjects;
+use super::meter::{Metered, WorkMeter};
+use super::regex::CompiledPatterns;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
 use crate::instance::{ClusterChange, Deadline, Instance, StatementMemory};
@@ -47,6 +49,8 @@ pub struct SessionInfo {
     pub statement_start: i64,
     /// Cancellation flag: another task sets it to end the statement.
     pub cancel: Arc<AtomicBool>,
+    /// Counts the work of the session's statements.
+    pub work_meter: Arc<WorkMeter>,
     /// Deadline of the statement, and the timeout that it comes from.
     pub deadline: Option<Deadline>,
     /// The other sessions, and the server instance that all sessions share.
@@ -111,6 +115,7 @@ impl SessionInfo {
             style: Style::default(),
             statement_start: 0,
             cancel: Arc::default(),
+            work_meter: Arc::default(),
             deadline: None,
             around: Arc::default(),
             work_memory: 0,
@@ -134,8 +139,10 @@ impl SessionInfo {
 pub(crate) const BUDGET: u32 = 4096;
 
 /// Time slice in milliseconds that a statement computes before it yields to other
-/// tasks.
-const SLICE: u64 = 8;
+/// tasks. A statement that has just arrived waits for one slice of each long one of its
+/// worker, so a slice is short: no longer than a tick of the clock that measures it,
+/// four milliseconds on most machines.
+const SLICE: u64 = 2;
 
 /// Maximum size in bytes of a value made by an expression; PostgreSQL's limit is 1 GB.
 pub(crate) const MAX_LENGTH: usize = 256 << 20;
@@ -169,6 +176,10 @@ pub struct EvaluationContext<'a> {
     /// Time at which the task last yielded, in milliseconds of the coarse clock.
     pub(crate) slice_began: u64,
     pub(super) remembered: BTreeMap<usize, Remembered>,
+    /// The work meter, as far as the running step has counted.
+    pub(crate) metered: Metered,
+    /// Regular expressions that functions have compiled.
+    pub(super) compiled: CompiledPatterns,
 }
 
 impl<'a> EvaluationContext<'a> {
@@ -192,6 +203,8 @@ impl<'a> EvaluationContext<'a> {
             budget: u32::MAX,
             slice_began: coeval_env::coarse_milliseconds(),
             remembered: BTreeMap::new(),
+            metered: Metered::new(),
+            compiled: CompiledPatterns::default(),
         }
     }
 
@@ -204,6 +217,12 @@ impl<'a> EvaluationContext<'a> {
     #[inline]
     pub(crate) fn is_overdue(&self) -> bool {
         coeval_env::coarse_milliseconds().saturating_sub(self.slice_began) > SLICE
+    }
+
+    /// Called when the task is polled after it has yielded.
+    pub(crate) fn begin_slice(&mut self) {
+        self.slice_began = coeval_env::coarse_milliseconds();
+        self.metered.begin_slice();
     }
 
     /// Runs work of unbounded duration. If the time slice is used up, the executor's
@@ -222,15 +241,7 @@ impl<'a> EvaluationContext<'a> {
     /// cannot hold it. The caller claims memory right before it makes the value,
     /// because the budget counts the claim as memory handed out.
     pub(crate) fn claim(&self, bytes: usize) -> Result<()> {
-        if bytes > MAX_LENGTH {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "requested length too large",
-            )
-            .with_detail(format!("A value has {MAX_LENGTH} bytes at most.")));
-        }
-        let budget = self.session.around.budget();
-        budget.ask_for(bytes as u64, "A value")
+        claim(self.session, bytes)
     }
 
     /// Called between two rows of a change: yields to other tasks if the time slice is
@@ -238,8 +249,10 @@ impl<'a> EvaluationContext<'a> {
     pub(crate) async fn breathe(&mut self) -> Result<()> {
         self.check_canceled()?;
         if self.is_overdue() {
+            self.session.work_meter.tick(&self.session.cancel);
+            self.session.work_meter.give_way();
             coeval_env::yield_now().await;
-            self.slice_began = coeval_env::coarse_milliseconds();
+            self.begin_slice();
         }
         Ok(())
     }
@@ -258,4 +271,17 @@ impl<'a> EvaluationContext<'a> {
         let unix = coeval_env::wall_clock().as_micros();
         i64::try_from(unix).unwrap_or(i64::MAX) - calendar::UNIX_EPOCH
     }
+}
+
+/// [`EvaluationContext::claim`], for a caller that has the session alone.
+pub(super) fn claim(session: &SessionInfo, bytes: usize) -> Result<()> {
+    if bytes > MAX_LENGTH {
+        return Err(Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            "requested length too large",
+        )
+        .with_detail(format!("A value has {MAX_LENGTH} bytes at most.")));
+    }
+    let budget = session.around.budget();
+    budget.ask_for(bytes as u64, "A value")
 }

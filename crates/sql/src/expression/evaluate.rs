@@ -163,7 +163,7 @@ impl Expression {
             Self::Regex(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;
                 let wanted = operands[1].evaluate(context, row)?;
-                pattern.evaluate(&subject, &wanted)
+                pattern.evaluate(&subject, &wanted, context)
             }
             Self::Cast(cast) => cast.evaluate(context, row),
             Self::Call(call) => call.evaluate(context, row),

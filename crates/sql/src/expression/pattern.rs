@@ -1,12 +1,4 @@
-//! Pattern matching: LIKE and regular expressions.
-//!
-//! The binder compiles a constant pattern; the evaluator compiles any other pattern and
-//! caches the last one.
-
-use std::sync::{Arc, Mutex};
-
-use regex::Regex;
-use smol_str::SmolStr;
+//! Pattern matching with LIKE.
 
 use crate::{Error, Result, SqlState, Value};
 
@@ -151,70 +143,6 @@ fn matches_like(
             retry = Some((rest, wanted));
         }
     }
-}
-
-/// Options of a regular expression match: `~`, `~*`, `!~`, `!~*`.
-#[derive(Debug)]
-pub struct RegexPattern {
-    /// Whether the match ignores case.
-    pub ignore_case: bool,
-    /// Cache of the last compiled pattern.
-    pub(super) compiled: Mutex<Option<(SmolStr, Arc<Regex>)>>,
-}
-
-impl PartialEq for RegexPattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.ignore_case == other.ignore_case
-    }
-}
-
-impl RegexPattern {
-    pub(super) fn new(ignore_case: bool) -> Self {
-        Self {
-            ignore_case,
-            compiled: Mutex::new(None),
-        }
-    }
-
-    pub(super) fn evaluate(&self, subject: &Value, pattern: &Value) -> Result<Value> {
-        let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
-            return Ok(Value::Null);
-        };
-        let mut compiled = self
-            .compiled
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let regex = match &*compiled {
-            Some((known, regex)) if known == pattern => Arc::clone(regex),
-            _ => {
-                let regex = Arc::new(compile_regex(pattern, self.ignore_case)?);
-                *compiled = Some((pattern.clone(), Arc::clone(&regex)));
-                regex
-            }
-        };
-        drop(compiled);
-        Ok(Value::Bool(regex.is_match(subject)))
-    }
-}
-
-/// Maximum memory of a compiled pattern, in bytes.
-const REGEX_BYTES: usize = 1 << 20;
-
-/// Compiles a regular expression. The syntax is PostgreSQL's without back references
-/// and lookahead, which would make matching time unbounded.
-pub(super) fn compile_regex(pattern: &str, ignore_case: bool) -> Result<Regex> {
-    regex::RegexBuilder::new(pattern)
-        .case_insensitive(ignore_case)
-        .dot_matches_new_line(true)
-        .size_limit(REGEX_BYTES)
-        .build()
-        .map_err(|error| {
-            Error::new(
-                SqlState::INVALID_REGULAR_EXPRESSION,
-                "invalid regular expression",
-            )
-            .with_detail(error.to_string())
-        })
 }
 
 #[cfg(test)]

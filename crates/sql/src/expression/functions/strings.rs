@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::kinds::{ANY, BOOL, INT4, TEXT, TEXTS};
 use crate::catalog::quote_identifier;
 use crate::expression::EvaluationContext;
+use crate::expression::context::claim;
 use crate::expression::function::{Arguments, Function};
-use crate::expression::pattern::compile_regex;
+use crate::expression::regex;
 use crate::value::Value;
 use crate::{Error, Result, SqlState};
 
@@ -172,23 +173,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         TEXT,
         regexp_replace,
     ),
-    Function::new("regexp_match", &[TEXT, TEXT], TEXTS, |a, _| {
-        let regex = compile_regex(a.text(1), false)?;
-        Ok(match regex.captures(a.text(0)) {
-            None => Value::Null,
-            Some(found) => {
-                let groups: Vec<Value> = if found.len() == 1 {
-                    vec![Value::text(&found[0])]
-                } else {
-                    found
-                        .iter()
-                        .skip(1)
-                        .map(|group| group.map_or(Value::Null, |group| Value::text(group.as_str())))
-                        .collect()
-                };
-                Value::Array(groups.into())
-            }
-        })
+    Function::new("regexp_match", &[TEXT, TEXT], TEXTS, |a, context| {
+        let text = a.text(0);
+        let regex = regex::compiled(a.text(1), false, context)?;
+        let Some(found) = regex.captures(text, &mut |bytes| context.work(bytes))? else {
+            return Ok(Value::Null);
+        };
+        let skip = usize::from(found.len() > 1);
+        let groups: Vec<Value> = found
+            .into_iter()
+            .skip(skip)
+            .map(|group| part(text, group))
+            .collect();
+        Ok(Value::Array(groups.into()))
     }),
 ];
 
@@ -244,17 +241,18 @@ fn substring(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     ))
 }
 
-fn substring_by_regex(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
-    let regex = compile_regex(a.text(1), false)?;
-    Ok(match regex.captures(a.text(0)) {
-        None => Value::Null,
-        Some(found) => {
-            let group = if found.len() > 1 { 1 } else { 0 };
-            found
-                .get(group)
-                .map_or(Value::Null, |group| Value::text(group.as_str()))
-        }
-    })
+fn substring_by_regex(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let text = a.text(0);
+    let regex = regex::compiled(a.text(1), false, context)?;
+    let found = regex.captures(text, &mut |bytes| context.work(bytes))?;
+    Ok(found.map_or(Value::Null, |found| {
+        part(text, found[usize::from(found.len() > 1)])
+    }))
+}
+
+/// The part of the text that a group has matched.
+fn part(text: &str, group: Option<(usize, usize)>) -> Value {
+    group.map_or(Value::Null, |(start, end)| Value::text(&text[start..end]))
 }
 
 /// Predicate that tests whether a character is one of `characters`.
@@ -373,39 +371,91 @@ pub(super) fn quote_literal(text: &str) -> String {
     }
 }
 
-/// SQL `regexp_replace()`: in the replacement, `\1` is the first group and `\&` the
-/// whole match.
+/// A piece of the replacement of `regexp_replace()`.
+enum Piece {
+    Literal(String),
+    Group(usize),
+}
+
+/// Reads a replacement: `\1` is the first group and `\&` the whole match.
+fn pieces(replacement: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut characters = replacement.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            literal.push(character);
+            continue;
+        }
+        let group = match characters.next() {
+            Some('&') => 0,
+            Some(digit) if digit.is_ascii_digit() => digit as usize - '0' as usize,
+            Some(other) => {
+                literal.push(other);
+                continue;
+            }
+            None => {
+                literal.push('\\');
+                continue;
+            }
+        };
+        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        pieces.push(Piece::Group(group));
+    }
+    pieces.push(Piece::Literal(literal));
+    pieces
+}
+
+/// SQL `regexp_replace()`.
 fn regexp_replace(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let flags = a.text(3);
-    let regex = compile_regex(a.text(1), flags.contains('i'))?;
-    let mut replacement = String::new();
-    let mut characters = a.text(2).chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '$' => replacement.push_str("$$"),
-            '\\' => match characters.next() {
-                Some('&') => replacement.push_str("${0}"),
-                Some(digit) if digit.is_ascii_digit() => {
-                    replacement.push_str(&format!("${{{digit}}}"));
-                }
-                Some(other) => replacement.push(other),
-                None => replacement.push('\\'),
-            },
-            other => replacement.push(other),
+    let text = a.text(0);
+    let regex = regex::compiled(a.text(1), flags.contains('i'), context)?;
+    let pieces = pieces(a.text(2));
+    let groups = pieces.iter().filter_map(|piece| match piece {
+        Piece::Group(group) => Some(group + 1),
+        Piece::Literal(_) => None,
+    });
+    let groups = groups.max().unwrap_or(1);
+    let most = if flags.contains('g') { usize::MAX } else { 1 };
+    let session = context.session;
+    let mut out = String::new();
+    let mut claimed = 0;
+    let mut copied = 0;
+    // The result grows by doubling, so memory is claimed for twice its length.
+    let mut push = |out: &mut String, more: &str| -> Result<()> {
+        if out.len() + more.len() > claimed {
+            claimed = 2 * (out.len() + more.len());
+            claim(session, claimed)?;
         }
-    }
-    let limit = usize::from(!flags.contains('g'));
-    let hits = match limit {
-        0 => regex.find_iter(a.text(0)).count(),
-        most => most,
+        out.push_str(more);
+        Ok(())
     };
-    // All texts substituted for one group are disjoint parts of the subject, so
-    // together they are at most as long as it.
-    let groups = replacement.matches("${").count();
-    let own = hits.saturating_mul(replacement.len());
-    let taken = groups.saturating_mul(a.text(0).len());
-    context.claim(a.text(0).len().saturating_add(own).saturating_add(taken))?;
-    Ok(Value::text(
-        regex.replacen(a.text(0), limit, replacement).into_owned(),
-    ))
+    regex.each(
+        text,
+        most,
+        groups,
+        &mut |bytes| context.work(bytes),
+        &mut |found, work| {
+            let Some((start, end)) = found[0] else {
+                return Ok(());
+            };
+            let before = out.len();
+            push(&mut out, &text[copied..start])?;
+            for piece in &pieces {
+                match piece {
+                    Piece::Literal(literal) => push(&mut out, literal)?,
+                    Piece::Group(group) => {
+                        if let Some(Some((start, end))) = found.get(*group) {
+                            push(&mut out, &text[*start..*end])?;
+                        }
+                    }
+                }
+            }
+            copied = end;
+            work(out.len() - before)
+        },
+    )?;
+    push(&mut out, &text[copied..])?;
+    Ok(Value::text(out))
 }

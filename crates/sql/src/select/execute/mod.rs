@@ -484,7 +484,7 @@ impl Cursor {
             context.waker = task.waker().clone();
         }
         if std::mem::take(&mut self.paused) {
-            context.slice_began = coeval_env::coarse_milliseconds();
+            context.begin_slice();
         }
         let step = if self.takes_long {
             coeval_env::block_in_place(|| self.step(context, row))
@@ -500,7 +500,9 @@ impl Cursor {
                 self.takes_long |= took > LONG_SLICE;
                 self.paused = true;
                 context.budget = BUDGET;
-                task.waker().wake_by_ref();
+                context.session.work_meter.tick(&context.session.cancel);
+                context.session.work_meter.give_way();
+                coeval_env::wake_after_others(task);
                 Poll::Pending
             }
             Ok(Pulled::Pending) => Poll::Pending,
