@@ -84,6 +84,8 @@ pub mod client_session;
 mod cluster_node;
 pub mod command;
 pub mod costs;
+#[cfg(test)]
+mod matrix;
 mod nemesis;
 mod operator;
 mod panics;

@@ -361,7 +361,7 @@ impl Door {
 }
 
 /// Address on which the server of a machine listens.
-fn address(machine: usize) -> SocketAddr {
+pub(crate) fn address(machine: usize) -> SocketAddr {
     ([127, 0, 0, 1], PORT + machine as u16).into()
 }
 

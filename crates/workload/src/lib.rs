@@ -24,6 +24,7 @@
 //! - [`faults`]: the same with every other kind of fault that can be caused from
 //!   outside.
 //! - [`overload`]: a test with more clients than a server can serve.
+//! - [`pipelines`]: a raw client that knows what each of its requests is owed.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and a check that its balances
 //!   add up.
 //! - [`soak`]: updates for a long time beside a long scan, and how the server's memory
@@ -43,6 +44,7 @@ pub mod faults;
 pub mod loads;
 pub mod overload;
 pub mod pgbench;
+pub mod pipelines;
 pub mod plot;
 pub mod server;
 pub mod soak;
