@@ -196,6 +196,13 @@ impl Log {
         self.shared.installed()
     }
 
+    /// Every commit that has got its timestamp has one of at most this. Never below
+    /// [`Log::installed`], which reaches it once those commits are installed.
+    #[must_use]
+    pub fn reserved(&self) -> Timestamp {
+        self.shared.reserved()
+    }
+
     /// Every commit with a timestamp at most this survives the loss of power; in a cluster,
     /// of power and of a minority of nodes. A leader returns [`Timestamp::ZERO`] until the
     /// mark of its term is committed. Never above [`Log::installed`].

@@ -137,6 +137,10 @@ impl Shared {
         self.timestamp_before(self.ring.completed())
     }
 
+    pub(crate) fn reserved(&self) -> Timestamp {
+        self.timestamp_before(self.ring.reserved())
+    }
+
     /// End of the durable log, as an offset.
     pub(crate) fn durable_end(&self) -> Lsn {
         Lsn(if self.ephemeral {

@@ -123,7 +123,7 @@ fn number(row: RowRef<'_>, cell: usize) -> u64 {
 /// # Errors
 /// If the engine has stopped.
 pub async fn writer(engine: &Engine, options: &BeginOptions) -> Result<Writer, Error> {
-    let transaction = locking(engine, options, TableLock::Write).await?;
+    let transaction = locking(engine, options, TableLock::RowExclusive).await?;
     Ok(Writer {
         transaction,
         builder: RowBuilder::new(),
@@ -155,7 +155,8 @@ async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp, Error> {
 pub async fn fill(engine: &Engine, rows: u64) -> Result<(), Failure> {
     let (mut builder, mut row) = (RowBuilder::new(), Vec::new());
     for first in (0..rows).step_by(FILL as usize) {
-        let mut transaction = locking(engine, &BeginOptions::default(), TableLock::Write).await?;
+        let mut transaction =
+            locking(engine, &BeginOptions::default(), TableLock::RowExclusive).await?;
         for key in first..(first + FILL).min(rows) {
             make_row(key, 0, 0, &mut builder, &mut row);
             let inserted =
@@ -314,7 +315,7 @@ pub async fn build_index(engine: &Engine, keys: Keys, kind: IndexKind) -> Result
         Keys::Scattered => SCATTERED,
     };
     let options = BeginOptions::default();
-    let mut transaction = locking(engine, &options, TableLock::Exclusive).await?;
+    let mut transaction = locking(engine, &options, TableLock::AccessExclusive).await?;
     let definition = index(NEW, kind, cell);
     let built = coeval_txn::build_index(&mut *transaction, TABLE, &definition).await?;
     if built != IndexBuild::Built {

@@ -280,7 +280,11 @@ impl IndexUpkeep for Upkeep<'_> {
 pub(crate) struct Storage {
     pub(crate) id: StorageId,
     pub(crate) records: Table,
-    pub(crate) schema_version: AtomicU64,
+    /// The schema version that was committed last.
+    schema_version: AtomicU64,
+    /// The schema version that the transaction has set which keeps writers out; as
+    /// committed, if none has.
+    schema_next: AtomicU64,
     pub(crate) locks: TableLocks,
     /// Logical ranges of the rows in RID order: used when the storage was created without
     /// a primary index.
@@ -345,6 +349,7 @@ impl Storage {
             id: definition.id,
             records,
             schema_version: AtomicU64::new(definition.schema_version),
+            schema_next: AtomicU64::new(definition.schema_version),
             locks: TableLocks::new(),
             rows: (primaries == 0).then(|| RangeMap::new(space, limits)),
             indexes: ArcSwap::from_pointee(indexes),
@@ -352,6 +357,27 @@ impl Storage {
             limits,
             written: AtomicBool::new(false),
         })
+    }
+
+    /// Whether a plan for this schema version may use the table.
+    ///
+    /// While a change of the schema lets readers go on beside it, both versions are sound:
+    /// snapshots show the new one a little before or after [`Storage::publish_schema`].
+    pub(crate) fn has_schema(&self, version: u64) -> bool {
+        version == self.schema_version.load(Ordering::Acquire)
+            || version == self.schema_next.load(Ordering::Acquire)
+    }
+
+    /// Sets the schema version that is not committed yet. Returns the previous one.
+    pub(crate) fn set_schema(&self, version: u64) -> u64 {
+        self.schema_next.swap(version, Ordering::AcqRel)
+    }
+
+    /// Called when the change is committed, and snapshots include it, before its table
+    /// lock is freed: from here on plans for earlier versions are refused.
+    pub(crate) fn publish_schema(&self) {
+        let version = self.schema_next.load(Ordering::Acquire);
+        self.schema_version.store(version, Ordering::Release);
     }
 
     /// Notes that versions were replaced. The writer calls this after replacing them.

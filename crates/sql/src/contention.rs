@@ -261,6 +261,9 @@ fn explain_by(error: Error, lookup: &mut Lookup<'_>) -> Error {
                 (ConflictLocation::Row { .. }, Some(table)) => error.with_message(format!(
                     "could not obtain lock on row in relation \"{table}\""
                 )),
+                (ConflictLocation::Table { .. }, Some(table)) => {
+                    error.with_message(format!("could not obtain lock on relation \"{table}\""))
+                }
                 _ => error,
             };
             named(error, &at).with_detail(detail)

@@ -219,7 +219,7 @@ impl Bench {
         block_on(coeval_txn::lock_table(
             &mut *transaction,
             table.storage,
-            TableLock::Write,
+            TableLock::RowExclusive,
             1,
         ))?;
         for row in &values.rows {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use coeval_types::{IndexId, StorageId, TransactionId};
 
-use crate::{Cause, ConflictLocation};
+use crate::{Cause, ConflictLocation, TableLock};
 
 /// A transaction and the session that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +33,8 @@ pub enum LockKind {
     Row,
     /// A lock on a key of a unique index, to insert a row with that key.
     Key,
-    /// A shared lock on a table, to write to it beside other writers.
-    TableWrite,
-    /// An exclusive lock on a table.
-    TableExclusive,
+    /// A lock on a table, in one of its modes.
+    Table(TableLock),
 }
 
 impl LockKind {
@@ -46,8 +44,7 @@ impl LockKind {
         match self {
             Self::Row => "row",
             Self::Key => "key",
-            Self::TableWrite => "table write",
-            Self::TableExclusive => "table exclusive",
+            Self::Table(mode) => mode.name(),
         }
     }
 }

@@ -15,7 +15,7 @@ use coeval_types::{
     TransactionId,
 };
 
-use crate::{Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party};
+use crate::{Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party, TableLock};
 
 /// Isolation level: which effects of concurrent transactions a transaction may see.
 /// Stronger levels permit fewer anomalies.
@@ -86,15 +86,6 @@ pub enum LockWait {
     NoWait,
     /// The call returns [`LockedRow::Skipped`] at once.
     Skip,
-}
-
-/// Mode of a table lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TableLock {
-    /// Shared lock, held by every writer until its transaction ends.
-    Write,
-    /// Exclusive lock, held by a schema change. Readers are not blocked.
-    Exclusive,
 }
 
 /// Result of an attempt to lock a row.
@@ -416,6 +407,11 @@ pub trait Transaction: Send {
     /// [`Isolation::ReadCommitted`], does nothing at the other levels.
     fn begin_statement(&mut self) -> Result<(), Error>;
 
+    /// Takes a new snapshot at every level, and forgets what has been read. Only for a
+    /// transaction whose statements have returned nothing and changed nothing so far: one
+    /// that has only locked tables.
+    fn renew_snapshot(&mut self) -> Result<(), Error>;
+
     /// Keeps the snapshot of the current statement, which is now suspended and will be
     /// resumed after other statements. Until it is dropped or resumed, it protects old
     /// versions from garbage collection. At the levels where all statements share a
@@ -472,23 +468,32 @@ pub trait Transaction: Send {
     ) -> Result<ScanProgress, Error>;
 
     /// Locks a table and checks that the caller's plan was made for the table's current
-    /// schema; otherwise fails with [`Error::SchemaChanged`]. A statement that writes calls
-    /// this before anything else. The lock is held until the transaction ends.
+    /// schema; otherwise fails with [`Error::SchemaChanged`], and has the lock all the
+    /// same. A statement calls this before anything else, in any transaction, also in one
+    /// that only reads. The lock is held until the transaction ends, or rolls back to a
+    /// savepoint before this call. With [`LockWait::NoWait`] and [`LockWait::Skip`] it
+    /// fails with [`Error::LockNotAvailable`] where it would have to wait.
     fn poll_lock_table(
         &mut self,
         storage: StorageId,
         mode: TableLock,
+        wait: LockWait,
         schema_version: u64,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>>;
 
+    /// Ends a wait for a lock whose call the caller has abandoned, so that its request keeps
+    /// no other transaction waiting. The next statement, a rollback or a commit does so too.
+    fn stop_waiting(&mut self) {}
+
     /// Sets the schema version: the engine rejects plans made for any other version from
-    /// now on. Requires an exclusive table lock. Undone if the transaction rolls back, or
+    /// now on. Requires a table lock that keeps writers out ([`TableLock::Share`] or
+    /// stronger), and that no other transaction changes the schema at once. Undone if the transaction rolls back, or
     /// rolls back to a savepoint before this call.
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error>;
 
-    /// Builds a new index with an entry for the newest version of every row. Requires an
-    /// exclusive table lock. The index is removed if the transaction rolls back, or rolls
+    /// Builds a new index with an entry for the newest version of every row. Requires the
+    /// same lock as [`Transaction::set_schema_version`]. The index is removed if the transaction rolls back, or rolls
     /// back to a savepoint before this call.
     fn poll_build_index(
         &mut self,
@@ -497,7 +502,8 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<IndexBuild, Error>>;
 
-    /// Drops a unique or secondary index. Requires an exclusive table lock. From this call
+    /// Drops a unique or secondary index. Requires the same lock as
+    /// [`Transaction::set_schema_version`]. From this call
     /// on the index enforces no uniqueness, in this transaction either; the engine removes
     /// it after the commit, once no snapshot can reach it. Until then, older snapshots
     /// still read through it. Undone if the transaction rolls back, or rolls back to a
@@ -543,8 +549,8 @@ pub trait Transaction: Send {
     /// Creates a savepoint.
     fn savepoint(&mut self) -> Savepoint;
 
-    /// Undoes everything since the savepoint, which remains valid, and frees the row locks
-    /// taken since: transactions that wait for one go on.
+    /// Undoes everything since the savepoint, which remains valid, and frees the row and
+    /// table locks taken since: transactions that wait for one go on.
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error>;
 
     /// Releases a savepoint and all later ones; their changes remain part of the

@@ -32,8 +32,8 @@
 //!    knows of them until a catalog row names them; the visibility of that row's version
 //!    decides which transactions see them. The creator of a storage drops it after a
 //!    rollback. The indexes of a storage are created and dropped by the transaction that
-//!    holds its exclusive lock, so that other transactions never encounter an index unknown
-//!    to them, or miss a known one.
+//!    holds a lock on it that keeps writers out, so that no writer ever encounters an index
+//!    unknown to it, or misses a known one.
 //!
 //! Dropping a transaction that has not ended aborts it.
 
@@ -43,18 +43,20 @@ mod definitions;
 mod error;
 mod response_dependencies;
 pub mod serial;
+mod table_lock;
 mod wait;
 
 pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
-    TableLock, Transaction, Update,
+    Transaction, Update,
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};
 pub use response_dependencies::{Confirmation, ResponseDependencies};
 pub use serial::Serial;
+pub use table_lock::TableLock;
 pub use wait::{
     begin, build_index, commit, confirmed, durable, insert, lock_row, lock_table, update,
 };

@@ -39,7 +39,10 @@ pub async fn lock_table(
     mode: TableLock,
     schema_version: u64,
 ) -> Result<(), Error> {
-    poll_fn(|context| transaction.poll_lock_table(storage, mode, schema_version, context)).await
+    poll_fn(|context| {
+        transaction.poll_lock_table(storage, mode, LockWait::Wait, schema_version, context)
+    })
+    .await
 }
 
 /// Builds an index: [`Transaction::poll_build_index`] as a future.

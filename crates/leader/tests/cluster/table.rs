@@ -97,7 +97,7 @@ pub struct Work(Box<dyn Transaction>);
 impl Work {
     pub async fn write(engine: &dyn Engine) -> Result<Self, Error> {
         let mut work = Self::read(engine, Isolation::Serializable).await?;
-        coeval_txn::lock_table(&mut *work.0, STORAGE, TableLock::Write, 1).await?;
+        coeval_txn::lock_table(&mut *work.0, STORAGE, TableLock::RowExclusive, 1).await?;
         Ok(work)
     }
 

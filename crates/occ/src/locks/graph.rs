@@ -13,10 +13,10 @@
 //! waiting for. But that transaction is not waiting, so the cycle is not closed; it
 //! closes when that transaction waits, and searches.
 //!
-//! A table lock is the exception: a transaction that wants it exclusively blocks new
-//! writers by announcing its request, and the announcement may take effect while the
-//! requester waits already, after the previous exclusive holder. So a transaction that
-//! waits for a table searches again after each failed attempt.
+//! The requests for a table are in an order, and a request waits for those before it, too.
+//! One that enters before others, which then wait for it as well, is a new edge of theirs;
+//! but it waits itself, or will not, and so searches. A transaction that waits for a table
+//! searches again after each failed attempt all the same, which costs little.
 //!
 //! The transaction that closes the cycle is the victim: it is the one that is running.
 

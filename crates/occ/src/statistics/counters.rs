@@ -152,7 +152,7 @@ impl Counters {
         match lock {
             LockKind::Row => &thread.row_waits,
             LockKind::Key => &thread.key_waits,
-            LockKind::TableWrite | LockKind::TableExclusive => &thread.table_waits,
+            LockKind::Table(_) => &thread.table_waits,
         }
         .record_time(time);
     }

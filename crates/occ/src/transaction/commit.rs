@@ -86,7 +86,7 @@ impl<'run> TransactionContext<'run> {
             };
             if !writes {
                 let snapshot = self.state.snapshot();
-                self.retire_dropped();
+                self.finish_schema();
                 self.drop_replaced_entries();
                 self.release_rows();
                 self.free_other_locks();
@@ -175,7 +175,7 @@ impl<'run> TransactionContext<'run> {
     /// Finishes a commit whose versions are installed.
     pub(super) fn finish(&mut self, timestamp: Timestamp) -> Outcome {
         self.wait_until_visible(timestamp);
-        self.retire_dropped();
+        self.finish_schema();
         self.drop_replaced_entries();
         self.release_rows();
         self.free_other_locks();
@@ -288,12 +288,12 @@ impl<'run> TransactionContext<'run> {
         }
     }
 
-    /// If the transaction locked a row that it did not write: waits until snapshots
-    /// include the installed commit at `timestamp`.
+    /// If the transaction locked a row that it did not write, or a table in a strong mode:
+    /// waits until snapshots include the installed commit at `timestamp`.
     fn wait_until_visible(&self, timestamp: Timestamp) {
         let state = &*self.state;
         let unwritten = state.held.len() > state.written;
-        if !unwritten && !state.tables.iter().any(|table| table.exclusive) {
+        if !unwritten && state.tables.iter().all(|table| table.mode.is_weak()) {
             return;
         }
         let mut backoff = Backoff::default();

@@ -105,12 +105,25 @@ impl TransactionContext<'_> {
         Ok(())
     }
 
+    /// Takes a new snapshot for a transaction that has read nothing that counts.
+    fn renew_snapshot(&mut self) -> Result<(), Error> {
+        self.check_read()?;
+        self.stop_waiting(false);
+        self.state.reads.clear();
+        self.state.notes.clear(usize::MAX);
+        self.wait_for_seen();
+        let snapshot = self.state.snapshot.as_mut().expect("it runs");
+        snapshot.refresh(|| self.shared.log.installed());
+        Ok(())
+    }
+
     /// Waits until a new snapshot includes every version that the transaction has seen:
     /// they are installed, but possibly ordered after an earlier commit that another core
-    /// is still installing.
+    /// is still installing. Likewise every commit made before a table was locked.
     fn wait_for_seen(&self) {
         let mut backoff = Backoff::default();
-        let includes = self.state.newest_seen.max(self.state.undisclosed);
+        let state = &self.state;
+        let includes = state.newest_seen.max(state.undisclosed).max(state.includes);
         while self.shared.log.installed() < includes {
             backoff.wait();
         }
@@ -206,6 +219,7 @@ impl OccTransaction {
         state.lock_timeout = None;
         state.snapshot = Some(snapshot);
         state.newest_seen = Timestamp::ZERO;
+        state.includes = Timestamp::ZERO;
         Self {
             shared,
             state: Some(state),
@@ -321,6 +335,11 @@ impl Transaction for OccTransaction {
         self.noting(begun)
     }
 
+    fn renew_snapshot(&mut self) -> Result<(), Error> {
+        let renewed = self.run_statement()?.renew_snapshot();
+        self.noting(renewed)
+    }
+
     fn keep_snapshot(&mut self) -> KeptSnapshot {
         match self.run_at_once() {
             Ok(mut run) => run.keep_snapshot(),
@@ -381,13 +400,20 @@ impl Transaction for OccTransaction {
         &mut self,
         storage: StorageId,
         mode: TableLock,
+        wait: LockWait,
         schema_version: u64,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        let locked = self
-            .run_statement()?
-            .poll_lock_table(storage, mode, schema_version, context);
+        let locked =
+            self.run_statement()?
+                .poll_lock_table(storage, mode, wait, schema_version, context);
         self.noting_poll(locked)
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Ok(mut run) = self.run_statement() {
+            run.stop_waiting(false);
+        }
     }
 
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error> {

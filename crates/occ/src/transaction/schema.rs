@@ -1,7 +1,7 @@
 //! Schema changes: table locks, schema versions, and the creation and removal of indexes.
 //!
-//! Indexes change under the exclusive lock of their table, so no other transaction checks
-//! a key meanwhile, and each change is a step that a rollback undoes before it frees that
+//! Indexes change under a lock of their table that keeps writers out, so no other
+//! transaction checks a key meanwhile, and each change is a step that a rollback undoes before it frees that
 //! lock:
 //!
 //! | | for this transaction | after a rollback | after the commit |
@@ -10,94 +10,100 @@
 //! | dropped | maintained, enforces nothing | enforces again | maintained until no snapshot knows it |
 //!
 //! An index is built from its rows' entries, sorted ([`building`](crate::building)), on
-//! the caller's thread, in one step: under the table's exclusive lock no row changes
-//! meanwhile, readers of the table continue, and so do transactions on other tables,
-//! which use the other cores.
+//! the caller's thread, in one step: under that lock no row changes meanwhile. Readers of
+//! the table continue, and so do transactions on other tables, which use the other cores.
 //!
 //! While an index is dropped, this transaction may give several rows one key. All of
 //! these rows are its private versions, made after the drop; so a rollback that undoes
 //! the drop has undone them before.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use coeval_txn::{Error, IndexBuild, TableLock};
+use coeval_txn::{ConflictLocation, Error, IndexBuild, LockWait, TableLock};
 use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, StorageId, Timestamp};
 
 use super::TransactionContext;
-use super::state::{TableHeld, Undo};
+use super::state::{StorageAt, TableHeld, Undo};
 use super::waiting::Wait;
 use crate::building::Part;
 use crate::garbage_collector::retire;
 use crate::storage::{Index, Storage};
 
 impl TransactionContext<'_> {
-    pub(super) fn table_held(&self, storage: &Storage) -> Option<TableHeld> {
-        self.state
-            .tables
-            .iter()
-            .find(|held| self.state.storages[held.storage].id == storage.id)
-            .copied()
+    /// The set of modes in which this transaction has locked a table, and whether one of
+    /// them covers `mode`.
+    fn table_held(&self, at: StorageAt, mode: TableLock) -> (u8, bool) {
+        let locks = self.state.tables.iter().filter(|held| held.storage == at);
+        locks.fold((0, false), |(modes, covered), held| {
+            let covers = held.mode.covers(mode);
+            (modes | held.mode.bit(), covered || covers)
+        })
     }
 
     pub(super) fn poll_lock_table(
         &mut self,
         storage: StorageId,
         mode: TableLock,
+        wait: LockWait,
         schema_version: u64,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        self.check_write()?;
+        self.check_read()?;
         let at = self.state.storage(self.shared, storage)?;
         let id = self.state.id;
-        loop {
-            let table = Arc::clone(&*self.state.storages[at]);
-            let held = self.table_held(&table);
-            let exclusive = held.is_some_and(|held| held.exclusive);
-            let taken = match mode {
-                TableLock::Write => held.is_some() || table.locks.take_write(id),
-                TableLock::Exclusive => exclusive || table.locks.take_exclusive(id),
-            };
-            if taken {
-                self.note_table(at, mode);
-                self.acquired(|wait| matches!(wait, Wait::Table { .. }));
+        self.stop_waiting_for_other(storage, mode);
+        let (held, covered) = self.table_held(at, mode);
+        while !covered {
+            let waits = wait == LockWait::Wait;
+            let table = &self.state.storages[at];
+            if table.locks.take(id, mode, held, waits) {
+                self.state.tables.push(TableHeld { storage: at, mode });
+                if !mode.is_weak() {
+                    // Writers free their locks once their commits are installed, which
+                    // may be before snapshots include them.
+                    self.state.includes = self.shared.log.reserved();
+                }
                 break;
             }
+            if !waits {
+                let place = ConflictLocation::Table { storage };
+                return Poll::Ready(Err(Error::LockNotAvailable(place)));
+            }
             let wait = Wait::Table {
-                storage: table,
-                alone: mode == TableLock::Exclusive,
+                storage: Arc::clone(table),
+                mode,
+                waiter: id,
             };
             ready!(self.poll_wait(wait, context))?;
         }
-        let version = self.state.storages[at]
-            .schema_version
-            .load(Ordering::Acquire);
-        if version != schema_version {
+        self.acquired(|wait| matches!(wait, Wait::Table { .. }));
+        if !self.state.storages[at].has_schema(schema_version) {
             return Poll::Ready(Err(Error::SchemaChanged(storage)));
         }
         Poll::Ready(Ok(()))
     }
 
-    fn note_table(&mut self, at: usize, mode: TableLock) {
-        let exclusive = mode == TableLock::Exclusive;
-        match self.state.tables.iter_mut().find(|held| held.storage == at) {
-            Some(held) => held.exclusive |= exclusive,
-            None => self.state.tables.push(TableHeld {
-                storage: at,
-                write: !exclusive,
-                exclusive,
-            }),
+    /// Ends a wait for another table lock, whose call the caller has abandoned.
+    fn stop_waiting_for_other(&mut self, table: StorageId, wanted: TableLock) {
+        let waiting = self.state.waiting.as_ref();
+        let other = waiting.is_some_and(|waiting| match &waiting.wait {
+            Wait::Table { storage, mode, .. } => storage.id != table || *mode != wanted,
+            Wait::Row(..) | Wait::Key(..) => false,
+        });
+        if other {
+            self.stop_waiting(false);
         }
     }
 
-    fn check_exclusive(&mut self, storage: StorageId) -> Result<usize, Error> {
+    /// Checks that the transaction has a lock that keeps writers out.
+    fn check_alone(&mut self, storage: StorageId) -> Result<StorageAt, Error> {
         self.check_write()?;
         let at = self.state.storage(self.shared, storage)?;
-        let held = self.table_held(&self.state.storages[at]);
-        if !held.is_some_and(|held| held.exclusive) {
+        let mut locks = self.state.tables.iter();
+        if !locks.any(|held| held.storage == at && held.mode.covers(TableLock::Share)) {
             return Err(Error::Unknown(
-                "exclusive table lock held by this transaction",
+                "table lock against writers held by this transaction",
             ));
         }
         Ok(at)
@@ -108,9 +114,9 @@ impl TransactionContext<'_> {
         storage: StorageId,
         version: u64,
     ) -> Result<(), Error> {
-        let at = self.check_exclusive(storage)?;
+        let at = self.check_alone(storage)?;
         let table = &self.state.storages[at];
-        let previous = table.schema_version.swap(version, Ordering::AcqRel);
+        let previous = table.set_schema(version);
         self.state.undo.push(Undo::Schema {
             storage: at,
             previous,
@@ -123,7 +129,7 @@ impl TransactionContext<'_> {
         storage: StorageId,
         definition: &IndexDefinition,
     ) -> Result<IndexBuild, Error> {
-        let at = self.check_exclusive(storage)?;
+        let at = self.check_alone(storage)?;
         self.check_growth(0)?;
         let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
@@ -155,7 +161,7 @@ impl TransactionContext<'_> {
     }
 
     pub(super) fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error> {
-        let at = self.check_exclusive(storage)?;
+        let at = self.check_alone(storage)?;
         let index = self.state.storages[at]
             .index(index)
             .ok()
@@ -168,10 +174,14 @@ impl TransactionContext<'_> {
         Ok(())
     }
 
-    /// Called after a commit that snapshots include, before its locks are freed: each
-    /// dropped index is freed once no older snapshot is registered.
-    pub(super) fn retire_dropped(&mut self) {
+    /// Called after a commit that snapshots include, before its locks are freed: schema
+    /// versions are valid for all from here on, and each dropped index is freed once no
+    /// older snapshot is registered.
+    pub(super) fn finish_schema(&mut self) {
         for step in &self.state.undo {
+            if let Undo::Schema { storage, .. } = step {
+                self.state.storages[*storage].publish_schema();
+            }
             if let Undo::IndexDropped { storage, index } = step {
                 let storage = self.state.storages[*storage].id;
                 retire(self.shared, storage, Some(index.id));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coeval_log::{EntryBuilder, SpaceWait};
 use coeval_storage::{Snapshot, Value};
-use coeval_txn::{Isolation, LockObserver};
+use coeval_txn::{Isolation, LockObserver, TableLock};
 use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
 use super::handle::Handle;
@@ -56,6 +56,7 @@ pub(super) struct Mark {
     pub(super) undo: usize,
     pub(super) held: usize,
     pub(super) keys: usize,
+    pub(super) tables: usize,
 }
 
 /// A record in the read set, and the version that was read.
@@ -70,8 +71,7 @@ pub(super) struct Read {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableHeld {
     pub(super) storage: StorageAt,
-    pub(super) write: bool,
-    pub(super) exclusive: bool,
+    pub(super) mode: TableLock,
 }
 
 /// A key to register; its bytes are in [`State::bytes`].
@@ -102,6 +102,9 @@ pub(crate) struct State {
     pub(super) presence_only: bool,
     /// The newest version worked upon that `newest_seen` may omit.
     pub(super) undisclosed: Timestamp,
+    /// The newest commit made before a strong table lock was acquired: the snapshots of
+    /// later statements include it.
+    pub(super) includes: Timestamp,
     /// The cause that an abort would be counted under.
     pub(super) failure: AbortCause,
 
@@ -157,6 +160,7 @@ impl State {
             newest_seen: Timestamp::ZERO,
             presence_only: false,
             undisclosed: Timestamp::ZERO,
+            includes: Timestamp::ZERO,
             failure: AbortCause::Rollback,
             storages: Vec::new(),
             generation: 0,

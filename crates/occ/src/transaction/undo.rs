@@ -1,7 +1,6 @@
 //! Undo: rollback to a savepoint, and abort.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, RecordRef, TryLock, Value};
@@ -23,6 +22,7 @@ impl TransactionContext<'_> {
             undo: self.state.undo.len(),
             held: self.state.held.len(),
             keys: self.state.keys.len(),
+            tables: self.state.tables.len(),
         };
         self.state.savepoints.push(mark);
         Savepoint(self.state.savepoints.len() as u32)
@@ -43,6 +43,7 @@ impl TransactionContext<'_> {
         self.state.savepoints.truncate(savepoint.0 as usize);
         self.undo_to(mark.undo);
         self.free_locks_since(mark);
+        self.free_tables(mark.tables);
         Ok(())
     }
 
@@ -273,17 +274,15 @@ impl TransactionContext<'_> {
     /// Frees the key and table locks.
     pub(super) fn free_other_locks(&mut self) {
         self.free_keys(0);
+        self.free_tables(0);
+    }
+
+    /// Frees the table locks from position `first` on.
+    fn free_tables(&mut self, first: usize) {
         let id = self.state.id;
-        for held in self.state.tables.drain(..) {
+        for held in self.state.tables.drain(first..) {
             let storage = &self.state.storages[held.storage];
-            let mut somebody_waits = held.exclusive;
-            if held.write {
-                somebody_waits |= storage.locks.free_write(id);
-            }
-            if held.exclusive {
-                storage.locks.free_exclusive(id);
-            }
-            if somebody_waits {
+            if storage.locks.free(id, held.mode) {
                 let name = LockName::Table(storage.id);
                 self.shared.queues.released_to_all(&name);
             }
@@ -291,13 +290,12 @@ impl TransactionContext<'_> {
     }
 }
 
-/// Undoes a schema change, while the exclusive table lock is still held.
+/// Undoes a schema change, while the table lock is still held that it required.
 fn undo_schema(storages: &[StorageHandle], step: &Undo) {
     match step {
         Undo::Row { .. } => {}
         Undo::Schema { storage, previous } => {
-            let version = &storages[*storage].schema_version;
-            version.store(*previous, Ordering::Release);
+            storages[*storage].set_schema(*previous);
         }
         Undo::IndexBuilt { storage, index } => storages[*storage].remove_index(*index),
         Undo::IndexDropped { index, .. } => index.set_dropped(false),

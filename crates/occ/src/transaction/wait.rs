@@ -196,12 +196,10 @@ impl TransactionContext<'_> {
         match waiting.wait {
             Wait::Row(storage, rid) if granted => self.note_held(&storage, rid),
             Wait::Key(_, index, key) if granted => self.state.keys.push((index.id, key)),
-            Wait::Table { storage, alone } => {
-                let holds = self.table_held(&storage).is_some_and(|held| held.exclusive);
-                if alone && !acquired && !holds {
-                    storage.locks.free_exclusive(id);
-                    let name = LockName::Table(storage.id);
-                    self.shared.queues.released_to_all(&name);
+            Wait::Table { storage, .. } => {
+                storage.locks.withdraw(id);
+                if !acquired {
+                    self.shared.queues.released_to_all(&waiting.name);
                 }
             }
             Wait::Row(..) | Wait::Key(..) => {}

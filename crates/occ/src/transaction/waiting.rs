@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coeval_env::Instant;
-use coeval_txn::{Blocked, ConflictLocation, LockKind, Party};
+use coeval_txn::{Blocked, ConflictLocation, LockKind, Party, TableLock};
 use coeval_types::{Rid, TransactionId};
 
 use crate::locks::keys::KeyLocks;
@@ -19,7 +19,11 @@ use crate::storage::{Index, Storage};
 pub(crate) enum Wait {
     Row(Arc<Storage>, Rid),
     Key(Arc<Storage>, Arc<Index>, Box<[u8]>),
-    Table { storage: Arc<Storage>, alone: bool },
+    Table {
+        storage: Arc<Storage>,
+        mode: TableLock,
+        waiter: TransactionId,
+    },
 }
 
 impl Wait {
@@ -52,8 +56,7 @@ impl Wait {
         match self {
             Self::Row(..) => LockKind::Row,
             Self::Key(..) => LockKind::Key,
-            Self::Table { alone: false, .. } => LockKind::TableWrite,
-            Self::Table { alone: true, .. } => LockKind::TableExclusive,
+            Self::Table { mode, .. } => LockKind::Table(*mode),
         }
     }
 
@@ -64,7 +67,11 @@ impl Wait {
                 holders.extend(record.and_then(|record| record.holder()));
             }
             Self::Key(_, index, key) => holders.extend(keys.holder(index.id, key)),
-            Self::Table { storage, alone } => storage.locks.holders(*alone, holders),
+            Self::Table {
+                storage,
+                mode,
+                waiter,
+            } => storage.locks.holders(*waiter, *mode, holders),
         }
     }
 }

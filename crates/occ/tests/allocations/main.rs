@@ -5,6 +5,7 @@
 //! | operation | allocations | for |
 //! | --- | --- | --- |
 //! | begin, commit | 1 | the transaction, which is the caller's |
+//! | a table lock of a mode that readers and writers take | 0 | |
 //! | a read by key, of a present or absent key | 0 | |
 //! | an update | 1 | the value |
 //! | the same, while a snapshot sees the version before the last | 3 | and a list node for that version, and its removal |
@@ -22,7 +23,8 @@ use std::ops::{Bound, ControlFlow};
 use coeval_memory::tally::{Tally, allocations};
 use coeval_occ::Engine;
 use coeval_txn::{
-    Bounds, Direction, Engine as _, Isolation, LockWait, ScanRequest, ScanSource, Transaction,
+    Bounds, Direction, Engine as _, Isolation, LockWait, ScanRequest, ScanSource, TableLock,
+    Transaction,
 };
 use coeval_types::{IndexKind, RowRef};
 
@@ -108,6 +110,22 @@ fn reads_allocate_nothing() {
         (1, 1),
         "nor does the predicate that protects it"
     );
+}
+
+#[test]
+fn table_locks_of_readers_and_writers_allocate_nothing() {
+    let engine = engine();
+    let mut beside = ready(begin(&engine, Isolation::ReadCommitted));
+    let strong = TableLock::ShareUpdateExclusive;
+    ready(coeval_txn::lock_table(&mut *beside, STORAGE, strong, 1)).expect("nobody else is here");
+    for mode in TableLock::ALL.into_iter().filter(|mode| mode.is_weak()) {
+        let locked = counted(&engine, |number, transaction| {
+            let locked = coeval_txn::lock_table(transaction, STORAGE, mode, 1);
+            ready(locked).expect("nothing excludes it");
+            assert!(get(transaction, number).is_some());
+        });
+        assert_eq!(locked, (1, 1), "{mode:?}");
+    }
 }
 
 #[test]

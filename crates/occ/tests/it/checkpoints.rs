@@ -162,7 +162,7 @@ fn dropped_tables_do_not_come_back_and_empty_ones_do_no_harm() {
             engine.attach_storage(other).expect("new");
             load(&engine, [(1, 1)]).await;
             let mut t = begin(&engine, Isolation::ReadCommitted).await;
-            let exclusive = coeval_txn::TableLock::Write;
+            let exclusive = coeval_txn::TableLock::RowExclusive;
             coeval_txn::lock_table(&mut *t, OTHER, exclusive, 1)
                 .await
                 .expect("nobody else");

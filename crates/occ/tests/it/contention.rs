@@ -55,8 +55,14 @@ fn who_waits_for_whom() {
     let waits = b.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context);
     assert!(waits.is_pending());
     assert!(
-        c.poll_lock_table(STORAGE, TableLock::Exclusive, 1, &mut context)
-            .is_pending()
+        c.poll_lock_table(
+            STORAGE,
+            TableLock::AccessExclusive,
+            LockWait::Wait,
+            1,
+            &mut context
+        )
+        .is_pending()
     );
     let blocked = engine.blocked();
     assert_eq!(blocked.len(), 2, "{blocked:?}");
@@ -71,7 +77,7 @@ fn who_waits_for_whom() {
     assert_eq!(row.place, place);
     let table = blocked
         .iter()
-        .find(|one| one.kind == LockKind::TableExclusive);
+        .find(|one| one.kind == LockKind::Table(TableLock::AccessExclusive));
     let table = table.expect("c waits");
     assert_eq!(table.waiter, party(&*c, 3));
     for holder in [party(&*a, 1), party(&*b, 2)] {

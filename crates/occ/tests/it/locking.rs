@@ -60,6 +60,11 @@ fn poll_lock(
     transaction.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context)
 }
 
+fn poll_table(transaction: &mut dyn Transaction, mode: TableLock) -> Poll<Result<(), Error>> {
+    let mut context = Context::from_waker(Waker::noop());
+    transaction.poll_lock_table(STORAGE, mode, LockWait::Wait, 1, &mut context)
+}
+
 #[test]
 fn a_circle_of_three_is_named() {
     let engine = engine();
@@ -506,13 +511,27 @@ fn a_change_of_schema_waits_for_writers_and_stops_their_plans() {
     ready(change(&mut *a, 3, |_| 7)).expect("free");
     let mut b = ready(begin(&engine, READ_COMMITTED));
     let mut context = Context::from_waker(Waker::noop());
-    let mut alone =
-        |t: &mut dyn Transaction| t.poll_lock_table(STORAGE, TableLock::Exclusive, 1, &mut context);
+    let mut alone = |t: &mut dyn Transaction| {
+        t.poll_lock_table(
+            STORAGE,
+            TableLock::AccessExclusive,
+            LockWait::Wait,
+            1,
+            &mut context,
+        )
+    };
     assert!(alone(&mut *b).is_pending());
     let mut c = ready(begin(&engine, READ_COMMITTED));
     let mut context = Context::from_waker(Waker::noop());
-    let mut share =
-        |t: &mut dyn Transaction| t.poll_lock_table(STORAGE, TableLock::Write, 1, &mut context);
+    let mut share = |t: &mut dyn Transaction| {
+        t.poll_lock_table(
+            STORAGE,
+            TableLock::RowExclusive,
+            LockWait::Wait,
+            1,
+            &mut context,
+        )
+    };
     assert!(share(&mut *c).is_pending(), "b is before it");
     ready(commit(&mut *a)).expect("nothing against it");
     assert_eq!(alone(&mut *b), Poll::Ready(Ok(())));
@@ -550,40 +569,96 @@ fn a_change_of_schema_waits_for_writers_and_stops_their_plans() {
     assert_eq!(look(&mut *new), Ok(vec![(1, 5), (2, 5), (3, 7)]));
 }
 
+/// A transaction waits for requests before its own, too.
 #[test]
 fn a_wish_for_a_table_that_closes_a_circle_is_noticed() {
     let engine = engine();
     ready(load(&engine, [(1, 0)]));
-    let poll = |t: &mut dyn Transaction, mode| {
-        let mut context = Context::from_waker(Waker::noop());
-        t.poll_lock_table(STORAGE, mode, 1, &mut context)
-    };
-    let mut first = ready(begin(&engine, READ_COMMITTED));
-    assert!(poll(&mut *first, TableLock::Exclusive).is_ready());
-    // `holder` has a row and waits for the table, as `writer` does; `second` wants it
-    // exclusively.
+    let mut reader = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *reader, TableLock::AccessShare).is_ready());
     let mut holder = ready(begin(&engine, READ_COMMITTED));
     let (rid, _) = ready(locked(&mut *holder, 1))
         .expect("free")
         .expect("loaded");
     let mut second = ready(begin(&engine, READ_COMMITTED));
-    let mut writer = ready(begin(&engine, READ_COMMITTED));
-    assert!(poll(&mut *second, TableLock::Exclusive).is_pending());
-    assert!(poll(&mut *holder, TableLock::Write).is_pending());
-    assert!(poll(&mut *writer, TableLock::Write).is_pending());
-    first.abort();
-    // The writer gets the table first, then waits for the row.
-    assert!(poll(&mut *writer, TableLock::Write).is_ready());
-    assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_pending());
-    let Poll::Ready(Err(Error::Deadlock { circle, .. })) = poll(&mut *second, TableLock::Exclusive)
+    assert!(poll_table(&mut *second, TableLock::AccessExclusive).is_pending());
+    assert!(poll_lock(&mut *reader, rid, Waker::noop()).is_pending());
+    let Poll::Ready(Err(Error::Deadlock { circle, .. })) =
+        poll_table(&mut *holder, TableLock::AccessShare)
     else {
-        panic!("it waits for the writer, who waits for the holder, who waits for it");
+        panic!("it waits for the second, who waits for the reader, who waits for it");
     };
-    assert_eq!(circle, [second.id(), writer.id(), holder.id()]);
-    second.abort();
-    assert!(poll(&mut *holder, TableLock::Write).is_ready());
-    drop(holder);
-    assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_ready());
+    assert_eq!(circle, [holder.id(), second.id(), reader.id()]);
+    holder.abort();
+    assert!(poll_lock(&mut *reader, rid, Waker::noop()).is_ready());
+    drop(reader);
+    assert!(poll_table(&mut *second, TableLock::AccessExclusive).is_ready());
+}
+
+/// What a transaction holds lets it go before a request that waits for it.
+#[test]
+fn a_reader_becomes_a_writer_before_a_change_of_schema_that_waits_for_it() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut reader = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *reader, TableLock::AccessShare).is_ready());
+    let mut alone = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *alone, TableLock::AccessExclusive).is_pending());
+    let mut late = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *late, TableLock::AccessShare).is_pending());
+    assert!(poll_table(&mut *reader, TableLock::RowExclusive).is_ready());
+    ready(commit(&mut *reader)).expect("nothing against it");
+    assert!(poll_table(&mut *late, TableLock::AccessShare).is_pending());
+    assert!(poll_table(&mut *alone, TableLock::AccessExclusive).is_ready());
+    alone.abort();
+    assert!(poll_table(&mut *late, TableLock::AccessShare).is_ready());
+}
+
+#[test]
+fn an_abandoned_request_for_a_table_keeps_no_other_waiting() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut reader = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *reader, TableLock::AccessShare).is_ready());
+    let mut alone = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *alone, TableLock::AccessExclusive).is_pending());
+    let mut late = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *late, TableLock::AccessShare).is_pending());
+    // It asks for less now.
+    assert!(poll_table(&mut *alone, TableLock::Exclusive).is_ready());
+    assert!(poll_table(&mut *late, TableLock::AccessShare).is_ready());
+    assert!(poll_table(&mut *late, TableLock::RowShare).is_pending());
+    late.stop_waiting();
+    assert!(poll_table(&mut *alone, TableLock::AccessExclusive).is_pending());
+    alone.stop_waiting();
+    assert!(engine.blocked().is_empty());
+    alone.abort();
+    assert!(poll_table(&mut *late, TableLock::RowShare).is_ready());
+}
+
+#[test]
+fn table_locks_go_with_the_savepoint_they_came_after() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut a = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *a, TableLock::AccessShare).is_ready());
+    let savepoint = a.savepoint();
+    assert!(poll_table(&mut *a, TableLock::Exclusive).is_ready());
+    let inner = a.savepoint();
+    assert!(poll_table(&mut *a, TableLock::AccessExclusive).is_ready());
+    a.release(inner);
+    let mut b = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll_table(&mut *b, TableLock::AccessShare).is_pending());
+    a.rollback_to(savepoint).expect("it stands");
+    assert!(poll_table(&mut *b, TableLock::AccessShare).is_ready());
+    assert!(poll_table(&mut *b, TableLock::Exclusive).is_ready());
+    let not_now = Error::LockNotAvailable(ConflictLocation::Table { storage: STORAGE });
+    let mut context = Context::from_waker(Waker::noop());
+    let mode = TableLock::AccessExclusive;
+    let refused = b.poll_lock_table(STORAGE, mode, LockWait::NoWait, 1, &mut context);
+    assert_eq!(refused, Poll::Ready(Err(not_now)), "the first one is kept");
+    ready(commit(&mut *a)).expect("nothing against it");
+    assert!(poll_table(&mut *b, mode).is_ready());
 }
 
 /// Two transactions may use one row's lock to guard changes of others. So the next holder
@@ -632,7 +707,12 @@ fn a_dropped_storage_stays_for_whoever_can_reach_it() {
     engine.attach_storage(other).expect("new");
     for round in 0..3 {
         let mut t = ready(begin(&engine, READ_COMMITTED));
-        let lock = coeval_txn::lock_table(&mut *t, coeval_types::StorageId(2), TableLock::Write, 1);
+        let lock = coeval_txn::lock_table(
+            &mut *t,
+            coeval_types::StorageId(2),
+            TableLock::RowExclusive,
+            1,
+        );
         ready(lock).expect("free");
         let row = row_bytes((round, 0));
         let inserted =

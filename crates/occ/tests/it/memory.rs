@@ -101,7 +101,7 @@ async fn a_new_index_is_growth() {
     let engine = engine(Budget::of(4 << 20, 50));
     fill(&engine, 0).await;
     let mut t = begin(&engine, Isolation::ReadCommitted).await;
-    coeval_txn::lock_table(&mut *t, STORAGE, TableLock::Exclusive, 1)
+    coeval_txn::lock_table(&mut *t, STORAGE, TableLock::AccessExclusive, 1)
         .await
         .expect("nobody else");
     let secondary = index(SECONDARY, IndexKind::Secondary, 1);

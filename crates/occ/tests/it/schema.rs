@@ -42,7 +42,7 @@ fn with_table<E: coeval_txn::Engine>(engine: E) -> E {
 
 fn alone(engine: &dyn coeval_txn::Engine, isolation: Isolation) -> Box<dyn Transaction> {
     let mut t = ready(begin(engine, isolation));
-    let lock = coeval_txn::lock_table(&mut *t, STORAGE, TableLock::Exclusive, 1);
+    let lock = coeval_txn::lock_table(&mut *t, STORAGE, TableLock::AccessExclusive, 1);
     ready(lock).expect("nobody else");
     t
 }
@@ -223,7 +223,7 @@ fn a_commit_that_fails_leaves_the_indexes_as_they_were() {
         })
         .expect("new");
     let add_to_other = |t: &mut dyn Transaction| {
-        let lock = coeval_txn::lock_table(t, OTHER, TableLock::Write, 1);
+        let lock = coeval_txn::lock_table(t, OTHER, TableLock::RowExclusive, 1);
         ready(lock).expect("nobody has it alone");
         let row = row_bytes((1, 1));
         let inserted = coeval_txn::insert(t, OTHER, RowRef::trusted(&row));
@@ -426,7 +426,7 @@ fn an_index_is_built_while_others_read_its_table_and_write_another() {
             let mut written = 0;
             while !done.load(Ordering::Relaxed) || written == 0 {
                 let mut t = ready(begin(engine, Isolation::ReadCommitted));
-                let lock = coeval_txn::lock_table(&mut *t, OTHER, TableLock::Write, 1);
+                let lock = coeval_txn::lock_table(&mut *t, OTHER, TableLock::RowExclusive, 1);
                 ready(lock).expect("nobody has it alone");
                 let row = row_bytes((written, written));
                 let inserted = coeval_txn::insert(&mut *t, OTHER, RowRef::trusted(&row));

@@ -134,7 +134,7 @@ pub async fn begin(engine: &dyn coeval_txn::Engine, isolation: Isolation) -> Box
 }
 
 pub async fn lock_table(transaction: &mut dyn Transaction) -> Result<(), Error> {
-    coeval_txn::lock_table(transaction, STORAGE, TableLock::Write, 1).await
+    coeval_txn::lock_table(transaction, STORAGE, TableLock::RowExclusive, 1).await
 }
 
 pub fn get(transaction: &mut dyn Transaction, key: u64) -> Result<Option<(Rid, u64)>, Error> {

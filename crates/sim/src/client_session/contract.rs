@@ -258,7 +258,7 @@ async fn replace(
     key: u64,
     change: impl Fn(Option<Row>) -> Row + Send,
 ) -> Result<(), Error> {
-    coeval_txn::lock_table(transaction, STORAGE, TableLock::Write, SCHEMA).await?;
+    coeval_txn::lock_table(transaction, STORAGE, TableLock::RowExclusive, SCHEMA).await?;
     let mut rid = find(transaction, key)?.map(|(rid, _)| rid);
     for _ in 0..TRIES {
         if let Some(there) = rid.take()
@@ -278,7 +278,7 @@ async fn replace(
 }
 
 async fn delete(transaction: &mut dyn Transaction, key: u64) -> Result<bool, Error> {
-    coeval_txn::lock_table(transaction, STORAGE, TableLock::Write, SCHEMA).await?;
+    coeval_txn::lock_table(transaction, STORAGE, TableLock::RowExclusive, SCHEMA).await?;
     let Some((rid, _)) = find(transaction, key)? else {
         return Ok(false);
     };

@@ -31,6 +31,11 @@ impl Needs {
         self.secret = Some(table);
     }
 
+    /// The tables that the statement names, with the privileges it needs on them.
+    pub fn tables(&self) -> &[(u32, Privileges)] {
+        &self.tables
+    }
+
     /// Fails with 42501 if the role lacks any of the privileges.
     pub fn check(&self, catalog: &Catalog, role: u32) -> Result<()> {
         let access = catalog.access();

@@ -386,7 +386,7 @@ async fn lock_catalog(transaction: &mut dyn Transaction) -> Result<()> {
         coeval_txn::lock_table(
             transaction,
             storage,
-            coeval_txn::TableLock::Write,
+            coeval_txn::TableLock::RowExclusive,
             CATALOG_SCHEMA,
         )
         .await?;

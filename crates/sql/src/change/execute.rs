@@ -101,7 +101,7 @@ pub(crate) async fn lock_for_write(
     let locked = coeval_txn::lock_table(
         transaction,
         table.storage,
-        TableLock::Write,
+        TableLock::RowExclusive,
         table.schema_version,
     )
     .await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coeval_txn::TableLock;
 use coeval_types::IndexKind;
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
@@ -30,7 +31,7 @@ impl Change<'_> {
         }
         let mut table = self.table(&alter.name)?;
         self.require_owner(&table)?;
-        self.lock_alone(&table).await?;
+        self.lock(&table, TableLock::AccessExclusive).await?;
         for operation in &alter.operations {
             table = self.alter(table, operation).await?;
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use coeval_txn::TableLock;
+
 use sqlparser::ast;
 
 use super::Change;
@@ -67,7 +69,7 @@ impl Change<'_> {
         }
         // The exclusive lock waits for active writers; later writers check their
         // privileges against the new grants.
-        self.lock_alone(table).await?;
+        self.lock(table, TableLock::ShareRowExclusive).await?;
         let mut table = Table::clone(table);
         table.owned = owned;
         self.replace(table).await?;

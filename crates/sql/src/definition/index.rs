@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coeval_txn::IndexBuild;
+use coeval_txn::{IndexBuild, TableLock};
 use coeval_types::{IndexKind, Rid};
 use sqlparser::ast;
 
@@ -54,7 +54,7 @@ impl Change<'_> {
         } else {
             IndexKind::Secondary
         };
-        self.lock_alone(&table).await?;
+        self.lock(&table, TableLock::Share).await?;
         let counters = &self.context.store.counters;
         let index = Index::new(counters.oid(), counters.index(), name, kind, false, key);
         self.build(&table, &index).await?;
@@ -64,8 +64,8 @@ impl Change<'_> {
         Ok("CREATE INDEX")
     }
 
-    /// Builds an index over a table's rows in the engine. The caller holds the table's
-    /// exclusive lock.
+    /// Builds an index over a table's rows in the engine. The caller holds a lock on the
+    /// table that keeps writers out.
     pub(super) async fn build(&mut self, table: &Table, index: &Index) -> Result<()> {
         let built = coeval_txn::build_index(
             &mut *self.context.transaction,
@@ -129,7 +129,7 @@ impl Change<'_> {
                 )));
             }
             self.require_owner(&table)?;
-            self.lock_alone(&table).await?;
+            self.lock(&table, TableLock::AccessExclusive).await?;
             self.remove_index(&table, &index).await?;
         }
         Ok("DROP INDEX")
@@ -167,7 +167,7 @@ impl Change<'_> {
             return Ok("ALTER INDEX");
         };
         self.require_owner(&table)?;
-        self.lock_alone(&table).await?;
+        self.lock(&table, TableLock::ShareRowExclusive).await?;
         self.rename_index_of(&table, &index, fold(new_name)).await?;
         Ok("ALTER INDEX")
     }

@@ -5,8 +5,9 @@
 //! 1. Lock the catalog's version row. This serialises all schema changes; at READ
 //!    COMMITTED a new snapshot then shows what the previous one has committed.
 //! 2. Resolve names, and check that the change is valid and that the role may make it.
-//! 3. Take exclusive locks on the tables concerned: active writers end first, later
-//!    ones wait. Readers continue with the schema of their snapshot.
+//! 3. Lock the tables concerned, in PostgreSQL's mode for the change: active writers end
+//!    first, later ones wait; before a change that readers would see, readers as well.
+//!    Snapshots that were taken before keep the schema that they show.
 //! 4. Create what the engine needs (storages, indexes), and write the catalog's rows.
 //! 5. Give the tables a new schema version, so that writers with a plan for the old one
 //!    plan again.
@@ -14,7 +15,7 @@
 //!
 //! ```text
 //!   alter table t add primary key (a)
-//!     version row: lock ─ t: lock alone ─ build index ─ rewrite t's row ─ version
+//!     version row: lock ─ t: access exclusive ─ build index ─ rewrite t's row ─ version
 //!     insert into t …        waits here ────────────────────── commit ─▶ plans again
 //! ```
 //!
@@ -172,13 +173,14 @@ impl Change<'_> {
         Ok(false)
     }
 
-    /// Takes the table's exclusive lock: waits for active writers and excludes later
-    /// ones. At READ COMMITTED, then takes a new snapshot, which shows their commits.
-    async fn lock_alone(&mut self, table: &Table) -> Result<()> {
+    /// Locks the table in a mode that waits for active writers and excludes later ones; in
+    /// ACCESS EXCLUSIVE mode for readers, too. At READ COMMITTED, then takes a new
+    /// snapshot, which shows their commits.
+    async fn lock(&mut self, table: &Table, mode: TableLock) -> Result<()> {
         coeval_txn::lock_table(
             &mut *self.context.transaction,
             table.storage,
-            TableLock::Exclusive,
+            mode,
             table.schema_version,
         )
         .await?;

@@ -102,7 +102,7 @@ impl Change<'_> {
         coeval_txn::lock_table(
             &mut *self.context.transaction,
             new.storage,
-            TableLock::Exclusive,
+            TableLock::AccessExclusive,
             new.schema_version,
         )
         .await?;

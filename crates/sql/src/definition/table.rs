@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coeval_txn::TableLock;
 use coeval_types::IndexKind;
 use sqlparser::ast;
 
@@ -239,7 +240,7 @@ impl Change<'_> {
             }
             let table = self.table(name)?;
             self.require_owner(&table)?;
-            self.lock_alone(&table).await?;
+            self.lock(&table, TableLock::AccessExclusive).await?;
             self.outdate(table.storage)?;
             self.context
                 .store
@@ -256,7 +257,7 @@ impl Change<'_> {
         for name in names {
             let old = self.table(name)?;
             self.require(&old, Privileges::TRUNCATE)?;
-            self.lock_alone(&old).await?;
+            self.lock(&old, TableLock::AccessExclusive).await?;
             let table = self.with_new_storage(&old);
             self.attach(&table)?;
             self.context.storages.note_replaced(old.storage);

@@ -248,7 +248,13 @@ pub(super) async fn commit(transaction: &mut dyn Transaction) -> Result<Timestam
 }
 
 async fn lock_table(transaction: &mut dyn Transaction) -> Result<()> {
-    coeval_txn::lock_table(transaction, OUTCOME_STORAGE, TableLock::Write, SCHEMA).await?;
+    coeval_txn::lock_table(
+        transaction,
+        OUTCOME_STORAGE,
+        TableLock::RowExclusive,
+        SCHEMA,
+    )
+    .await?;
     Ok(())
 }
 

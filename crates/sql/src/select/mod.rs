@@ -39,7 +39,6 @@ pub use execute::Cursor;
 pub(crate) use execute::row_bytes;
 pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
 
-use crate::catalog::Table;
 use crate::expression::Expression;
 use crate::output::Column;
 use crate::value::ColumnType;
@@ -53,22 +52,21 @@ pub struct QueryPlan {
     columns: Vec<Column>,
     volatile: bool,
     looks: bool,
-    /// Tables whose rows the query locks.
-    locked: Vec<Arc<Table>>,
+    /// Whether the query locks rows.
+    locks_rows: bool,
 }
 
 impl QueryPlan {
     fn new(root: Node, columns: Vec<Column>) -> Self {
         let volatile = root.any_expression(&|each| each.is_volatile());
         let looks = root.any_node(&Node::looks) || root.any_expression(&|each| each.looks());
-        let mut locked = Vec::new();
-        root.collect_locked(&mut locked);
+        let locks_rows = root.any_node(&|node| matches!(node, Node::Lock(_)));
         Self {
             root,
             columns,
             volatile,
             looks,
-            locked,
+            locks_rows,
         }
     }
 
@@ -111,12 +109,7 @@ impl QueryPlan {
     /// Whether the query locks rows: FOR UPDATE and its like.
     #[must_use]
     pub fn locks_rows(&self) -> bool {
-        !self.locked.is_empty()
-    }
-
-    /// Tables whose rows the query locks.
-    pub(crate) fn locked_tables(&self) -> &[Arc<Table>] {
-        &self.locked
+        self.locks_rows
     }
 
     /// The plan as EXPLAIN prints it, one line per node.

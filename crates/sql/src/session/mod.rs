@@ -326,10 +326,11 @@ impl Session {
             Ok(prepared)
         });
         self.pause();
-        if prepared.is_err() {
+        prepared.map_err(|error| {
+            let error = self.explained(error);
             self.fail();
-        }
-        prepared
+            error
+        })
     }
 
     /// Marks the transaction as waiting for its client, for admission control.
@@ -494,10 +495,14 @@ impl Session {
             Block::Implicit => self.roll_back(),
             Block::Explicit | Block::Failed => {
                 self.block = Block::Failed;
-                let keep = self.running.as_ref().is_some_and(Running::has_savepoint);
-                if !keep {
-                    self.abort_running();
-                    self.ticket.leave();
+                match &mut self.running {
+                    Some(running) if running.has_savepoint() => {
+                        running.transaction.stop_waiting();
+                    }
+                    _ => {
+                        self.abort_running();
+                        self.ticket.leave();
+                    }
                 }
             }
         }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use super::portal::Portal;
 use super::prepared::Prepared;
+use super::run::MAX_REPLANS;
 use super::settings::Settings;
 use super::transaction::Block;
 use super::{Session, statement};
@@ -286,13 +287,24 @@ impl Session {
             // The table may have been altered or dropped: then the ordinary path parses
             // the text again, to report its own errors and the new columns.
             self.ensure_running().await?;
-            let (catalog, look) = self.current_catalog()?;
-            if self.current_plan(&prepared, &catalog, true).is_err() {
-                shapes.remove(shape.text.as_str());
-                return Ok(None);
+            let mut locked = false;
+            for _ in 0..MAX_REPLANS {
+                let (catalog, look) = self.current_catalog()?;
+                let Ok((_, locks)) = self.current_plan(&prepared, &catalog, true) else {
+                    shapes.remove(shape.text.as_str());
+                    return Ok(None);
+                };
+                if !prepared.looks() {
+                    self.read_confirmation.not_looked(look);
+                }
+                locked = self.lock_planned(&locks).await?;
+                if locked {
+                    break;
+                }
+                self.running()?.transaction.begin_statement()?;
             }
-            if !prepared.looks() {
-                self.read_confirmation.not_looked(look);
+            if !locked {
+                return Ok(None);
             }
         }
         let numbers = shape.numbers.drain(..).collect();

@@ -7,8 +7,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use coeval_txn::TableLock;
+use coeval_types::StorageId;
+
 use super::Session;
+use super::run::{MAX_REPLANS, is_conflict, keeps_changing};
 use super::set::{show_columns, text_column};
+use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
 use crate::change::{self, ChangePlan};
 use crate::copy::CopyPlan;
@@ -39,6 +44,7 @@ struct Planned {
     version: u64,
     plan: Arc<Plan>,
     needs: Arc<Needs>,
+    locks: Arc<[PlannedLock]>,
     /// The role that passed the privilege check last, under this catalog version.
     allowed: Option<u32>,
 }
@@ -52,6 +58,17 @@ struct Bound {
     momentary: bool,
     /// Privileges that a role needs to run the statement.
     needs: Needs,
+    /// Locks that the statement takes before it runs.
+    locks: Arc<[PlannedLock]>,
+}
+
+/// A lock that a statement takes on a table that it names, before it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedLock {
+    pub(super) storage: StorageId,
+    pub(super) mode: TableLock,
+    /// The table's schema version in the catalog that the plan was made with.
+    pub(super) schema_version: u64,
 }
 
 /// The plan of a statement, by kind of statement.
@@ -117,6 +134,13 @@ impl Prepared {
             .is_some()
     }
 
+    /// The locks that the most recent plan takes.
+    fn locks(&self) -> Arc<[PlannedLock]> {
+        let planned = self.plan.lock().expect("no panic while it was held");
+        let locks = planned.as_ref().map(|planned| Arc::clone(&planned.locks));
+        locks.unwrap_or_default()
+    }
+
     /// Whether the description or result may depend on the database's contents.
     pub(super) fn looks(&self) -> bool {
         let planned = self.plan.lock().expect("no panic while it was held");
@@ -148,6 +172,36 @@ impl Prepared {
             plan: Mutex::new(None),
         })
     }
+}
+
+/// The locks of a statement: ROW EXCLUSIVE on the table that it changes, ROW SHARE on those
+/// of which it locks rows, which needs more than SELECT, and ACCESS SHARE on all others
+/// that it names.
+fn planned_locks(plan: &Plan, needs: &Needs, catalog: &Catalog) -> Arc<[PlannedLock]> {
+    let changed = match plan {
+        Plan::Change(change) => Some(change.table.oid),
+        Plan::Copy(copy) => match &**copy {
+            CopyPlan::In(into) => Some(into.table.oid),
+            CopyPlan::Out(_) => None,
+        },
+        Plan::Query(_) | Plan::Explain(_) => None,
+    };
+    let named = needs.tables().iter().filter_map(|(oid, privileges)| {
+        let mode = if changed == Some(*oid) {
+            TableLock::RowExclusive
+        } else if Privileges::SELECT.include(*privileges) {
+            TableLock::AccessShare
+        } else {
+            TableLock::RowShare
+        };
+        let table = catalog.table_by_oid(*oid)?;
+        Some(PlannedLock {
+            storage: table.storage,
+            mode,
+            schema_version: table.schema_version,
+        })
+    });
+    named.collect()
 }
 
 /// Name of the prepared statement that this EXECUTE, or EXPLAIN EXECUTE, runs.
@@ -192,62 +246,95 @@ impl Session {
             | Command::Delete(_)
             | Command::Copy(_)
             | Command::Explain(_) => {
-                self.ensure_running().await?;
-                let (catalog, look) = self.current_catalog()?;
-                let version = catalog.version();
-                let statement_cache = &self.statement_cache;
-                let known =
-                    statement_cache.prepared(&statement, parameter_oids, version, &self.settings);
-                if let Some(prepared) = known {
-                    if !prepared.looks() {
-                        self.read_confirmation.not_looked(look);
-                    }
-                    return Ok(prepared);
-                }
-                let bound = self.plan(&statement, parameter_oids, &catalog)?;
-                let Bound {
-                    plan,
-                    types,
-                    momentary,
-                    needs,
-                } = bound;
-                let prepared = Arc::new(Prepared {
-                    parameter_oids: types.iter().map(|each| each.oid()).collect(),
-                    parameter_types: types,
-                    columns: plan.columns(),
-                    momentary,
-                    plan: Mutex::new(Some(Planned {
-                        version,
-                        plan: Arc::new(plan),
-                        needs: Arc::new(needs),
-                        allowed: None,
-                    })),
-                    statement,
-                });
-                if !prepared.looks() {
-                    self.read_confirmation.not_looked(look);
-                }
-                let statement = &prepared.statement;
-                // The output of EXPLAIN EXECUTE depends on another prepared statement.
-                let explains = matches!(statement.command(), Command::Explain(_));
-                if !explains && !momentary {
-                    let settings = &self.settings;
-                    let statement_cache = &mut self.statement_cache;
-                    statement_cache.remember(
-                        statement,
-                        parameter_oids,
-                        version,
-                        settings,
-                        &prepared,
-                    );
-                }
-                return Ok(prepared);
+                return self.prepare_planned(statement, parameter_oids).await;
             }
             Command::Show(name) => Some(show_columns(name)),
             Command::Execute { name, .. } => self.named(name)?.columns.clone(),
             _ => None,
         };
         Ok(Prepared::without_plan(statement, columns))
+    }
+
+    /// Plans a statement, and locks the tables that it names, as PostgreSQL does while it
+    /// analyzes a statement: so the columns that the client is told are those of tables
+    /// that stay as they are until the transaction ends. Starts anew after a conflict, as
+    /// long as the client has seen nothing of its transaction.
+    async fn prepare_planned(
+        &mut self,
+        statement: Statement,
+        parameter_oids: &[u32],
+    ) -> Result<Arc<Prepared>> {
+        self.ensure_running().await?;
+        let mut statement = statement;
+        for _ in 0..MAX_REPLANS {
+            let alone = self.is_alone();
+            let (prepared, locks) = self.planned(statement, parameter_oids)?;
+            match self.lock_planned(&locks).await {
+                Ok(true) => return Ok(prepared),
+                Ok(false) => self.running()?.transaction.begin_statement()?,
+                Err(error) if alone && is_conflict(&error) => {
+                    self.abort_running();
+                    coeval_env::yield_now().await;
+                    self.ensure_running().await?;
+                }
+                Err(error) => return Err(error),
+            }
+            statement = prepared.statement.clone();
+        }
+        Err(keeps_changing())
+    }
+
+    /// Plans a statement in the current snapshot, unless its text is known with a plan.
+    fn planned(
+        &mut self,
+        statement: Statement,
+        parameter_oids: &[u32],
+    ) -> Result<(Arc<Prepared>, Arc<[PlannedLock]>)> {
+        let (catalog, look) = self.current_catalog()?;
+        let version = catalog.version();
+        let statement_cache = &self.statement_cache;
+        let known = statement_cache.prepared(&statement, parameter_oids, version, &self.settings);
+        if let Some(prepared) = known {
+            if !prepared.looks() {
+                self.read_confirmation.not_looked(look);
+            }
+            let locks = prepared.locks();
+            return Ok((prepared, locks));
+        }
+        let bound = self.plan(&statement, parameter_oids, &catalog)?;
+        let Bound {
+            plan,
+            types,
+            momentary,
+            needs,
+            locks,
+        } = bound;
+        let prepared = Arc::new(Prepared {
+            parameter_oids: types.iter().map(|each| each.oid()).collect(),
+            parameter_types: types,
+            columns: plan.columns(),
+            momentary,
+            plan: Mutex::new(Some(Planned {
+                version,
+                plan: Arc::new(plan),
+                needs: Arc::new(needs),
+                locks: Arc::clone(&locks),
+                allowed: None,
+            })),
+            statement,
+        });
+        if !prepared.looks() {
+            self.read_confirmation.not_looked(look);
+        }
+        let statement = &prepared.statement;
+        // The output of EXPLAIN EXECUTE depends on another prepared statement.
+        let explains = matches!(statement.command(), Command::Explain(_));
+        if !explains && !momentary {
+            let settings = &self.settings;
+            let statement_cache = &mut self.statement_cache;
+            statement_cache.remember(statement, parameter_oids, version, settings, &prepared);
+        }
+        Ok((prepared, locks))
     }
 
     /// The statement of this name, or the unnamed one if the name is empty. PREPARE and
@@ -340,15 +427,15 @@ impl Session {
         self.name(name, prepared)
     }
 
-    /// The plan of a prepared statement under the current catalog, after checking the
-    /// privileges of the session's role. Fails with SQLSTATE 0A000 when the columns have
+    /// The plan of a prepared statement under the current catalog, and the locks that it
+    /// takes, after checking the privileges of the session's role. Fails with SQLSTATE 0A000 when the columns have
     /// changed, or their tables have and `origins_matter`.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,
         catalog: &Arc<Catalog>,
         origins_matter: bool,
-    ) -> Result<Arc<Plan>> {
+    ) -> Result<(Arc<Plan>, Arc<[PlannedLock]>)> {
         let version = catalog.version();
         let role = self.info.role;
         {
@@ -360,12 +447,16 @@ impl Session {
                     planned.needs.check(catalog, role)?;
                     planned.allowed = Some(role);
                 }
-                return Ok(Arc::clone(&planned.plan));
+                return Ok((Arc::clone(&planned.plan), Arc::clone(&planned.locks)));
             }
         }
         let bound = self.plan(&prepared.statement, &prepared.parameter_oids, catalog)?;
         let Bound {
-            plan, types, needs, ..
+            plan,
+            types,
+            needs,
+            locks,
+            ..
         } = bound;
         needs.check(catalog, role)?;
         let columns = plan.columns();
@@ -385,9 +476,10 @@ impl Session {
             version,
             plan: Arc::clone(&plan),
             needs: Arc::new(needs),
+            locks: Arc::clone(&locks),
             allowed: Some(role),
         });
-        Ok(plan)
+        Ok((plan, locks))
     }
 
     /// Binds and plans a statement.
@@ -446,8 +538,10 @@ impl Session {
             }
             _ => return Err(Error::internal("a statement that needs no plan")),
         };
+        let locks = planned_locks(&plan, &binder.needs, catalog);
         Ok(Bound {
             plan,
+            locks,
             types: binder.parameters.finish()?,
             momentary: binder.parameters.is_momentary(),
             needs: binder.needs,

@@ -1,13 +1,14 @@
 //! Executing portals: restarts after conflicts, replanning, and delivery of rows.
 
+use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use coeval_txn::ResponseDependencies;
+use coeval_txn::{Error as TxnError, Isolation, LockWait, ResponseDependencies, TableLock};
 
 use super::Session;
 use super::portal::{Portal, PortalProgress};
-use super::prepared::Plan;
+use super::prepared::{Plan, PlannedLock};
 use super::read_confirmation::Open;
 use super::result_writer::{ResultWriter, Watched, drain};
 use super::transaction::Block;
@@ -16,7 +17,7 @@ use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
-use crate::select::{Cursor, QueryPlan};
+use crate::select::Cursor;
 use crate::statement::Command;
 use crate::value::Value;
 
@@ -31,6 +32,22 @@ pub(super) enum Started {
     Completed(Completion),
     /// The schema has changed since the statement was planned; nothing was executed.
     Outdated,
+}
+
+/// Whether a transaction that fails like this may succeed when it is run again.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    matches!(
+        error.state(),
+        SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED
+    )
+}
+
+/// The error of a statement that was planned anew too often.
+pub(super) fn keeps_changing() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "the definition of a table keeps changing",
+    )
 }
 
 impl Session {
@@ -137,8 +154,8 @@ impl Session {
                     .await?;
                 CommandTag::new(tag)
             }
-            Command::Lock { tables, mode } => {
-                self.lock_tables(statement, tables, *mode).await?;
+            Command::Lock { tables, mode, wait } => {
+                self.lock_tables(statement, tables, *mode, *wait).await?;
                 CommandTag::new("LOCK TABLE")
             }
             Command::Vacuum(tables) => {
@@ -148,7 +165,7 @@ impl Session {
                         "VACUUM cannot run inside a transaction block",
                     ));
                 }
-                self.check_tables(statement, tables).await?;
+                self.maintain_tables(statement, tables).await?;
                 sink.notice(Notice::new(
                     Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -157,7 +174,7 @@ impl Session {
                 CommandTag::new("VACUUM")
             }
             Command::Analyze(tables) => {
-                self.check_tables(statement, tables).await?;
+                self.maintain_tables(statement, tables).await?;
                 sink.notice(Notice::new(
                     Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -195,7 +212,7 @@ impl Session {
     ) -> Result<Completion> {
         let mut restarts = 0;
         loop {
-            let was_running = self.running.is_some() && self.statements_ran;
+            let alone = self.is_alone();
             let result = self.try_planned(portal, most, sink).await;
             let result = match result {
                 Ok(completion) => self.commit_early(completion, sink).await,
@@ -204,14 +221,8 @@ impl Session {
             let Err(error) = result else {
                 return result;
             };
-            let retryable = matches!(
-                error.state(),
-                SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED
-            );
-            let alone = !was_running
-                && matches!(self.block, Block::Implicit | Block::Idle)
-                && self.copy.is_none();
-            if !retryable || !alone || sink.drained || restarts == MAX_RESTARTS {
+            let alone = alone && self.copy.is_none();
+            if !is_conflict(&error) || !alone || sink.drained || restarts == MAX_RESTARTS {
                 return Err(error);
             }
             restarts += 1;
@@ -258,16 +269,23 @@ impl Session {
             fresh = false;
             self.statements_ran = true;
             let (catalog, look) = self.current_catalog()?;
-            let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
+            let (plan, locks) =
+                self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
             }
+            if let Plan::Query(query) = &*plan
+                && query.locks_rows()
+            {
+                self.require_writable("SELECT FOR UPDATE")?;
+                self.running()?.note_write();
+            }
+            if !self.lock_planned(&locks).await? {
+                continue;
+            }
             let started = match &*plan {
                 Plan::Query(query) => {
-                    if !self.lock_tables_of(query, &catalog).await? {
-                        continue;
-                    }
                     let open = Open::of(self.block, self.running()?);
                     if self.finishing && open != Open::Written {
                         // The client waits for this commit, so the confirmation is
@@ -319,32 +337,46 @@ impl Session {
                 Started::Outdated => {}
             }
         }
-        Err(Error::new(
-            SqlState::SERIALIZATION_FAILURE,
-            "the definition of a table keeps changing",
-        ))
+        Err(keeps_changing())
     }
 
-    /// Locks the tables of which a query locks rows. Returns false when one of them has a
-    /// different definition by now, which a new snapshot would show.
-    async fn lock_tables_of(&mut self, query: &QueryPlan, catalog: &Arc<Catalog>) -> Result<bool> {
-        if !query.locks_rows() {
+    /// Whether no statement has run in the transaction, and it is one statement's: then the
+    /// session may abort it and begin it anew.
+    pub(super) fn is_alone(&self) -> bool {
+        let ran = self.running.is_some() && self.statements_ran;
+        !ran && matches!(self.block, Block::Implicit | Block::Idle)
+    }
+
+    /// Locks the tables that a plan names. Returns false when a new snapshot must be taken and the statement planned
+    /// anew: a table has another definition by now, or the locks were waited for, and what
+    /// was committed meanwhile belongs to the statement.
+    ///
+    /// Above READ COMMITTED, a statement that only reads goes on with the tables as its
+    /// snapshot shows them.
+    pub(super) async fn lock_planned(&mut self, locks: &[PlannedLock]) -> Result<bool> {
+        if locks.is_empty() {
             return Ok(true);
         }
-        self.require_writable("SELECT FOR UPDATE")?;
-        let running = self
-            .running
-            .as_mut()
-            .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.note_write();
-        let transaction = Some(&mut *running.transaction);
-        let mut context = EvaluationContext::new(&self.info, catalog, &[], transaction);
-        for table in query.locked_tables() {
-            if !change::lock_for_write(table, &mut context).await? {
-                return Ok(false);
+        let running = self.running()?;
+        let renews = running.isolation() == Isolation::ReadCommitted;
+        let transaction = &mut running.transaction;
+        let mut waited = false;
+        for lock in locks {
+            let (mode, wait, version) = (lock.mode, LockWait::Wait, lock.schema_version);
+            let locked = poll_fn(|task| {
+                let polled = transaction.poll_lock_table(lock.storage, mode, wait, version, task);
+                waited |= polled.is_pending();
+                polled
+            })
+            .await;
+            match locked {
+                Ok(()) => {}
+                Err(TxnError::SchemaChanged(_)) if renews => return Ok(false),
+                Err(TxnError::SchemaChanged(_)) if mode == TableLock::AccessShare => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(true)
+        Ok(!(waited && renews))
     }
 
     /// Continues a query where it stopped, in the snapshot it began with.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use coeval_txn::Isolation;
+use coeval_txn::{Isolation, LockWait, TableLock};
 
 use super::Session;
 use super::portal::Portal;
@@ -74,8 +74,9 @@ impl Session {
         Ok(())
     }
 
-    /// Fails unless all of these tables exist.
-    pub(super) async fn check_tables(
+    /// VACUUM and ANALYZE: locks these tables, of which each must exist, as PostgreSQL's
+    /// maintenance does.
+    pub(super) async fn maintain_tables(
         &mut self,
         statement: &Statement,
         tables: &[sqlparser::ast::ObjectName],
@@ -84,9 +85,9 @@ impl Session {
             return Ok(());
         }
         self.begin_statement().await?;
-        let (catalog, _) = self.current_catalog()?;
         for name in tables {
-            definition::find_table(&catalog, name, statement)?;
+            let (mode, wait) = (TableLock::ShareUpdateExclusive, LockWait::Wait);
+            self.lock_table(statement, name, mode, wait, false).await?;
         }
         Ok(())
     }
@@ -142,12 +143,17 @@ impl Session {
         }
     }
 
-    /// LOCK TABLE: takes the table locks in the requested mode.
+    /// LOCK TABLE: takes the table locks in the requested mode, one after the other.
+    ///
+    /// At REPEATABLE READ and SERIALIZABLE, the first statement of a transaction does not
+    /// fix its snapshot if it is a LOCK TABLE: the statements after it see what was
+    /// committed before the locks were acquired.
     pub(super) async fn lock_tables(
         &mut self,
         statement: &Statement,
         tables: &[sqlparser::ast::ObjectName],
-        mode: Option<coeval_txn::TableLock>,
+        mode: TableLock,
+        wait: LockWait,
     ) -> Result<()> {
         if self.block != Block::Explicit {
             return Err(Error::new(
@@ -155,37 +161,59 @@ impl Session {
                 "LOCK TABLE can only be used in transaction blocks",
             ));
         }
+        let ran = self.statements_ran || self.running.as_ref().is_some_and(Running::wrote);
         self.begin_statement().await?;
+        self.statements_ran = ran;
         for name in tables {
-            let mut tries = 0;
-            loop {
-                let (catalog, _) = self.current_catalog()?;
-                let table = definition::find_table(&catalog, name, statement)?;
-                let role = self.info.role;
-                may_lock(&catalog, &table, role, mode.is_some())?;
-                let Some(mode) = mode else { break };
-                let running = self.running()?;
-                let locked = coeval_txn::lock_table(
-                    &mut *running.transaction,
-                    table.storage,
-                    mode,
-                    table.schema_version,
-                )
-                .await;
-                match locked {
-                    Ok(()) => break,
-                    Err(coeval_txn::Error::SchemaChanged(_))
-                        if running.isolation() == Isolation::ReadCommitted
-                            && tries < MAX_REPLANS =>
-                    {
-                        tries += 1;
-                        running.transaction.begin_statement()?;
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            self.lock_table(statement, name, mode, wait, true).await?;
+        }
+        if !ran {
+            self.running()?.transaction.renew_snapshot()?;
         }
         Ok(())
+    }
+
+    /// Locks a table by its name; `asked` says that LOCK TABLE asks for it, which needs
+    /// privileges. Looks the name up again when the table's definition has changed
+    /// meanwhile.
+    async fn lock_table(
+        &mut self,
+        statement: &Statement,
+        name: &sqlparser::ast::ObjectName,
+        mode: TableLock,
+        wait: LockWait,
+        asked: bool,
+    ) -> Result<()> {
+        let (role, ran) = (self.info.role, self.statements_ran);
+        let mut tries = 0;
+        loop {
+            let (catalog, _) = self.current_catalog()?;
+            let table = definition::find_table(&catalog, name, statement)?;
+            if asked {
+                may_lock(&catalog, &table, role, mode)?;
+            }
+            let (storage, version) = (table.storage, table.schema_version);
+            let running = self.running()?;
+            let renews = !ran || running.isolation() == Isolation::ReadCommitted;
+            let transaction = &mut running.transaction;
+            let locked =
+                poll_fn(|task| transaction.poll_lock_table(storage, mode, wait, version, task))
+                    .await;
+            match locked {
+                Err(coeval_txn::Error::SchemaChanged(_)) if renews && tries < MAX_REPLANS => {
+                    tries += 1;
+                    match ran {
+                        true => transaction.begin_statement()?,
+                        false => transaction.renew_snapshot()?,
+                    }
+                }
+                // The transaction goes on with the table as its snapshot shows it.
+                Err(coeval_txn::Error::SchemaChanged(_)) if mode == TableLock::AccessShare => {
+                    return Ok(());
+                }
+                locked => return locked.map_err(Error::from),
+            }
+        }
     }
 
     /// EXECUTE: runs a statement that was prepared under a name.
@@ -256,17 +284,20 @@ impl Session {
     }
 }
 
-/// Fails with SQLSTATE 42501 unless the role may lock the table. UPDATE, DELETE or TRUNCATE
-/// is enough; for modes that do not write, SELECT is enough as well.
-fn may_lock(catalog: &Catalog, table: &Table, role: u32, for_writing: bool) -> Result<()> {
+/// Fails with SQLSTATE 42501 unless the role may lock the table in this mode: SELECT is
+/// needed for ACCESS SHARE, any privilege to write for ROW EXCLUSIVE, and for all others
+/// UPDATE, DELETE or TRUNCATE.
+fn may_lock(catalog: &Catalog, table: &Table, role: u32, mode: TableLock) -> Result<()> {
     let access = catalog.access();
     let may = access.privileges(role, &table.owned, ObjectKind::Table);
-    let mut enough = Privileges::UPDATE
+    let changes = Privileges::UPDATE
         .with(Privileges::DELETE)
         .with(Privileges::TRUNCATE);
-    if !for_writing {
-        enough = enough.with(Privileges::SELECT);
-    }
+    let enough = match mode {
+        TableLock::AccessShare => Privileges::SELECT,
+        TableLock::RowExclusive => changes.with(Privileges::INSERT),
+        _ => changes,
+    };
     if may.both(enough).is_none() {
         return Err(denied("table", &table.name));
     }

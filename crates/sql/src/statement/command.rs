@@ -1,6 +1,6 @@
 //! Commands: parsed statements, by kind, with the syntax trees of their parts.
 
-use coeval_txn::{Isolation, TableLock};
+use coeval_txn::{Isolation, LockWait, TableLock};
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
@@ -115,8 +115,10 @@ pub(crate) enum Command {
     Lock {
         /// Names of the tables.
         tables: Vec<ast::ObjectName>,
-        /// Mode of the lock; `None` for modes that conflict only with schema changes.
-        mode: Option<TableLock>,
+        /// Mode of the lock.
+        mode: TableLock,
+        /// Whether to wait for a lock that is not free.
+        wait: LockWait,
     },
     /// CREATE, ALTER and DROP ROLE: changes roles.
     Role(RoleCommand),

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use coeval_txn::TableLock;
+use coeval_txn::{LockWait, TableLock};
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
@@ -438,28 +438,29 @@ fn lock(parser: &mut Parser<'_>) -> Parse<Command> {
     eat(parser, "table");
     let tables = parser.parse_comma_separated(|parser| {
         eat(parser, "only");
-        parser.parse_object_name(false)
+        let name = parser.parse_object_name(false)?;
+        // A star means descendants, of which there are none.
+        let _ = parser.consume_token(&Token::Mul);
+        Ok(name)
     })?;
-    let mut mode = String::from("access exclusive");
+    let mut mode = TableLock::AccessExclusive;
     if eat(parser, "in") {
-        mode.clear();
+        let mut words = String::new();
         while !eat(parser, "mode") {
-            if !mode.is_empty() {
-                mode.push(' ');
+            if !words.is_empty() {
+                words.push(' ');
             }
-            mode.push_str(&identifier(parser)?);
+            words.push_str(&identifier(parser)?);
         }
+        let named = TableLock::ALL.into_iter().find(|mode| mode.name() == words);
+        let Some(named) = named else {
+            return unexpected(parser, "a lock mode");
+        };
+        mode = named;
     }
-    let mode = match mode.as_str() {
-        "access share" | "row share" => None,
-        "row exclusive" | "share update exclusive" => Some(TableLock::Write),
-        "share" | "share row exclusive" | "exclusive" | "access exclusive" => {
-            Some(TableLock::Exclusive)
-        }
-        _ => return unexpected(parser, "a lock mode"),
+    let wait = match eat(parser, "nowait") {
+        true => LockWait::NoWait,
+        false => LockWait::Wait,
     };
-    if eat(parser, "nowait") {
-        return Err(Error::unsupported("LOCK TABLE … NOWAIT").into());
-    }
-    Ok(Command::Lock { tables, mode })
+    Ok(Command::Lock { tables, mode, wait })
 }

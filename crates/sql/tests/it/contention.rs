@@ -210,7 +210,7 @@ async fn locks_that_are_waited_for_are_listed() {
     for expected in [
         "  2 | 1 | row | t | ∅ | (a)=(1) | t",
         "  3 | 1 | key | t | t_b | (b, c)=(three, 3) | t",
-        "  4 | 1 | table exclusive | t | ∅ | ∅ | t",
+        "  4 | 1 | access exclusive | t | ∅ | ∅ | t",
     ] {
         assert!(said.iter().any(|line| line == expected), "{said:#?}");
     }

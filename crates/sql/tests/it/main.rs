@@ -12,6 +12,7 @@ mod extended;
 mod followed;
 mod fuzz;
 mod handover;
+mod lock_matrix;
 mod outcomes;
 mod read_confirmation;
 mod reopen;

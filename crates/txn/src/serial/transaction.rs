@@ -148,12 +148,12 @@ impl SerialTransaction {
         mode: TableLock,
         schema_version: u64,
     ) -> Result<(), Error> {
-        self.check_write()?;
+        self.check_running()?;
+        if mode.excludes(TableLock::RowExclusive) {
+            self.exclusive.insert(storage);
+        }
         if self.shared.database().storage(storage)?.schema_version != schema_version {
             return Err(Error::SchemaChanged(storage));
-        }
-        if mode == TableLock::Exclusive {
-            self.exclusive.insert(storage);
         }
         Ok(())
     }
@@ -211,6 +211,11 @@ impl Transaction for SerialTransaction {
 
     /// Does nothing: no call of this engine waits for a lock.
     fn set_lock_timeout(&mut self, _timeout: Option<Duration>) {}
+
+    fn renew_snapshot(&mut self) -> Result<(), Error> {
+        // No other transaction runs that could have committed.
+        self.check_read()
+    }
 
     fn begin_statement(&mut self) -> Result<(), Error> {
         self.check_read()
@@ -271,6 +276,7 @@ impl Transaction for SerialTransaction {
         &mut self,
         storage: StorageId,
         mode: TableLock,
+        _wait: LockWait,
         schema_version: u64,
         _context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {

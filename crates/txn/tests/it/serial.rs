@@ -314,7 +314,7 @@ fn keys_are_unique_where_promised() {
     ready(coeval_txn::lock_table(
         &mut *t,
         STORAGE,
-        TableLock::Exclusive,
+        TableLock::AccessExclusive,
         1,
     ))
     .unwrap();
@@ -350,14 +350,14 @@ fn a_plan_for_another_schema_is_refused() {
         ))
     );
     let savepoint = t.savepoint();
-    lock(&mut *t, TableLock::Exclusive, 1).unwrap();
+    lock(&mut *t, TableLock::AccessExclusive, 1).unwrap();
     t.set_schema_version(STORAGE, 2).unwrap();
     assert_eq!(
-        lock(&mut *t, TableLock::Write, 1),
+        lock(&mut *t, TableLock::RowExclusive, 1),
         Err(Error::SchemaChanged(STORAGE))
     );
     t.rollback_to(savepoint).unwrap();
-    lock(&mut *t, TableLock::Write, 1).unwrap();
+    lock(&mut *t, TableLock::RowExclusive, 1).unwrap();
 }
 
 struct Count(AtomicUsize);

@@ -193,7 +193,8 @@ impl<'engine> Session<'engine> {
                 let transaction = self.transaction()?;
                 transaction.begin_statement()?;
                 if matches!(word, "insert" | "set" | "add" | "delete" | "lock") {
-                    coeval_txn::lock_table(transaction, STORAGE, TableLock::Write, 1).await?;
+                    coeval_txn::lock_table(transaction, STORAGE, TableLock::RowExclusive, 1)
+                        .await?;
                 }
                 statement(transaction, word, arguments).await
             }

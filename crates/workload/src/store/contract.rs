@@ -161,7 +161,7 @@ impl Contract {
     async fn writing(&mut self, table: usize) -> Result<Running<'_>, Error> {
         let transaction = Self::statement(&mut self.transaction)?;
         if self.locked & 1 << table == 0 {
-            let mode = TableLock::Write;
+            let mode = TableLock::RowExclusive;
             coeval_txn::lock_table(transaction, storage(table), mode, SCHEMA_VERSION).await?;
             self.locked |= 1 << table;
         }

@@ -83,7 +83,7 @@ fn make_row(key: u64, number: u64) -> Vec<u8> {
 
 async fn writer(engine: &Engine) -> Result<Box<dyn Transaction>, Error> {
     let mut transaction = coeval_txn::begin(engine, &BeginOptions::default()).await?;
-    coeval_txn::lock_table(&mut *transaction, TABLE, TableLock::Write, SCHEMA).await?;
+    coeval_txn::lock_table(&mut *transaction, TABLE, TableLock::RowExclusive, SCHEMA).await?;
     Ok(transaction)
 }
 

@@ -6,7 +6,7 @@
 
 use std::task::{Context, Poll};
 
-use coeval_txn::{Isolation, LockedRow, TableLock};
+use coeval_txn::{Isolation, LockWait, LockedRow, TableLock};
 use coeval_types::Rid;
 
 use super::{Pulled, Row, State, row_or_return};
@@ -77,7 +77,8 @@ impl LockState {
             let table = &target.table;
             match context.reads()?.poll_lock_table(
                 table.storage,
-                TableLock::Write,
+                TableLock::RowShare,
+                LockWait::Wait,
                 table.schema_version,
                 &mut task,
             ) {

@@ -352,14 +352,6 @@ impl Node {
         }
     }
 
-    /// Appends the tables whose rows this node or any node below it locks.
-    pub(crate) fn collect_locked(&self, tables: &mut Vec<Arc<Table>>) {
-        if let Self::Lock(lock) = self {
-            tables.extend(lock.targets.iter().map(|target| Arc::clone(&target.table)));
-        }
-        self.inputs(&mut |input| input.collect_locked(tables));
-    }
-
     /// Whether the node itself reads the database or the state of the engine.
     pub(crate) fn looks(&self) -> bool {
         match self {
