@@ -17,7 +17,7 @@ use coeval_sql::{Error, SqlState};
 use coeval_types::{Remedy, Timestamp};
 
 use super::input::{Input, Wake, Watch};
-use super::notes::Clock;
+use super::notes::{Clock, statement_failed};
 use super::output::{Lost, Output};
 use super::owed::{AfterError, Owed, Treatment};
 #[cfg(feature = "planted")]
@@ -370,6 +370,7 @@ impl Conversation {
         if self.signal.is_terminated() && error.state() == SqlState::QUERY_CANCELED {
             return Err(self.end(shutdown()).await);
         }
+        statement_failed(&self.session, error, false);
         self.sheet.error(error.state());
         report::error(&mut self.output.buffer, error);
         match self.owed.after_error() {
@@ -408,6 +409,7 @@ impl Conversation {
             }
             Err(error) if error.ends_session() => return Err(self.end(error).await),
             Err(error) => {
+                statement_failed(&self.session, &error, false);
                 self.sheet.error(error.state());
                 report::error(&mut self.output.buffer, &error);
             }
@@ -503,6 +505,7 @@ impl Conversation {
         #[cfg(feature = "planted")]
         planted::commit_on_stop(&mut self.session, &error).await;
         self.session.fail();
+        statement_failed(&self.session, &error, true);
         self.sheet.error(error.state());
         report::fatal(&mut self.output.buffer, &error);
         // A client that does not read must not delay a stopping server.

@@ -28,9 +28,12 @@ impl Conversation {
         watch: &mut Watch,
     ) -> Result<(), Error> {
         let prepared = self.prepare(parse, watch).await;
-        let prepared = prepared.inspect_err(|_| self.session.fail())?;
-        let named = self.session.name(parse.statement, prepared);
-        named.inspect_err(|_| self.session.fail())?;
+        let named = prepared.and_then(|prepared| self.session.name(parse.statement, prepared));
+        named.inspect_err(|_| {
+            self.session.fail();
+            // The text of the statement that failed, for the log.
+            self.session.announce(parse.query);
+        })?;
         hot::parse_complete(&mut self.output.buffer);
         Ok(())
     }
@@ -66,7 +69,12 @@ impl Conversation {
     }
 
     pub(super) fn bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
-        self.try_bind(bind).inspect_err(|_| self.session.fail())
+        self.try_bind(bind).inspect_err(|_| {
+            self.session.fail();
+            let prepared = self.session.named(bind.statement).map(Arc::clone);
+            let text = prepared.as_ref().map_or("", |prepared| prepared.text());
+            self.session.announce(text);
+        })
     }
 
     fn try_bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {

@@ -1,5 +1,5 @@
 //! Statement timing: adds a session's statements to its worker's counters, and logs those
-//! that took too long.
+//! that took too long, or failed.
 //!
 //! ```text
 //!   bytes come      statement ends     statement ends      answer sent
@@ -10,17 +10,20 @@
 //!
 //! The session reads the clock at these points only: a statement's time includes decoding
 //! its message and planning it.
+//!
+//! A failing statement is logged with its message and SQLSTATE. The logged text has neither
+//! literals nor passwords; the message may name a value that was wrong, as PostgreSQL's does.
 
 use coeval_env::Instant;
 use coeval_sql::Error;
 use coeval_sql::output::Completion;
-use coeval_sql::session::Session;
-use coeval_sql::statement::{Statement, redact_values};
+use coeval_sql::session::{LoggedFailures, Session};
+use coeval_sql::statement::{Statement, loggable, redact_values};
 use tracing::info;
 
 use crate::metrics::Sheet;
 
-/// Maximum length of the logged text of a slow statement, in bytes.
+/// Maximum length of the logged text of a statement, in bytes.
 const MAX_TEXT: usize = 2048;
 
 /// A session's clock.
@@ -99,4 +102,31 @@ pub(super) fn statement_ended(
             "slow statement"
         );
     }
+}
+
+/// Logs an error that a client gets for its statement, if the settings say so; `ends` is
+/// whether it ends the session.
+pub(super) fn statement_failed(session: &Session, error: &Error, ends: bool) {
+    let is_logged = match session.logged_failures() {
+        LoggedFailures::All => true,
+        LoggedFailures::EndsOfSessions => ends,
+        LoggedFailures::None => false,
+    };
+    let activity = session.activity();
+    // A session that ends while it waits for its client runs no statement.
+    if !is_logged || !activity.is_active() {
+        return;
+    }
+    let shown = activity.shown();
+    info!(
+        session = shown.process_id,
+        user = shown.user,
+        database = shown.database,
+        application = shown.application_name,
+        severity = if ends { "FATAL" } else { "ERROR" },
+        sqlstate = error.state().0,
+        error = error.report().message.as_ref() as &str,
+        statement = redact_values(&loggable(&shown.query), MAX_TEXT),
+        "statement failed"
+    );
 }

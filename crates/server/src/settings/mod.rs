@@ -28,7 +28,7 @@ use std::path::PathBuf;
 pub(crate) use cluster_settings::MAX_NODES;
 pub use cluster_settings::{ClusterMembers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
-pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};
+pub use value::{LogDuration, LogFormat, MessageLevel, OptionalPath, SettingValue, Timeout};
 
 /// One setting, as data.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +223,11 @@ settings! {
     /// Statements that take at least this long are logged, without their values; 0
     /// logs all, -1 none. Sessions of superusers can set it too.
     log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";
+    /// Statements that fail with an error of at least this level are logged, with its
+    /// message and SQLSTATE and without their values: PostgreSQL's levels, of which error
+    /// and those below it mean every failure, fatal those that end the session, panic
+    /// none. Sessions of superusers can set it too.
+    log_min_error_statement: MessageLevel = MessageLevel::ERROR, "LEVEL";
     /// What to log: error, warn, info, debug or trace, also by module, as
     /// in `info,coeval_server=debug`.
     log_level: String = "info".to_owned(), "LEVEL";
@@ -267,10 +272,16 @@ impl Settings {
         .into_iter()
         .filter(|(_, timeout)| *timeout != Timeout::NONE)
         .map(|(name, timeout)| (name, timeout.show()))
-        .chain([(
-            "log_min_duration_statement",
-            self.log_min_duration_statement.show(),
-        )])
+        .chain([
+            (
+                "log_min_duration_statement",
+                self.log_min_duration_statement.show(),
+            ),
+            (
+                "log_min_error_statement",
+                self.log_min_error_statement.show(),
+            ),
+        ])
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }

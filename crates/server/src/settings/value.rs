@@ -95,6 +95,33 @@ impl SettingValue for LogDuration {
     }
 }
 
+/// A level of PostgreSQL's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageLevel(&'static str);
+
+impl MessageLevel {
+    /// The level of a statement that fails.
+    pub const ERROR: Self = Self("error");
+
+    const ALL: [&str; 13] = [
+        "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "info", "notice", "warning",
+        "error", "log", "fatal", "panic",
+    ];
+}
+
+impl SettingValue for MessageLevel {
+    fn parse(text: &str) -> Result<Self, String> {
+        let level = Self::ALL.into_iter().find(|level| *level == text.trim());
+        level
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is none of {}", Self::ALL.join(", ")))
+    }
+
+    fn show(&self) -> String {
+        self.0.to_owned()
+    }
+}
+
 impl SettingValue for bool {
     fn parse(text: &str) -> Result<Self, String> {
         match text {

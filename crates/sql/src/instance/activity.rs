@@ -191,7 +191,9 @@ impl Activity {
         page.query.push_str(first_of(text));
     }
 
-    pub(crate) fn is_active(&self) -> bool {
+    /// Whether the session runs a statement.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
         self.page().state == SessionState::Active
     }
 

@@ -89,6 +89,7 @@ use plan_cache::PlanCache;
 use portal::Portals;
 use read_confirmation::{Open, ReadConfirmation};
 use result_writer::Watched;
+pub use settings::LoggedFailures;
 use settings::Settings;
 use statement_cache::StatementCache;
 use transaction::{Block, Running};
@@ -478,6 +479,12 @@ impl Session {
     #[must_use]
     pub fn slow_statement(&self) -> Option<Duration> {
         self.settings.parsed().slow_statement
+    }
+
+    /// The failures of statements that are logged.
+    #[must_use]
+    pub fn logged_failures(&self) -> LoggedFailures {
+        self.settings.parsed().logged_failures
     }
 
     /// The session's activity entry, for the connection that sends its answers.

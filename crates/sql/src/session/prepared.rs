@@ -108,6 +108,12 @@ impl Plan {
 }
 
 impl Prepared {
+    /// The text of the statement.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.statement.text()
+    }
+
     /// OIDs (in `pg_type`) of the parameter types.
     #[must_use]
     pub fn parameter_types(&self) -> &[u32] {

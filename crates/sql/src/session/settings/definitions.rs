@@ -275,6 +275,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "Sets the minimum execution time above which statements are logged.",
     ),
     restricted(
+        "log_min_error_statement",
+        "error",
+        SettingKind::Word(MESSAGES),
+        "Causes all statements generating error at or above this level to be logged.",
+    ),
+    restricted(
         "log_min_messages",
         "warning",
         SettingKind::Word(MESSAGES),

@@ -10,6 +10,7 @@
 //! | `extra_float_digits` | digits of floating-point output |
 //! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
 //! | `log_min_duration_statement` | which statements are logged as slow |
+//! | `log_min_error_statement` | which failing statements are logged |
 //! | `default_transaction_*` | default modes of transactions |
 //! | `transaction_*` | modes of the running transaction |
 //! | `work_mem` | memory for a statement's sorting and grouping |
@@ -58,6 +59,8 @@ pub struct Parsed {
     pub idle_session_timeout: Option<Duration>,
     /// Value of `log_min_duration_statement`; `None` for never.
     pub slow_statement: Option<Duration>,
+    /// Value of `log_min_error_statement`, as the failures that are logged.
+    pub logged_failures: LoggedFailures,
     /// Value of `default_transaction_isolation`.
     pub isolation: Isolation,
     /// Value of `default_transaction_read_only`.
@@ -70,6 +73,17 @@ pub struct Parsed {
     pub least_notice: Option<Severity>,
     /// Value of `search_path`: names of schemas, unquoted.
     pub search_path: Vec<String>,
+}
+
+/// The failures of statements that the server logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedFailures {
+    /// Every failure.
+    All,
+    /// Those that end the session.
+    EndsOfSessions,
+    /// None.
+    None,
 }
 
 /// The settings of one session.
@@ -110,6 +124,7 @@ impl Default for Settings {
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
                 slow_statement: None,
+                logged_failures: LoggedFailures::All,
                 isolation: Isolation::ReadCommitted,
                 read_only: false,
                 deferrable: false,
@@ -422,6 +437,14 @@ impl Settings {
                 let milliseconds = quantity(value, TIMES).unwrap_or(-1);
                 parsed.slow_statement = milliseconds.try_into().ok().map(Duration::from_millis);
             }
+            "log_min_error_statement" => {
+                parsed.logged_failures = match value {
+                    // PostgreSQL counts its level log above error here.
+                    "log" | "fatal" => LoggedFailures::EndsOfSessions,
+                    "panic" => LoggedFailures::None,
+                    _ => LoggedFailures::All,
+                };
+            }
             "default_transaction_isolation" => {
                 parsed.isolation = isolation(value).unwrap_or_default();
             }
@@ -516,6 +539,24 @@ mod tests {
     }
 
     #[test]
+    fn failures_are_logged_as_postgresql_logs_them() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.parsed().logged_failures, LoggedFailures::All);
+        for (level, expected) in [
+            ("debug5", LoggedFailures::All),
+            ("warning", LoggedFailures::All),
+            ("error", LoggedFailures::All),
+            ("log", LoggedFailures::EndsOfSessions),
+            ("fatal", LoggedFailures::EndsOfSessions),
+            ("panic", LoggedFailures::None),
+        ] {
+            set(&mut settings, "log_min_error_statement", level).unwrap();
+            assert_eq!(settings.parsed().logged_failures, expected, "{level}");
+        }
+        assert!(set(&mut settings, "log_min_error_statement", "never").is_err());
+    }
+
+    #[test]
     fn minus_one_turns_the_log_of_slow_statements_off() {
         let mut settings = Settings::default();
         let limit = |settings: &Settings| settings.parsed().slow_statement;
@@ -546,7 +587,12 @@ mod tests {
             let parameters: Vec<_> = parameters.iter().map(owned).collect();
             Settings::at_start(someone(superuser), "", &[], &parameters, &mut Err)
         };
-        for name in ["log_min_duration_statement", "Log_Statement", "lc_messages"] {
+        for name in [
+            "log_min_duration_statement",
+            "log_min_error_statement",
+            "Log_Statement",
+            "lc_messages",
+        ] {
             let mut settings = start(false, &[]).unwrap();
             let value = settings.show(name).unwrap().to_owned();
             for refused in [
