@@ -1,5 +1,5 @@
-//! Tests that the documents and the dashboard name exactly the listed metrics, and that
-//! the exposition follows Prometheus' format.
+//! Tests that the documents, the dashboard and the alert rules name exactly the listed
+//! metrics, and that the exposition follows Prometheus' format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,8 @@ use super::sheet::Sum;
 
 const DOCUMENT: &str = include_str!("../../../../docs/operations/monitor.md");
 const DASHBOARD: &str = include_str!("../../../../docs/operations/grafana-dashboard.json");
+
+const ALERTS: &str = include_str!("../../../../docs/operations/prometheus-alerts.yaml");
 
 const BEGIN: &str = "<!-- metrics begin -->\n";
 const END: &str = "<!-- metrics end -->\n";
@@ -69,9 +71,9 @@ fn metrics_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-#[test]
-fn the_dashboard_names_only_metrics_that_exist() {
-    let names: BTreeSet<String> = FAMILIES
+/// The names of all series.
+fn series() -> BTreeSet<String> {
+    FAMILIES
         .iter()
         .flat_map(|family| match family.kind {
             MetricKind::Histogram => ["_bucket", "_sum", "_count"]
@@ -79,7 +81,47 @@ fn the_dashboard_names_only_metrics_that_exist() {
                 .to_vec(),
             MetricKind::Counter | MetricKind::Gauge => vec![family.name.to_owned()],
         })
-        .collect();
+        .collect()
+}
+
+/// The values of the lines with this key of a YAML file.
+fn values_of<'text>(text: &'text str, key: &str) -> Vec<&'text str> {
+    let lines = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches("- "));
+    lines.filter_map(|line| line.strip_prefix(key)).collect()
+}
+
+#[test]
+fn the_alert_rules_name_only_metrics_that_exist() {
+    let names = series();
+    let alerts = values_of(ALERTS, "alert: ");
+    assert!(alerts.len() > 5, "its rules were read");
+    let asked = values_of(ALERTS, "expr: ");
+    for (alert, expression) in alerts.iter().zip(&asked) {
+        let metrics = metrics_in(expression);
+        let unknown: Vec<_> = metrics
+            .iter()
+            .filter(|name| !names.contains(**name))
+            .collect();
+        assert!(unknown.is_empty(), "{alert}: {unknown:?}");
+        assert!(
+            !metrics.is_empty() || expression.starts_with("up{"),
+            "{alert}"
+        );
+    }
+    for key in ["expr: ", "for: ", "labels: ", "summary: "] {
+        assert_eq!(values_of(ALERTS, key).len(), alerts.len(), "{key}");
+    }
+    // The problems that the server reports are on the dashboard too.
+    for text in [ALERTS, DASHBOARD] {
+        assert!(metrics_in(text).contains("coeval_problems"));
+    }
+}
+
+#[test]
+fn the_dashboard_names_only_metrics_that_exist() {
+    let names = series();
     let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).expect("it is JSON");
     let mut asked = BTreeSet::new();
     let mut panels = 0;
