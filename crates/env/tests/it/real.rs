@@ -1,5 +1,9 @@
 //! Tests of the real environment.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use coeval_env::{JoinError, fs};
@@ -137,4 +141,80 @@ fn random_numbers_differ() {
     let mut bytes = [0; 32];
     coeval_env::random_bytes(&mut bytes);
     assert_ne!(bytes, [0; 32]);
+}
+
+/// Tasks that are always ready would otherwise keep the executor from looking at its
+/// sockets, but for once in some sixty turns.
+#[test]
+fn busy_tasks_let_sockets_go_first() {
+    let turns = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&turns);
+    let test = coeval_env::spawn_executor("busy", async move {
+        let busy = |turns: Arc<AtomicU64>| {
+            coeval_env::spawn(
+                "busy",
+                poll_fn(move |context| {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    coeval_env::wake_after_others(context);
+                    Poll::<()>::Pending
+                }),
+            )
+        };
+        let all = [busy(Arc::clone(&counted)), busy(Arc::clone(&counted))];
+        let listener = coeval_env::listen("127.0.0.1:0".parse().unwrap())
+            .await
+            .unwrap();
+        let connecting = coeval_env::connect(listener.local_addr().unwrap());
+        let (writer, accepted) = tokio::join!(connecting, listener.accept());
+        let (mut writer, mut reader) = (writer.unwrap(), accepted.unwrap().0);
+        let (read, mut was_read) = tokio::sync::mpsc::unbounded_channel();
+        let reading = coeval_env::spawn("reader", async move {
+            while reader.read_u8().await.is_ok() {
+                read.send(()).unwrap();
+            }
+        });
+        let mut took = Vec::new();
+        for _ in 0..41 {
+            // By then the reader waits.
+            for _ in 0..3 {
+                coeval_env::yield_now().await;
+            }
+            let before = counted.load(Ordering::Relaxed);
+            writer.write_u8(1).await.unwrap();
+            was_read.recv().await.unwrap();
+            took.push(counted.load(Ordering::Relaxed) - before);
+        }
+        all.iter().for_each(coeval_env::JoinHandle::abort);
+        reading.abort();
+        took.sort_unstable();
+        took
+    });
+    let took = run(test).unwrap();
+    assert!(
+        took[20] <= 12,
+        "turns of busy tasks before a read: {took:?}"
+    );
+}
+
+/// In the middle of a poll an executor's other tasks get their turn.
+#[test]
+fn handing_over_lets_the_others_run() {
+    let test = coeval_env::spawn_executor("hands over", async {
+        let turns = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&turns);
+        coeval_env::spawn("other", async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                coeval_env::yield_now().await;
+            }
+        });
+        while turns.load(Ordering::Relaxed) == 0 {
+            coeval_env::hand_over();
+        }
+        let before = turns.load(Ordering::Relaxed);
+        while turns.load(Ordering::Relaxed) == before {
+            coeval_env::hand_over();
+        }
+    });
+    run(test).unwrap();
 }
