@@ -92,6 +92,9 @@ bugs! {
     /// A session that ends because the server shuts down commits its client's open
     /// transaction.
     CommitOnStop = "commit-on-stop",
+    /// A leader draws versions of the catalog that another leader has drawn for another
+    /// state.
+    CatalogVersionWithoutTerm = "catalog-version-without-term",
     /// A commit whose fsync takes more than a tenth of a second is reported to the client
     /// as rolled back.
     SlowIsFailed = "slow-is-failed",

@@ -87,7 +87,7 @@ pub const JUDGES: &[&str] = &[
 pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 
 /// Bugs of clusters whose circumstances no simulated run meets: tests of
-/// `coeval_consensus` and `coeval_leader` catch them.
+/// `coeval_consensus`, `coeval_leader` and `coeval_sql` catch them.
 ///
 /// - Trailing marks at the end of a log ([`Bug::BelieveTrailingMarks`]) occur only if a
 ///   leader dies between storing its mark and sending it, and the previous leader, whose
@@ -105,6 +105,8 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   scenarios met neither.
 /// - A forgotten Sync ([`Bug::ForgetOwedSync`]) needs clients that use the extended query
 ///   protocol, and those of the simulated loads use the simple one.
+/// - A version of the catalog that names two states ([`Bug::CatalogVersionWithoutTerm`])
+///   shows where a cache outlives a serving term, and none does.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -112,6 +114,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::TrustNewcomers,
     Bug::AnswerUnconfirmed,
     Bug::ForgetOwedSync,
+    Bug::CatalogVersionWithoutTerm,
 ];
 
 /// Every other bug, with the scenarios that must catch it.

@@ -11,6 +11,7 @@ use coeval_txn::{
 };
 use coeval_types::{
     IndexDefinition, IndexId, IndexKind, Rid, RowBuilder, RowRef, StorageDefinition, StorageId,
+    Term, planted,
 };
 
 use super::{Catalog, FIRST_USER_OID, Table, description};
@@ -41,6 +42,17 @@ const CACHED: usize = 8;
 
 /// Counters for ids and versions. They never go back while the process lives, so no
 /// number is used twice, even after a rollback.
+///
+/// A version names one state of the catalog for ever. So the upper half of its bits is the
+/// term in which it was drawn: a leader whose last schema change was lost with it, and the
+/// next leader, count on from the same state.
+///
+/// ```text
+///    63            32 31             0
+///   +----------------+----------------+
+///   |  term          |  count         |
+///   +----------------+----------------+
+/// ```
 #[derive(Debug)]
 pub(crate) struct Counters {
     version: AtomicU64,
@@ -78,6 +90,14 @@ impl Counters {
     /// A new index id.
     pub(crate) fn index(&self) -> IndexId {
         IndexId(self.index.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Begins a term: versions drawn from here on were drawn in no other term.
+    fn begin(&self, term: Term) {
+        if !planted!(CatalogVersionWithoutTerm) {
+            let first = u64::from(term.0) << u32::BITS;
+            self.version.fetch_max(first, Ordering::Relaxed);
+        }
     }
 
     /// Raises each counter to at least this value.
@@ -125,11 +145,12 @@ impl Store {
 
     /// Creates an empty catalog, or initialises the counters from the existing one. The
     /// server calls it once, before any session. `storages` are those known to the
-    /// engine.
+    /// engine, and `term` is the one in which it commits.
     pub(crate) async fn bootstrap(
         &self,
         transaction: &mut dyn Transaction,
         storages: &[StorageId],
+        term: Term,
     ) -> Result<()> {
         let newest = storages.iter().map(|storage| storage.0 + 1).max();
         self.counters.raise(0, 0, newest.unwrap_or(0), 0);
@@ -145,6 +166,7 @@ impl Store {
                 return Err(damaged("there are two versions"));
             }
         }
+        self.counters.begin(term);
         if find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, SECRET_KEY)?.is_none() {
             lock_catalog(transaction).await?;
             let mut secret = [0; 32];
@@ -498,5 +520,48 @@ fn each_row(
             ScanProgress::Complete => return Ok(()),
             ScanProgress::More(last) => position = Some(last),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coeval_txn::{BeginOptions, Engine, Outcome};
+    use coeval_types::planted::{Bug, plant};
+
+    use super::*;
+
+    /// The version of the first schema change of a leader of this term.
+    async fn first_change(engine: &dyn Engine, term: u32) -> u64 {
+        let store = Store::new();
+        let options = BeginOptions::default();
+        let mut transaction = coeval_txn::begin(engine, &options).await.unwrap();
+        store
+            .bootstrap(&mut *transaction, &engine.storages(), Term(term))
+            .await
+            .unwrap();
+        let outcome = coeval_txn::commit(&mut *transaction).await;
+        assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+        // It is lost with its leader.
+        store.counters.version()
+    }
+
+    async fn versions_of_two_leaders() -> [u64; 2] {
+        let engine = coeval_occ::Engine::ephemeral(coeval_occ::Settings::default()).unwrap();
+        for definition in Store::definitions() {
+            engine.attach_storage(definition).unwrap();
+        }
+        [
+            first_change(&engine, 7).await,
+            first_change(&engine, 8).await,
+        ]
+    }
+
+    #[tokio::test]
+    async fn two_leaders_never_name_two_states_alike() {
+        let [lost, next] = versions_of_two_leaders().await;
+        assert!(next > lost, "{next} after {lost}");
+        let _bug = plant(Bug::CatalogVersionWithoutTerm).expect("tests can plant");
+        let [lost, next] = versions_of_two_leaders().await;
+        assert_eq!(lost, next, "one number for two states: the bug shows here");
     }
 }

@@ -72,7 +72,7 @@ impl Database {
         )
         .await?;
         store
-            .bootstrap(&mut *transaction, &engine.storages())
+            .bootstrap(&mut *transaction, &engine.storages(), engine.term())
             .await?;
         let catalog = store.catalog(&mut *transaction, None)?;
         let outcomes = outcome::load(&mut *transaction)?;
