@@ -76,6 +76,9 @@ pub(crate) struct TransactionSlot {
 }
 
 impl ActiveTransactions {
+    /// Most transactions that are active at once.
+    pub(crate) const MOST: usize = PLACES;
+
     pub(crate) fn new() -> Self {
         Self {
             chunks: (0..PLACES / CHUNK).map(|_| OnceLock::new()).collect(),

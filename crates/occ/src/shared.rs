@@ -180,7 +180,9 @@ impl Shared {
         }
         match self.active.claim() {
             Some(place) => Ok(Box::new(State::new(place, self.log.entry_builder()))),
-            None => self.pool.take_any().ok_or(Error::OutOfMemory),
+            None => self.pool.take_any().ok_or(Error::TooManyTransactions {
+                limit: ActiveTransactions::MOST,
+            }),
         }
     }
 
@@ -204,3 +206,23 @@ impl Shared {
 /// returns it when it has ended; the counts are sharded, so that threads seldom write the
 /// same cache line.
 pub(crate) type Share = Arc<CachePadded<Arc<Shared>>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_transaction_too_many_is_told_so() {
+        let log = Log::ephemeral(coeval_log::Settings::default()).unwrap();
+        let domain = Arc::new(Domain::new());
+        let shared = Shared::new(Settings::default(), log, domain, BTreeMap::new());
+        let last = shared.take_state().expect("all slots are free");
+        let others = std::iter::from_fn(|| shared.active.claim()).count();
+        assert_eq!(others + 1, ActiveTransactions::MOST);
+        let refused = shared.take_state().err();
+        let limit = ActiveTransactions::MOST;
+        assert_eq!(refused, Some(Error::TooManyTransactions { limit }));
+        shared.give_back(last);
+        assert!(shared.take_state().is_ok());
+    }
+}

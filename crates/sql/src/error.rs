@@ -173,6 +173,8 @@ states! {
     PROTOCOL_VIOLATION = "08P01";
     /// The memory budget, or a statement's share of it, is used up.
     OUT_OF_MEMORY = "53200";
+    /// More sessions or transactions than there can be.
+    TOO_MANY_CONNECTIONS = "53300";
     /// The disk is full.
     DISK_FULL = "53100";
     /// A size or number exceeds a limit of the program.
@@ -517,6 +519,16 @@ impl From<coeval_txn::Error> for Error {
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 "cannot execute a write in a read-only transaction",
             ),
+            Txn::RowTooLarge { .. } => {
+                Self::new(SqlState::PROGRAM_LIMIT_EXCEEDED, error.to_string())
+                    .with_hint("Keep longer values elsewhere, or split them into several rows.")
+            }
+            Txn::TooManyTransactions { .. } => {
+                Self::new(SqlState::TOO_MANY_CONNECTIONS, error.to_string()).with_hint(
+                    "End sessions that are idle in a transaction, see pg_stat_activity, or have \
+                     idle_in_transaction_session_timeout end them.",
+                )
+            }
             Txn::WriteSetTooLarge { .. } => {
                 Self::new(SqlState::PROGRAM_LIMIT_EXCEEDED, error.to_string())
                     .with_hint(

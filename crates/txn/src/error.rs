@@ -113,6 +113,18 @@ pub enum Error {
     Canceled,
     /// Fix: the transaction is read-only and attempted a write.
     ReadOnly,
+    /// Fix: a row is longer than one row may be.
+    RowTooLarge {
+        /// Size of the row, in bytes as it is stored.
+        bytes: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Fix: as many transactions are open as the engine can tell apart.
+    TooManyTransactions {
+        /// The most there can be.
+        limit: usize,
+    },
     /// Fix: the transaction writes more bytes than one commit can hold.
     WriteSetTooLarge {
         /// Size of the commit, in bytes.
@@ -146,6 +158,8 @@ impl Error {
             | Self::SnapshotTooOld
             | Self::Canceled => Remedy::Retry,
             Self::ReadOnly
+            | Self::RowTooLarge { .. }
+            | Self::TooManyTransactions { .. }
             | Self::WriteSetTooLarge { .. }
             | Self::OutOfMemory
             | Self::DiskFull(_)
@@ -194,6 +208,14 @@ impl fmt::Display for Error {
             Self::SnapshotTooOld => formatter.write_str("the snapshot is too old"),
             Self::Canceled => formatter.write_str("canceled by request"),
             Self::ReadOnly => formatter.write_str("the transaction is read-only"),
+            Self::RowTooLarge { bytes, limit } => write!(
+                formatter,
+                "row is too big: size {bytes}, maximum size {limit}"
+            ),
+            Self::TooManyTransactions { limit } => write!(
+                formatter,
+                "sorry, too many transactions already: {limit} are open"
+            ),
             Self::WriteSetTooLarge { bytes, limit } => write!(
                 formatter,
                 "a row or a transaction takes {bytes} bytes in the log, more than the limit of \

@@ -117,6 +117,15 @@ impl EntryBuilder {
         self.buffer.len() + self.to_come
     }
 
+    /// Most bytes that the row of one entry may have, so that the entry fits a frame
+    /// whichever record it is for.
+    #[must_use]
+    pub const fn longest_row(frame_payload_bytes: usize) -> usize {
+        /// The tag, the storage, a record below 2³⁵, and the row's length.
+        const HEAD_BYTES: usize = 1 + 5 + 5 + 4;
+        frame_payload_bytes.saturating_sub(HEAD_BYTES)
+    }
+
     /// Adds an entry for an inserted or replaced record, with a copy of its whole row.
     pub fn image(&mut self, storage: StorageId, rid: Rid, row: RowRef<'_>) {
         self.add(IMAGE, storage, rid, |entries| {

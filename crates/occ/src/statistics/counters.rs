@@ -90,13 +90,15 @@ impl AbortCause {
             Error::LockNotAvailable(_) => Self::LockNotAvailable,
             Error::SchemaChanged(_) => Self::Schema,
             Error::Canceled => Self::Canceled,
-            Error::WriteSetTooLarge { .. } => Self::TooLarge,
+            Error::RowTooLarge { .. } | Error::WriteSetTooLarge { .. } => Self::TooLarge,
             Error::SnapshotTooOld => Self::SnapshotTooOld,
             Error::OutOfMemory => Self::OutOfMemory,
             Error::DiskFull(_) => Self::DiskFull,
             Error::Io(_) => Self::Io,
             Error::Stopped(_) => Self::Stopped,
-            Error::ReadOnly | Error::Unknown(_) => Self::Rollback,
+            Error::ReadOnly | Error::TooManyTransactions { .. } | Error::Unknown(_) => {
+                Self::Rollback
+            }
         }
     }
 }

@@ -40,6 +40,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coeval_env::Work;
+use coeval_log::EntryBuilder;
 use coeval_memory::sync::Backoff;
 use coeval_storage::Snapshot;
 use coeval_txn::contract::{Visit, VisitScan};
@@ -81,6 +82,19 @@ impl TransactionContext<'_> {
     /// Fails when the memory budget has no room for `bytes` more bytes.
     fn check_growth(&mut self, bytes: usize) -> Result<(), Error> {
         memory::check_growth(self.shared, bytes, &mut self.state.growing_writes)
+    }
+
+    /// Fails for a row that no frame of the log could hold: before anything is written, for
+    /// at commit the whole transaction would be lost.
+    fn check_length(&self, bytes: usize) -> Result<(), Error> {
+        let limit = EntryBuilder::longest_row(self.shared.settings.log.frame_payload_bytes);
+        if bytes > limit {
+            return Err(Error::RowTooLarge {
+                bytes: bytes as u64,
+                limit: limit as u64,
+            });
+        }
+        Ok(())
     }
 
     fn check_write(&self) -> Result<(), Error> {

@@ -145,6 +145,7 @@ impl TransactionContext<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
         self.check_write()?;
+        self.check_length(row.bytes().len())?;
         self.check_growth(row.bytes().len())?;
         let at = self.state.storage(self.shared, storage)?;
         let inserted = ready!(self.poll_insert_in(at, row, None, context))?;
@@ -545,6 +546,7 @@ impl TransactionContext<'_> {
         let old = old.ok_or(Error::Unknown("live row"))?;
         if row.bytes().len() > old.bytes().len() {
             let bytes = row.bytes().len();
+            self.check_length(bytes)?;
             memory::check_growth(shared, bytes, &mut self.state.growing_writes)?;
         }
         let indexes = table.indexes();

@@ -1,7 +1,8 @@
 //! How large statements and results may be, and how many sessions there may be.
 
+use coeval_server::{Server, Storage};
 use coeval_testkit::server::{settings, with_settings};
-use coeval_testkit::wire::{Wire, bind, error, execute, kinds, parse, query, start, sync};
+use coeval_testkit::wire::{Wire, bind, error, execute, kinds, message, parse, query, start, sync};
 
 /// A message's hint has to name the setting, and its text the limit.
 fn assert_names(answer: &coeval_testkit::wire::Answer, limit: &str, setting: &str) {
@@ -137,6 +138,63 @@ fn a_result_has_a_largest_size() {
             assert_eq!(rows, 90_000);
         }
     });
+}
+
+/// A row that fits no frame of the log fails when it is written, not at COMMIT, where the
+/// whole transaction would be lost: with a log, and in memory alike.
+#[test]
+fn a_row_that_is_too_big_is_refused_at_its_statement() {
+    for storage in [Storage::Memory, Storage::Directory] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = coeval_server::Settings {
+            data_dir: folder.path().join("data"),
+            ..settings()
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_stack_size(8 << 20)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let server = Server::start(settings, storage).await.unwrap();
+            let mut wire = Wire::connect(server.address()).await;
+            wire.rows("create table t (id int primary key, a text)")
+                .await;
+            wire.rows("begin; insert into t values (1, 'kept'); savepoint s")
+                .await;
+            for statement in [
+                "insert into t values (2, repeat('x', 1048577))",
+                "insert into t select n, repeat('x', n) from generate_series(1048570, 1048577) as g (n)",
+                "update t set a = repeat('x', 1048577) where id = 1",
+                "update t set a = repeat('x', 1048577), id = 5",
+                "copy t from stdin",
+            ] {
+                let answers = match statement {
+                    "copy t from stdin" => {
+                        wire.send(&query(statement)).await;
+                        let row = format!("3\t{}\n", "x".repeat(1_048_577));
+                        let done = [message(b'd', row.as_bytes()), message(b'c', b"")];
+                        wire.send(&done.concat()).await;
+                        wire.until('Z').await
+                    }
+                    statement => wire.query(statement).await,
+                };
+                let refused = error(&answers);
+                assert_eq!(refused.sqlstate(), "54000", "{statement}");
+                let text = refused.field(b'M').unwrap();
+                assert!(text.starts_with("row is too big: size 10485"), "{text}");
+                wire.rows("rollback to s").await;
+            }
+            // The longest that fits, and all of it is committed.
+            wire.rows("insert into t values (4, repeat('x', 1048500))")
+                .await;
+            wire.rows("update t set a = repeat('y', 1048500) where id = 4; commit")
+                .await;
+            let count = wire.value("select sum(length(a)) from t").await;
+            assert_eq!(count.as_deref(), Some("1048504"));
+            server.stop().await;
+        });
+    }
 }
 
 #[test]
