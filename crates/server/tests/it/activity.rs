@@ -20,6 +20,38 @@ fn texts(row: &[Option<String>]) -> Vec<&str> {
         .collect()
 }
 
+/// Paths on the server's machine are for superusers, as in PostgreSQL.
+#[test]
+fn settings_with_paths_are_for_superusers() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create role app login").await;
+        let asked = [
+            "show data_dir",
+            "show hba_file",
+            "select current_setting('tls_key_file')",
+            "select current_setting('data_dir', true)",
+        ];
+        for text in asked {
+            assert_eq!(wire.rows(text).await.len(), 1, "{text}");
+        }
+        wire.rows("set role app").await;
+        for text in asked {
+            let answers = wire.query(text).await;
+            let refused = error(&answers);
+            assert_eq!(refused.sqlstate(), "42501", "{text}");
+            let message = refused.field(b'M').unwrap();
+            assert!(message.contains("pg_read_all_settings"), "{message}");
+        }
+        let listed = "select count(*) from coeval.settings where name = 'data_dir'";
+        assert_eq!(wire.value(listed).await.as_deref(), Some("0"));
+        assert_eq!(
+            wire.value("show listen").await.as_deref(),
+            Some("127.0.0.1:0")
+        );
+    });
+}
+
 #[test]
 fn everybody_sees_what_everybody_does() {
     with_server(|address| async move {

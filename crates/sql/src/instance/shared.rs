@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::activity::Activities;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::memory_budget::MemoryBudget;
+use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
 
 /// The server process that a database runs in.
@@ -115,11 +116,22 @@ impl Instance {
         self.host.get().map(|host| &**host)
     }
 
-    /// A setting of the server, which a session may read but not change.
-    pub(crate) fn setting(&self, name: &str) -> Option<String> {
-        let settings = self.host()?.settings();
-        let found = settings.into_iter().find(|setting| setting.name == name)?;
-        Some(found.value + found.unit.unwrap_or_default())
+    /// A setting of the server, which a session may read but not change; `unknown` if it has
+    /// none of this name. Some are only for a superuser to see.
+    pub(crate) fn setting(&self, name: &str, superuser: bool, unknown: Error) -> Result<String> {
+        let settings = self.host().map(|host| host.settings());
+        let mut settings = settings.unwrap_or_default().into_iter();
+        match settings.find(|setting| setting.name == name) {
+            Some(setting) if setting.for_superusers && !superuser => Err(Error::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "must be superuser or have privileges of pg_read_all_settings to examine \
+                     \"{name}\""
+                ),
+            )),
+            Some(setting) => Ok(setting.value + setting.unit.unwrap_or_default()),
+            None => Err(unknown),
+        }
     }
 
     /// Registers the server process. Further calls change nothing.

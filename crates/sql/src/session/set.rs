@@ -190,7 +190,11 @@ impl Session {
         Ok(match name {
             SettingName::One(name) => {
                 let shown = viewer.show_setting(name);
-                let shown = shown.or_else(|unknown| self.info.around.setting(name).ok_or(unknown));
+                let superuser = self.settings.identity().current().superuser;
+                let shown = shown.or_else(|unknown| {
+                    let around = &self.info.around;
+                    around.setting(name, superuser, unknown)
+                });
                 vec![vec![Value::text(shown?)]]
             }
             SettingName::All => viewer

@@ -210,8 +210,10 @@ fn setting(name: &str, context: &EvaluationContext<'_>) -> Result<Value> {
     match context.settings {
         Some(settings) => {
             let shown = settings.show_setting(name);
-            let of_server = || context.session.around.setting(name);
-            let shown = shown.or_else(|unknown| of_server().ok_or(unknown));
+            let shown = shown.or_else(|unknown| {
+                let superuser = context.catalog.access().is_superuser(context.session.role);
+                context.session.around.setting(name, superuser, unknown)
+            });
             shown.map(Value::text)
         }
         None => Err(Error::unsupported("current_setting here")),
