@@ -211,6 +211,11 @@ impl Registry {
         }
     }
 
+    /// Whether new sessions are refused.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sessions().closed
+    }
+
     /// Cancels the statement of every session.
     pub(crate) fn cancel_all(&self) {
         for session in self.sessions().by_process_id.values() {

@@ -267,6 +267,8 @@ impl Worker {
                 accepted = self.listener.accept() => {
                     match accepted {
                         Ok((stream, peer)) => self.begin(stream, peer),
+                        // The listener's runtime may have ended already.
+                        Err(_) if self.shared.registry.is_closed() => return false,
                         Err(error) => {
                             // Most likely the process has no free file descriptors;
                             // others will be closed.
