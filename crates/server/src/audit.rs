@@ -14,14 +14,21 @@
 //! An outcome is `ok` or a SQLSTATE. A definition that is `ok` may still be rolled
 //! back by its transaction.
 //!
+//! Failed logins have at most a hundred lines at once and ten a second; a line says how many
+//! had none.
+//!
 //! Invariants: no line has a password or anything that a password could be guessed from;
 //! the logger escapes text from clients, so that a client cannot forge a line.
+
+mod limiter;
 
 use std::net::SocketAddr;
 
 use coeval_sql::Error;
 use coeval_sql::session::Portal;
 use tracing::info;
+
+use self::limiter::Limiter;
 
 /// Maximum length of the logged beginning of a statement, in bytes.
 const LONGEST: usize = 1024;
@@ -51,14 +58,48 @@ impl Client {
     }
 }
 
-/// Logs a login: its success, or its failure with the error that the client got and a
-/// detail that only the log gets.
-pub(crate) fn login(client: &Client, method: &str, outcome: Result<(), (&Error, &str)>) {
-    let (outcome, reason) = match outcome {
-        Ok(()) => ("ok", ""),
-        Err((error, "")) => (error.state().0, error.report().message.as_str()),
-        Err((error, detail)) => (error.state().0, detail),
-    };
+/// The audit log of logins.
+#[derive(Debug)]
+pub(crate) struct Logins {
+    failures: Limiter,
+}
+
+impl Logins {
+    pub(crate) fn new() -> Self {
+        Self {
+            failures: Limiter::new(),
+        }
+    }
+
+    /// Logs a login.
+    pub(crate) fn admitted(&self, client: &Client, method: &str) {
+        report_suppressed(self.failures.take_suppressed());
+        login(client, method, "ok", "");
+    }
+
+    /// Logs a failed login, with the error that the client got and a detail that only the
+    /// log gets, unless there are too many of them.
+    pub(crate) fn refused(&self, client: &Client, error: &Error, detail: &str) {
+        let now = coeval_env::now();
+        let Some(suppressed) = self.failures.admit(!client.user.is_empty(), now) else {
+            return;
+        };
+        report_suppressed(suppressed);
+        let reason = match detail {
+            "" => error.report().message.as_str(),
+            detail => detail,
+        };
+        login(client, "", error.state().0, reason);
+    }
+}
+
+fn report_suppressed(count: u64) {
+    if count > 0 {
+        info!(target: "audit", count, "failed logins without a line of their own");
+    }
+}
+
+fn login(client: &Client, method: &str, outcome: &str, reason: &str) {
     info!(
         target: "audit",
         role = ?client.user,

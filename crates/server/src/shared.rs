@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
+use crate::audit::Logins;
 use crate::cluster_view::Seen;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
+    /// The audit log of logins.
+    pub(crate) logins: Logins,
     /// Why the engine has stopped, if it has.
     pub(crate) failure: watch::Sender<Option<String>>,
     /// The access rules and TLS configuration. A reload replaces them.
@@ -53,6 +56,7 @@ impl Shared {
                 settings.cluster_node,
             ),
             metrics: Metrics::new(),
+            logins: Logins::new(),
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             node,

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use coeval_testkit::scram::log_in;
-use coeval_testkit::wire::{Wire, bind, error, execute, parse, sync};
+use coeval_testkit::wire::{Wire, bind, error, execute, parse, start, sync};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
@@ -102,4 +102,29 @@ fn logins_and_definitions_are_noted_and_passwords_are_not() {
     assert!(!audit.iter().any(|line| line.contains("no definition")));
     // A name with a line break is one line still.
     assert_eq!(audit.iter().filter(|line| line.contains("body")).count(), 1);
+}
+
+#[test]
+fn a_flood_of_failed_logins_is_counted_rather_than_written() {
+    const FLOOD: usize = 400;
+    let lines = logged(|address| async move {
+        for _ in 0..FLOOD {
+            let mut wire = Wire::open(address).await;
+            wire.send(&start(&[("database", "none")])).await;
+            assert_eq!(error(&wire.until_closed().await).sqlstate(), "28000");
+        }
+        // The next login brings the count of those that have no line.
+        Wire::connect(address).await;
+    });
+    let audit = lines
+        .iter()
+        .filter(|line| line.contains("\"target\":\"audit\""));
+    let failed = audit.clone().filter(|line| line.contains("28000")).count();
+    assert!(failed < FLOOD, "{failed}");
+    let counts = audit.filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let fields = line.get("fields").unwrap_or(&line);
+        fields.get("count").and_then(serde_json::Value::as_u64)
+    });
+    assert_eq!(failed as u64 + counts.sum::<u64>(), FLOOD as u64);
 }

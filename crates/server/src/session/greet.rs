@@ -26,7 +26,7 @@ use super::relay::{self, Leader, Relay};
 use super::signal::Signal;
 use super::transport::{ReadHalf, Transport, WriteHalf};
 use super::{Here, SessionLocation, report, resume};
-use crate::audit::{self, Client};
+use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::registry::{self, Entry};
 use crate::serving_term::{Lead, ServingTerm};
@@ -273,7 +273,7 @@ async fn welcome(
             let opened = open(place, request, number, who, &signal, &mut output);
             match opened {
                 Ok((entry, mut session)) => {
-                    audit::login(&client, admitted.method.as_str(), Ok(()));
+                    shared.logins.admitted(&client, admitted.method.as_str());
                     input.buffer.set_limits(relay::limits(shared));
                     // The session has not read the database yet, so its messages depend
                     // on no commit.
@@ -321,7 +321,7 @@ async fn welcome(
         refused = relay::nobody_leads();
     }
     output.sheet().error(refused.state());
-    audit::login(&client, "", Err((&refused, &detail)));
+    shared.logins.refused(&client, &refused, &detail);
     output.buffer.clear();
     report::fatal(&mut output.buffer, &refused);
     if output.flush(Timestamp::ZERO).await.is_ok() {
