@@ -7,7 +7,7 @@
 //! here by the holder's transaction id, which names its slot:
 //!
 //! ```text
-//!   61                    16 15          0
+//!   60                    16 15          0
 //!  +------------------------+-------------+
 //!  |  times used            |  slot       |      a transaction id
 //!  +------------------------+-------------+

@@ -356,9 +356,7 @@ impl coeval_txn::Engine for Engine {
         let waits = self.shared.graph.waits();
         waits
             .into_iter()
-            .map(|(waiter, entered)| {
-                entered.describe(waiter, &self.shared.keys, |id| self.shared.party(id))
-            })
+            .map(|(waiter, entered)| entered.describe(waiter, &self.shared))
             .collect()
     }
 

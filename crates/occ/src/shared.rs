@@ -24,6 +24,7 @@ use crate::following::Leadership;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
+use crate::locks::rows::RowLocks;
 use crate::memory::budget::Memory;
 use crate::pool::Pool;
 use crate::settings::Settings;
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     pub(crate) active: ActiveTransactions,
     pub(crate) queues: Queues,
+    pub(crate) rows: RowLocks,
     pub(crate) keys: KeyLocks,
     pub(crate) graph: WaitGraph<Entered>,
     pub(crate) committers: Committers,
@@ -111,6 +113,7 @@ impl Shared {
             snapshots: Snapshots::new(),
             active: ActiveTransactions::new(),
             queues: Queues::new(),
+            rows: RowLocks::new(),
             keys: KeyLocks::new(),
             graph: WaitGraph::new(),
             committers: Committers::default(),

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coeval_types::{
-    IndexDefinition, IndexId, Rid, RowRef, StorageDefinition, StorageId, Term, Timestamp,
+    IndexDefinition, IndexId, Rid, RowLock, RowRef, StorageDefinition, StorageId, Term, Timestamp,
     TransactionId,
 };
 
@@ -512,14 +512,17 @@ pub trait Transaction: Send {
     /// A storage's primary index cannot be dropped, because it identifies the records.
     fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error>;
 
-    /// Locks a row against other writers until the transaction ends, and passes the version
-    /// that a write would replace to `visit` (unless the result is `Gone` or `Skipped`). At
-    /// [`Isolation::Serializable`] an engine may defer the lock to the commit, and return
-    /// `Unchanged`.
+    /// Locks a row until the transaction ends, and passes the version that a write would
+    /// replace to `visit` (unless the result is `Gone` or `Skipped`). Waits for transactions
+    /// that hold the row in a mode that conflicts. With [`RowLock::KeyShare`], a version that
+    /// differs from the snapshot's in other columns than the unique keys counts as unchanged,
+    /// and `visit` receives the snapshot's. At [`Isolation::Serializable`] an engine may defer
+    /// the lock to the commit, and return `Unchanged`.
     fn poll_lock_row(
         &mut self,
         storage: StorageId,
         rid: Rid,
+        mode: RowLock,
         wait: LockWait,
         visit: &mut Visit<'_>,
         context: &mut Context<'_>,
@@ -534,7 +537,8 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>>;
 
-    /// Replaces a row that this transaction has locked.
+    /// Replaces a row that this transaction has locked, in mode [`RowLock::NoKeyUpdate`] or
+    /// [`RowLock::Update`]. A change of a unique key takes the latter, and may wait for it.
     fn poll_update(
         &mut self,
         storage: StorageId,
@@ -543,7 +547,7 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<Update, Error>>;
 
-    /// Deletes a row that this transaction has locked.
+    /// Deletes a row that this transaction has locked, in mode [`RowLock::Update`].
     fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error>;
 
     /// Creates a savepoint.

@@ -46,6 +46,7 @@ pub mod serial;
 mod table_lock;
 mod wait;
 
+pub use coeval_types::RowLock;
 pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
@@ -58,5 +59,6 @@ pub use response_dependencies::{Confirmation, ResponseDependencies};
 pub use serial::Serial;
 pub use table_lock::TableLock;
 pub use wait::{
-    begin, build_index, commit, confirmed, durable, insert, lock_row, lock_table, update,
+    begin, build_index, commit, confirmed, durable, insert, lock_row, lock_row_in, lock_table,
+    update,
 };

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use coeval_types::{IndexDefinition, Rid, RowRef, StorageId, Timestamp};
+use coeval_types::{IndexDefinition, Rid, RowLock, RowRef, StorageId, Timestamp};
 
 use crate::contract::Visit;
 use crate::{
@@ -54,7 +54,7 @@ pub async fn build_index(
     poll_fn(|context| transaction.poll_build_index(storage, definition, context)).await
 }
 
-/// Locks a row: [`Transaction::poll_lock_row`] as a future.
+/// Locks a row for any change: [`Transaction::poll_lock_row`] with [`RowLock::Update`].
 pub async fn lock_row(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -62,7 +62,18 @@ pub async fn lock_row(
     wait: LockWait,
     visit: &mut Visit<'_>,
 ) -> Result<LockedRow, Error> {
-    poll_fn(|context| transaction.poll_lock_row(storage, rid, wait, visit, context)).await
+    lock_row_in(transaction, (storage, rid), RowLock::Update, wait, visit).await
+}
+
+/// Locks a row: [`Transaction::poll_lock_row`] as a future.
+pub async fn lock_row_in(
+    transaction: &mut dyn Transaction,
+    (storage, rid): (StorageId, Rid),
+    mode: RowLock,
+    wait: LockWait,
+    visit: &mut Visit<'_>,
+) -> Result<LockedRow, Error> {
+    poll_fn(|context| transaction.poll_lock_row(storage, rid, mode, wait, visit, context)).await
 }
 
 /// Inserts a row: [`Transaction::poll_insert`] as a future.

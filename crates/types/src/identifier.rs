@@ -49,7 +49,7 @@ identifier!(
 
 impl TransactionId {
     /// The largest transaction id that fits a record's lock word.
-    pub const MAX: Self = Self((1 << 62) - 1);
+    pub const MAX: Self = Self((1 << 61) - 1);
 }
 
 identifier!(

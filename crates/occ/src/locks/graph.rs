@@ -13,10 +13,15 @@
 //! waiting for. But that transaction is not waiting, so the cycle is not closed; it
 //! closes when that transaction waits, and searches.
 //!
+//! A lock with several holders has as many edges. Of a row that is shared, an edge to a new
+//! sharer arises while others wait; the sharer is running, so the argument holds for it, too.
+//!
 //! The requests for a table are in an order, and a request waits for those before it, too.
 //! One that enters before others, which then wait for it as well, is a new edge of theirs;
 //! but it waits itself, or will not, and so searches. A transaction that waits for a table
-//! searches again after each failed attempt all the same, which costs little.
+//! searches again after each failed attempt all the same, which costs little. So does a
+//! transaction that waits to share a row: it may come to wait for a writer that has been
+//! passed over too often ([`super::queues`]).
 //!
 //! The transaction that closes the cycle is the victim: it is the one that is running.
 
@@ -39,20 +44,20 @@ impl<W> WaitGraph<W> {
     }
 
     /// Enters that `waiter` waits for `wait`. If that closes a cycle, enters nothing and
-    /// returns the cycle, `waiter` first. `holders` appends the holders of a lock that is
-    /// waited for; they may include the waiter itself, and transactions that have ended
+    /// returns the cycle, `waiter` first. `holders` appends the holders of the lock that a
+    /// transaction waits for; they may include the waiter itself, and transactions that have ended
     /// since.
     pub(crate) fn enter(
         &self,
         waiter: TransactionId,
         wait: W,
-        holders: impl Fn(&W, &mut Vec<TransactionId>),
+        holders: impl Fn(TransactionId, &W, &mut Vec<TransactionId>),
     ) -> Result<(), Vec<TransactionId>> {
         let mut waits = self.waits.lock().expect("no panic in the graph");
         let mut came_from: BTreeMap<TransactionId, TransactionId> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         let mut held_by = Vec::new();
-        holders(&wait, &mut held_by);
+        holders(waiter, &wait, &mut held_by);
         let mut to_visit: Vec<(TransactionId, TransactionId)> = held_by
             .drain(..)
             .filter(|holder| *holder != waiter)
@@ -78,7 +83,7 @@ impl<W> WaitGraph<W> {
             }
             came_from.insert(at, from);
             if let Some(next) = waits.get(&at) {
-                holders(next, &mut held_by);
+                holders(at, next, &mut held_by);
                 to_visit.extend(
                     held_by
                         .drain(..)
@@ -125,7 +130,7 @@ mod tests {
         waiter: u64,
         lock: usize,
     ) -> Result<(), Vec<TransactionId>> {
-        graph.enter(id(waiter), lock, |&lock, holders| {
+        graph.enter(id(waiter), lock, |_, &lock, holders| {
             holders.extend(held[lock].iter().copied().map(TransactionId));
         })
     }

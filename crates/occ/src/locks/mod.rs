@@ -1,7 +1,7 @@
 //! Locks with wait queues: row, key and table locks, and deadlock detection.
 //!
 //! A lock's own state is stored where taking a free lock costs one compare-and-swap: a
-//! row's in its record's lock word, a unique key's in [`keys`], a table's in [`tables`].
+//! row's in its record's lock word, its sharers' beside it in [`rows`], a unique key's in [`keys`], a table's in [`tables`].
 //! Only a transaction that finds a lock taken uses this module: it leaves its waker in
 //! the lock's queue ([`queues`]) and enters its wait in the wait-for graph ([`graph`]).
 //!
@@ -24,4 +24,5 @@
 pub(crate) mod graph;
 pub(crate) mod keys;
 pub(crate) mod queues;
+pub(crate) mod rows;
 pub(crate) mod tables;

@@ -19,6 +19,27 @@
 //! found the lock taken again records that (`woken = false`, under the bucket's mutex)
 //! *before* it tries once more, which is W1 to W3 anew.
 //!
+//! # Waiters that may hold a row together
+//!
+//! A row's waiters want modes, and more than one may go on at once. The wait-for graph knows
+//! whom a waiter waits for from the holders of its lock, so a waiter that no holder keeps must
+//! have been woken: else a holder that waits for it closes a circle that the graph does not
+//! show. Therefore all waiters of a row are woken
+//!
+//! - when a sharer frees the row, or a holder falls back to a weaker mode;
+//! - when a row is freed that others share;
+//! - when a waiter or a newcomer becomes a sharer: a writer that was woken in vain does not
+//!   keep those behind it waiting;
+//!
+//! and when a writer frees a row that is not shared, the head and all who want to share it:
+//! the head may take a mode that lets them.
+//!
+//! **Sharers do not starve a writer.** A newcomer may share a row that a writer waits for,
+//! as a barging writer may take it. But once a writer has been passed over
+//! [`PASSED_OVER_LIMIT`] times, it is *reserved*: a transaction that does not share the row yet
+//! queues behind it, and waits for it in the graph's eyes too. (PostgreSQL lets sharers pass
+//! for ever.)
+//!
 //! A waiter that leaves without the lock passes a wake-up on to the next waiter, whatever
 //! its reason, and whether or not it counts as woken: it may have found the lock free and
 //! the row not the one it wanted, or the record dead. No release follows that would wake
@@ -30,7 +51,7 @@ use std::task::Waker;
 
 use coeval_memory::sync::Mutex;
 use coeval_memory::sync::atomic::{AtomicUsize, Ordering, fence};
-use coeval_types::{IndexId, Rid, StorageId, TransactionId};
+use coeval_types::{IndexId, Rid, RowLock, StorageId, TransactionId};
 
 /// Times that the head of a queue may find the lock taken by a later transaction before
 /// the lock is handed over to it.
@@ -53,6 +74,8 @@ pub(crate) enum LockName {
 struct Waiter {
     name: LockName,
     owner: TransactionId,
+    /// The mode it wants, of a row.
+    mode: Option<RowLock>,
     waker: Waker,
     /// Whether the waiter was woken and has not yet tried the lock again.
     woken: bool,
@@ -60,6 +83,18 @@ struct Waiter {
     granted: bool,
     /// Times that the waiter was woken and found the lock taken.
     passed_over: u32,
+}
+
+impl Waiter {
+    fn wants_to_share(&self) -> bool {
+        self.mode.is_some_and(RowLock::is_shared)
+    }
+
+    /// Whether no transaction may begin to share the row before this one has had it.
+    fn is_reserved(&self) -> bool {
+        let writes = self.mode.is_some_and(|mode| !mode.is_shared());
+        writes && self.passed_over >= PASSED_OVER_LIMIT
+    }
 }
 
 #[derive(Debug, Default)]
@@ -106,12 +141,18 @@ impl Queues {
 
     /// Puts `owner` at the end of the lock's queue. The caller must then try the lock
     /// once more (W3).
-    pub(crate) fn enqueue(&self, name: &LockName, owner: TransactionId, waker: &Waker) {
+    pub(crate) fn enqueue(
+        &self,
+        name: &LockName,
+        (owner, mode): (TransactionId, Option<RowLock>),
+        waker: &Waker,
+    ) {
         let bucket = self.bucket(name);
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
         queue.push_back(Waiter {
             name: name.clone(),
             owner,
+            mode,
             waker: waker.clone(),
             woken: false,
             granted: false,
@@ -161,27 +202,33 @@ impl Queues {
         };
         let left = queue.remove(at).expect("its position was just found");
         bucket.waiting.store(queue.len(), Ordering::Relaxed);
-        let mut next = None;
-        if !left.granted && !acquired {
-            next = queue
-                .iter_mut()
-                .find(|waiter| waiter.name == *name && !waiter.woken && !waiter.granted)
-                .map(|waiter| {
-                    waiter.woken = true;
-                    waiter.waker.clone()
-                });
-        }
+        let has_lock = left.granted || acquired;
+        let all = match has_lock {
+            true => left.wants_to_share(),
+            false => left.is_reserved(),
+        };
+        let (next, others) = {
+            let mut wakers = to_wake(queue.iter_mut().filter(|waiter| waiter.name == *name));
+            match (all, has_lock) {
+                (true, _) => (None, wakers.collect()),
+                (false, false) => (wakers.next(), Vec::new()),
+                (false, true) => (None, Vec::new()),
+            }
+        };
         drop(queue);
-        if let Some(waker) = next {
-            waker.wake();
-        }
+        next.into_iter().chain(others).for_each(Waker::wake);
         left.granted
     }
 
     /// Called after a lock was freed: wakes the head of its queue, or hands the lock over
-    /// to it. `take` takes the lock on behalf of the given transaction.
+    /// to it. `take` takes the lock on behalf of the given transaction, in the mode that it
+    /// wants of a row.
     #[inline]
-    pub(crate) fn released(&self, name: &LockName, take: impl FnMut(TransactionId) -> bool) {
+    pub(crate) fn released(
+        &self,
+        name: &LockName,
+        take: impl FnMut(TransactionId, Option<RowLock>) -> bool,
+    ) {
         fence(Ordering::SeqCst);
         let bucket = self.bucket(name);
         if bucket.waiting.load(Ordering::Relaxed) != 0 {
@@ -194,47 +241,86 @@ impl Queues {
         &self,
         bucket: &Bucket,
         name: &LockName,
-        mut take: impl FnMut(TransactionId) -> bool,
+        mut take: impl FnMut(TransactionId, Option<RowLock>) -> bool,
     ) {
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
-        let Some(head) = queue
+        let mut waiters = queue
             .iter_mut()
-            .find(|waiter| waiter.name == *name && !waiter.granted)
-        else {
+            .filter(|waiter| waiter.name == *name && !waiter.granted);
+        let Some(head) = waiters.next() else {
             return;
         };
-        if head.passed_over >= PASSED_OVER_LIMIT && take(head.owner) {
+        let handed_over = head.passed_over >= PASSED_OVER_LIMIT && take(head.owner, head.mode);
+        if handed_over {
             head.granted = true;
-        } else if head.woken {
-            return;
         }
+        let woken = (handed_over || !head.woken).then(|| head.waker.clone());
         head.woken = true;
-        let waker = head.waker.clone();
+        let sharers: Vec<Waker> =
+            to_wake(waiters.filter(|waiter| waiter.wants_to_share())).collect();
         drop(queue);
-        waker.wake();
+        woken.into_iter().chain(sharers).for_each(Waker::wake);
     }
 
     /// Called when several waiters of a lock may continue at once: wakes them all.
     pub(crate) fn released_to_all(&self, name: &LockName) {
+        self.wake_all_but(name, None);
+    }
+
+    /// Called when `owner` has begun to share a row: those that wait for it may have been
+    /// woken in its place.
+    pub(crate) fn shared_by(&self, name: &LockName, owner: TransactionId) {
+        self.wake_all_but(name, Some(owner));
+    }
+
+    fn wake_all_but(&self, name: &LockName, but: Option<TransactionId>) {
         fence(Ordering::SeqCst);
         let bucket = self.bucket(name);
         if bucket.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
-        let wakers: Vec<Waker> = queue
+        let waiters = queue
             .iter_mut()
-            .filter(|waiter| waiter.name == *name && !waiter.woken)
-            .map(|waiter| {
-                waiter.woken = true;
-                waiter.waker.clone()
-            })
-            .collect();
+            .filter(|waiter| waiter.name == *name && Some(waiter.owner) != but);
+        let wakers: Vec<Waker> = to_wake(waiters).collect();
         drop(queue);
-        for waker in wakers {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
     }
+
+    /// The waiter behind which `owner` has to queue before it may share the row: one that was
+    /// passed over too often, and came first.
+    pub(crate) fn reserved(
+        &self,
+        name: &LockName,
+        owner: TransactionId,
+        mode: RowLock,
+    ) -> Option<TransactionId> {
+        let bucket = self.bucket(name);
+        if bucket.waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let queue = bucket.queue.lock().expect("no panic in a queue");
+        queue
+            .iter()
+            .filter(|waiter| waiter.name == *name)
+            .take_while(|waiter| waiter.owner != owner)
+            .find(|waiter| {
+                let conflicts = |wanted| mode.conflicts_with(wanted);
+                waiter.is_reserved() && waiter.mode.is_some_and(conflicts)
+            })
+            .map(|waiter| waiter.owner)
+    }
+}
+
+/// Marks waiters as woken, and returns the wakers of those that were not yet.
+fn to_wake<'a>(waiters: impl Iterator<Item = &'a mut Waiter>) -> impl Iterator<Item = Waker> {
+    waiters
+        .filter(|waiter| !waiter.woken && !waiter.granted)
+        .map(|waiter| {
+            waiter.woken = true;
+            waiter.waker.clone()
+        })
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -277,15 +363,15 @@ mod tests {
     fn the_first_to_come_is_woken_once() {
         let queues = Queues::new();
         let ((a, wake_a), (b, wake_b)) = (waker(), waker());
-        queues.enqueue(&NAME, A, &wake_a);
-        queues.enqueue(&NAME, B, &wake_b);
-        queues.released(&OTHER, |_| false);
+        queues.enqueue(&NAME, (A, None), &wake_a);
+        queues.enqueue(&NAME, (B, None), &wake_b);
+        queues.released(&OTHER, |_, _| false);
         assert_eq!((woken(&a), woken(&b)), (0, 0), "another lock's release");
-        queues.released(&NAME, |_| false);
-        queues.released(&NAME, |_| false);
+        queues.released(&NAME, |_, _| false);
+        queues.released(&NAME, |_, _| false);
         assert_eq!((woken(&a), woken(&b)), (1, 0), "it has not looked yet");
         assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
-        queues.released(&NAME, |_| false);
+        queues.released(&NAME, |_, _| false);
         assert_eq!((woken(&a), woken(&b)), (2, 0));
     }
 
@@ -293,9 +379,9 @@ mod tests {
     fn one_who_gives_up_passes_its_wake_up_on() {
         let queues = Queues::new();
         let ((a, wake_a), (b, wake_b)) = (waker(), waker());
-        queues.enqueue(&NAME, A, &wake_a);
-        queues.enqueue(&NAME, B, &wake_b);
-        queues.released(&NAME, |_| false);
+        queues.enqueue(&NAME, (A, None), &wake_a);
+        queues.enqueue(&NAME, (B, None), &wake_b);
+        queues.released(&NAME, |_, _| false);
         assert!(!queues.leave(&NAME, A, false));
         assert_eq!((woken(&a), woken(&b)), (1, 1));
     }
@@ -305,9 +391,9 @@ mod tests {
     fn one_who_looked_again_and_gives_up_passes_its_wake_up_on() {
         let queues = Queues::new();
         let ((a, wake_a), (b, wake_b)) = (waker(), waker());
-        queues.enqueue(&NAME, A, &wake_a);
-        queues.enqueue(&NAME, B, &wake_b);
-        queues.released(&NAME, |_| false);
+        queues.enqueue(&NAME, (A, None), &wake_a);
+        queues.enqueue(&NAME, (B, None), &wake_b);
+        queues.released(&NAME, |_, _| false);
         assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
         assert!(!queues.leave(&NAME, A, false));
         assert_eq!((woken(&a), woken(&b)), (1, 1));
@@ -318,17 +404,17 @@ mod tests {
         let queues = Queues::new();
         let word = AtomicU64::new(0);
         let (a, wake_a) = waker();
-        queues.enqueue(&NAME, A, &wake_a);
+        queues.enqueue(&NAME, (A, None), &wake_a);
         for round in 0..PASSED_OVER_LIMIT {
             word.store(0, Ordering::SeqCst);
-            queues.released(&NAME, |owner| take(&word, owner));
+            queues.released(&NAME, |owner, _| take(&word, owner));
             assert_eq!(woken(&a), 1 + round as usize);
             // Another transaction was faster.
             assert!(take(&word, B));
             assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
         }
         word.store(0, Ordering::SeqCst);
-        queues.released(&NAME, |owner| take(&word, owner));
+        queues.released(&NAME, |owner, _| take(&word, owner));
         assert_eq!(word.load(Ordering::SeqCst), A.0);
         assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Granted);
         assert!(queues.leave(&NAME, A, true));
@@ -377,7 +463,7 @@ mod shuttled {
                 }
                 if !waiting {
                     waiting = true;
-                    lock.queues.enqueue(&NAME, owner, context.waker());
+                    lock.queues.enqueue(&NAME, (owner, None), context.waker());
                     if forgetful {
                         return Poll::Pending;
                     }
@@ -403,19 +489,21 @@ mod shuttled {
                     // The lock was handed over.
                     assert!(lock.queues.leave(&NAME, owner, true));
                     lock.word.store(0, Ordering::Release);
-                    lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                    lock.queues
+                        .released(&NAME, |owner, _| take(&lock.word, owner));
                     return Poll::Ready(());
                 }
                 if lock.word.load(Ordering::Acquire) == 0 {
                     if waiting && lock.queues.leave(&NAME, owner, false) {
                         lock.word.store(0, Ordering::Release);
-                        lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                        lock.queues
+                            .released(&NAME, |owner, _| take(&lock.word, owner));
                     }
                     return Poll::Ready(());
                 }
                 if !waiting {
                     waiting = true;
-                    lock.queues.enqueue(&NAME, owner, context.waker());
+                    lock.queues.enqueue(&NAME, (owner, None), context.waker());
                 } else if told {
                     return Poll::Pending;
                 } else {
@@ -442,7 +530,8 @@ mod shuttled {
                         assert_eq!(lock.inside.fetch_add(1, Ordering::SeqCst), 0);
                         lock.inside.fetch_sub(1, Ordering::SeqCst);
                         lock.word.store(0, Ordering::Release);
-                        lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                        lock.queues
+                            .released(&NAME, |owner, _| take(&lock.word, owner));
                     }
                 })
             })
@@ -492,7 +581,9 @@ mod shuttled {
                         }
                         inserter.word.store(0, Ordering::Release);
                         let word = &inserter.word;
-                        inserter.queues.released(&NAME, |owner| take(word, owner));
+                        inserter
+                            .queues
+                            .released(&NAME, |owner, _| take(word, owner));
                     }
                 }));
                 for thread in threads {

@@ -288,11 +288,11 @@ impl<'run> TransactionContext<'run> {
         }
     }
 
-    /// If the transaction locked a row that it did not write, or a table in a strong mode:
-    /// waits until snapshots include the installed commit at `timestamp`.
+    /// If the transaction locked or shared a row that it did not write, or locked a table in
+    /// a strong mode: waits until snapshots include the installed commit at `timestamp`.
     fn wait_until_visible(&self, timestamp: Timestamp) {
         let state = &*self.state;
-        let unwritten = state.held.len() > state.written;
+        let unwritten = state.held.len() > state.written || !state.shares.is_empty();
         if !unwritten && state.tables.iter().all(|table| table.mode.is_weak()) {
             return;
         }

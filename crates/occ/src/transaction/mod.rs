@@ -48,7 +48,9 @@ use coeval_txn::{
     BeginOptions, Error, IndexBuild, Insert, Isolation, KeptSnapshot, LockWait, LockedRow, Outcome,
     Savepoint, ScanProgress, ScanRequest, TableLock, Transaction, Update,
 };
-use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
+use coeval_types::{
+    IndexDefinition, IndexId, Rid, RowLock, RowRef, StorageId, Timestamp, TransactionId,
+};
 
 use crate::memory;
 use crate::shared::{Share, Shared};
@@ -451,13 +453,14 @@ impl Transaction for OccTransaction {
         &mut self,
         storage: StorageId,
         rid: Rid,
+        mode: RowLock,
         wait: LockWait,
         visit: &mut Visit<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
-        let locked = self
-            .run_statement()?
-            .poll_lock_row(storage, rid, wait, visit, context);
+        let locked =
+            self.run_statement()?
+                .poll_lock_row(storage, rid, (mode, wait), visit, context);
         if locked.is_ready() {
             coeval_env::work(Work::Read, 1);
         }

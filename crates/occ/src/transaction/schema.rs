@@ -73,7 +73,6 @@ impl TransactionContext<'_> {
             let wait = Wait::Table {
                 storage: Arc::clone(table),
                 mode,
-                waiter: id,
             };
             ready!(self.poll_wait(wait, context))?;
         }
@@ -88,8 +87,8 @@ impl TransactionContext<'_> {
     fn stop_waiting_for_other(&mut self, table: StorageId, wanted: TableLock) {
         let waiting = self.state.waiting.as_ref();
         let other = waiting.is_some_and(|waiting| match &waiting.wait {
-            Wait::Table { storage, mode, .. } => storage.id != table || *mode != wanted,
-            Wait::Row(..) | Wait::Key(..) => false,
+            Wait::Table { storage, mode } => storage.id != table || *mode != wanted,
+            Wait::Row { .. } | Wait::Key(..) => false,
         });
         if other {
             self.stop_waiting(false);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use coeval_log::{EntryBuilder, SpaceWait};
 use coeval_storage::{Snapshot, Value};
 use coeval_txn::{Isolation, LockObserver, TableLock};
-use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
+use coeval_types::{IndexId, Rid, RowLock, Timestamp, TransactionId};
 
 use super::handle::Handle;
 use super::waiting::Waiting;
@@ -57,6 +57,17 @@ pub(super) struct Mark {
     pub(super) held: usize,
     pub(super) keys: usize,
     pub(super) tables: usize,
+    pub(super) strengthened: usize,
+    pub(super) shares: usize,
+}
+
+/// A row that this transaction shares, or shares in a stronger mode than before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    pub(super) storage: StorageAt,
+    pub(super) rid: Rid,
+    /// The mode in which the transaction shared it before.
+    pub(super) before: Option<RowLock>,
 }
 
 /// A record in the read set, and the version that was read.
@@ -114,6 +125,10 @@ pub(crate) struct State {
     /// The generation of [`crate::pool::Pool`] when the storages were last checked.
     generation: u64,
     pub(super) held: Vec<Held>,
+    /// Records in `held` whose lock was first taken in mode NO KEY UPDATE, and then made
+    /// stronger.
+    pub(super) strengthened: Vec<Held>,
+    pub(super) shares: Vec<Shares>,
     /// Whether the log was notified that this transaction is about to commit.
     pub(super) announced: bool,
     /// Number of rows in `held`, from the first, that a begun commit has to install.
@@ -165,6 +180,8 @@ impl State {
             storages: Vec::new(),
             generation: 0,
             held: Vec::new(),
+            strengthened: Vec::new(),
+            shares: Vec::new(),
             announced: false,
             written: 0,
             tables: Vec::new(),
@@ -208,6 +225,8 @@ impl State {
         self.entries.clear();
         debug_assert!(!self.announced, "the log would wait for it");
         clear(&mut self.held);
+        clear(&mut self.strengthened);
+        clear(&mut self.shares);
         clear(&mut self.tables);
         clear(&mut self.keys);
         clear(&mut self.undo);

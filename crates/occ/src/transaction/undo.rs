@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use coeval_memory::epoch::Guard;
-use coeval_storage::{Aborted, RecordRef, TryLock, Value};
+use coeval_storage::{Aborted, RecordRef, Value};
 use coeval_txn::{Error, Isolation, Savepoint};
 use coeval_types::key::successor_of_prefix;
-use coeval_types::{RowRef, TransactionId};
+use coeval_types::{RowLock, RowRef, TransactionId};
 
 use super::TransactionContext;
 use super::commit::has_effect;
 use super::state::{Held, Mark, StorageHandle, Undo};
 use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
+use crate::locks::rows::Tried;
 use crate::ranges::interval::End;
 use crate::storage::Index;
 
@@ -23,6 +24,8 @@ impl TransactionContext<'_> {
             held: self.state.held.len(),
             keys: self.state.keys.len(),
             tables: self.state.tables.len(),
+            strengthened: self.state.strengthened.len(),
+            shares: self.state.shares.len(),
         };
         self.state.savepoints.push(mark);
         Savepoint(self.state.savepoints.len() as u32)
@@ -47,6 +50,33 @@ impl TransactionContext<'_> {
         Ok(())
     }
 
+    /// Lets the locks that were made stronger from position `first` on fall back to NO KEY
+    /// UPDATE, where they are still held.
+    fn weaken(&mut self, first: usize) {
+        let (shared, id) = (self.shared, self.state.id);
+        for Held { storage, rid } in self.state.strengthened.drain(first..) {
+            let table = &self.state.storages[storage];
+            let record = table.records.record(rid);
+            if let Some(record) = record.filter(|record| record.holder() == Some(id)) {
+                record.set_mode(id, RowLock::NoKeyUpdate);
+                let name = LockName::Row(table.id, rid);
+                shared.queues.released_to_all(&name);
+            }
+        }
+    }
+
+    /// Shares the rows from position `first` on as before, or no more.
+    pub(super) fn free_shares(&mut self, first: usize) {
+        let (shared, id) = (self.shared, self.state.id);
+        for row in self.state.shares.drain(first..).rev() {
+            let table = &self.state.storages[row.storage];
+            let name = (table.id, row.rid);
+            shared.rows.set_share(name, id, row.before);
+            let name = LockName::Row(table.id, row.rid);
+            shared.queues.released_to_all(&name);
+        }
+    }
+
     /// Frees the row and key locks taken since a savepoint, whose writes are undone: they
     /// protect nothing any more. A SERIALIZABLE transaction keeps its key locks, for the
     /// reason that [`Self::give_up_keys`] gives; what it read of the rows is in its read set,
@@ -60,6 +90,8 @@ impl TransactionContext<'_> {
         if self.state.held.is_empty() {
             self.no_writer();
         }
+        self.weaken(mark.strengthened);
+        self.free_shares(mark.shares);
         if self.state.isolation != Isolation::Serializable {
             self.free_keys(mark.keys);
             self.state.keys_used = self.state.keys_used.min(mark.keys);
@@ -231,9 +263,18 @@ impl TransactionContext<'_> {
         let table = &self.state.storages[held.storage];
         table.note_written();
         let name = LockName::Row(table.id, held.rid);
-        self.shared.queues.released(&name, |owner| {
-            let record = table.records.record(held.rid);
-            record.is_some_and(|record| record.try_lock(owner) == TryLock::Locked)
+        let rows = &self.shared.rows;
+        let row = (table.id, held.rid);
+        if rows.is_shared(row) {
+            return self.shared.queues.released_to_all(&name);
+        }
+        self.shared.queues.released(&name, |owner, mode| {
+            let mode = mode.unwrap_or_default();
+            let Some(record) = table.records.record(held.rid) else {
+                return false;
+            };
+            rows.share_of(row, owner).is_none()
+                && rows.try_lock(row, &record, owner, mode) == Tried::Locked
         });
     }
 
@@ -243,7 +284,7 @@ impl TransactionContext<'_> {
         for (index, key) in self.state.keys.drain(first..) {
             shared.keys.free(index, &key, id);
             let name = LockName::Key(index, key);
-            shared.queues.released(&name, |owner| {
+            shared.queues.released(&name, |owner, _| {
                 let LockName::Key(index, key) = &name else {
                     unreachable!("it was just made")
                 };
@@ -271,8 +312,10 @@ impl TransactionContext<'_> {
         }
     }
 
-    /// Frees the key and table locks.
+    /// Frees the locks of shared rows, of keys and of tables.
     pub(super) fn free_other_locks(&mut self) {
+        self.free_shares(0);
+        self.state.strengthened.clear();
         self.free_keys(0);
         self.free_tables(0);
     }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use coeval_storage::TryLock;
 use coeval_txn::{Cause, ConflictLocation, Error, GaveWay};
-use coeval_types::{Rid, Timestamp, TransactionId};
+use coeval_types::{Rid, RowLock, Timestamp, TransactionId};
 
 use super::TransactionContext;
-use super::state::{Held, StorageAt};
+use super::state::{Held, Shares, StorageAt};
 use super::waiting::{Entered, Wait, Waiting};
 use crate::locks::queues::{LockName, Turn};
+use crate::locks::rows::Tried;
 use crate::storage::Storage;
 
 impl TransactionContext<'_> {
@@ -32,7 +32,7 @@ impl TransactionContext<'_> {
             .state
             .waiting
             .as_ref()
-            .is_some_and(|now| now.name != name)
+            .is_some_and(|now| now.name != name || now.wait.mode() != wait.mode())
         {
             self.stop_waiting(false);
         }
@@ -49,7 +49,7 @@ impl TransactionContext<'_> {
             }
         }
         waiting.tried = false;
-        if matches!(waiting.wait, Wait::Table { .. }) {
+        if waiting.wait.has_late_holders() {
             self.enter_graph()?;
         }
         let Some(waiting) = &mut self.state.waiting else {
@@ -71,7 +71,8 @@ impl TransactionContext<'_> {
             if timer.as_mut().poll(context).is_ready() {
                 let place = waiting.wait.place();
                 let mut holders = Vec::new();
-                waiting.wait.holders(&self.shared.keys, &mut holders);
+                let id = self.state.id;
+                waiting.wait.holders(id, self.shared, &mut holders);
                 self.note_conflict(GaveWay::LockTimeout, &place, holders.first().copied());
                 self.stop_waiting(false);
                 return Poll::Ready(Err(Error::LockTimeout(place)));
@@ -123,7 +124,8 @@ impl TransactionContext<'_> {
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
         let id = self.state.id;
-        self.shared.queues.enqueue(&name, id, context.waker());
+        let wanted = (id, wait.mode());
+        self.shared.queues.enqueue(&name, wanted, context.waker());
         if let Some(observer) = &self.state.observer {
             observer.waits(&wait.place());
         }
@@ -148,8 +150,8 @@ impl TransactionContext<'_> {
             wait: waiting.wait.clone(),
             since: waiting.since,
         };
-        let entered = shared.graph.enter(id, entry, |entry, holders| {
-            entry.wait.holders(&shared.keys, holders);
+        let entered = shared.graph.enter(id, entry, |waiter, entry, holders| {
+            entry.wait.holders(waiter, shared, holders);
         });
         let Err(circle) = entered else {
             return Ok(());
@@ -194,7 +196,17 @@ impl TransactionContext<'_> {
         let granted = self.shared.queues.leave(&waiting.name, id, acquired);
         self.shared.graph.leave(id);
         match waiting.wait {
-            Wait::Row(storage, rid) if granted => self.note_held(&storage, rid),
+            Wait::Row { storage, rid, mode } if granted => {
+                let at = self.storage_at(&storage);
+                match mode.filter(|mode| mode.is_shared()) {
+                    Some(_) => self.state.shares.push(Shares {
+                        storage: at,
+                        rid,
+                        before: None,
+                    }),
+                    None => self.holds(Held { storage: at, rid }),
+                }
+            }
             Wait::Key(_, index, key) if granted => self.state.keys.push((index.id, key)),
             Wait::Table { storage, .. } => {
                 storage.locks.withdraw(id);
@@ -202,12 +214,12 @@ impl TransactionContext<'_> {
                     self.shared.queues.released_to_all(&waiting.name);
                 }
             }
-            Wait::Row(..) | Wait::Key(..) => {}
+            Wait::Row { .. } | Wait::Key(..) => {}
         }
     }
 
-    fn note_held(&mut self, storage: &Arc<Storage>, rid: Rid) {
-        let at = match self
+    fn storage_at(&mut self, storage: &Arc<Storage>) -> StorageAt {
+        match self
             .state
             .storages
             .iter()
@@ -215,8 +227,7 @@ impl TransactionContext<'_> {
         {
             Some(at) => at,
             None => self.state.add_storage(Arc::clone(storage)),
-        };
-        self.holds(Held { storage: at, rid });
+        }
     }
 
     /// Records a row lock, for a row that is about to be written.
@@ -235,35 +246,91 @@ impl TransactionContext<'_> {
         }
     }
 
-    /// Tries a record's lock, and records it in `held` when it was acquired. An answer
-    /// other than `HeldBy` ends the wait for it.
-    pub(super) fn try_lock(&mut self, storage: StorageAt, rid: Rid) -> TryLock {
-        let answer = match self.state.storages[storage].records.record(rid) {
-            Some(record) => record.try_lock(self.state.id),
-            None => TryLock::Dead,
+    /// Tries to lock a row, and records the lock when it was acquired. An answer other than
+    /// `HeldBy` ends the wait for it.
+    pub(super) fn try_lock(&mut self, storage: StorageAt, rid: Rid, mode: RowLock) -> Tried {
+        let (shared, id) = (self.shared, self.state.id);
+        let table = &self.state.storages[storage];
+        let Some(record) = table.records.record(rid) else {
+            self.stop_waiting(false);
+            return Tried::Dead;
         };
+        let name = (table.id, rid);
+        if mode.is_shared() {
+            let queue = LockName::Row(table.id, rid);
+            // A transaction that shares the row already keeps the reserved one waiting as
+            // it is, and would wait for it in a circle.
+            if let Some(other) = shared.queues.reserved(&queue, id, mode)
+                && shared.rows.share_of(name, id).is_none()
+                && record.holder() != Some(id)
+            {
+                return Tried::HeldBy(other);
+            }
+            let answer = shared.rows.try_lock(name, &record, id, mode);
+            if matches!(answer, Tried::Locked | Tried::Strengthened(_)) {
+                shared.queues.shared_by(&queue, id);
+            }
+            return self.share_tried(storage, rid, answer);
+        }
+        let answer = shared.rows.try_lock(name, &record, id, mode);
         match answer {
-            TryLock::Locked => {
+            Tried::Locked => {
                 self.holds(Held { storage, rid });
                 self.row_acquired(storage, rid);
             }
+            Tried::Strengthened(_) => {
+                self.state.strengthened.push(Held { storage, rid });
+                self.row_acquired(storage, rid);
+            }
             // The lock may have been handed over; then ending the wait records it.
-            TryLock::AlreadyLocked => self.row_acquired(storage, rid),
-            TryLock::Dead => self.stop_waiting(false),
-            TryLock::HeldBy(_) => {}
+            Tried::Held => self.row_acquired(storage, rid),
+            Tried::Dead => self.stop_waiting(false),
+            Tried::HeldBy(_) => {}
+            Tried::GaveBack(other) => {
+                let queue = LockName::Row(table.id, rid);
+                shared.queues.shared_by(&queue, id);
+                return Tried::HeldBy(other);
+            }
         }
+        answer
+    }
+
+    #[cold]
+    fn share_tried(&mut self, storage: StorageAt, rid: Rid, answer: Tried) -> Tried {
+        let before = match answer {
+            Tried::Locked => None,
+            Tried::Strengthened(mode) => Some(mode),
+            Tried::Held => {
+                self.row_acquired(storage, rid);
+                return answer;
+            }
+            Tried::Dead => {
+                self.stop_waiting(false);
+                return answer;
+            }
+            Tried::HeldBy(_) | Tried::GaveBack(_) => return answer,
+        };
+        self.state.shares.push(Shares {
+            storage,
+            rid,
+            before,
+        });
+        self.row_acquired(storage, rid);
         answer
     }
 
     fn row_acquired(&mut self, storage: StorageAt, rid: Rid) {
         let id = self.state.storages[storage].id;
         self.acquired(
-            |wait| matches!(wait, Wait::Row(table, waited) if table.id == id && *waited == rid),
+            |wait| matches!(wait, Wait::Row { storage, rid: waited, .. } if storage.id == id && *waited == rid),
         );
     }
 
     /// Frees the lock that was taken last, on a record that was not written.
-    pub(super) fn unlock_last(&mut self) {
+    pub(super) fn unlock_last(&mut self, mode: RowLock) {
+        if mode.is_shared() {
+            return self.free_shares(self.state.shares.len() - 1);
+        }
         let held = self.state.held.pop().expect("a lock was just taken");
         self.release_row(held);
         if self.state.held.is_empty() {

@@ -7,29 +7,34 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coeval_env::Instant;
-use coeval_txn::{Blocked, ConflictLocation, LockKind, Party, TableLock};
-use coeval_types::{Rid, TransactionId};
+use coeval_txn::{Blocked, ConflictLocation, LockKind, TableLock};
+use coeval_types::{Rid, RowLock, TransactionId};
 
-use crate::locks::keys::KeyLocks;
 use crate::locks::queues::LockName;
+use crate::shared::Shared;
 use crate::storage::{Index, Storage};
 
 /// A lock that a transaction waits for, with references to find its holder.
 #[derive(Clone)]
 pub(crate) enum Wait {
-    Row(Arc<Storage>, Rid),
+    Row {
+        storage: Arc<Storage>,
+        rid: Rid,
+        /// The mode that is wanted; `None` to insert a key that the record has, which waits
+        /// until no writer holds the record.
+        mode: Option<RowLock>,
+    },
     Key(Arc<Storage>, Arc<Index>, Box<[u8]>),
     Table {
         storage: Arc<Storage>,
         mode: TableLock,
-        waiter: TransactionId,
     },
 }
 
 impl Wait {
     pub(super) fn name(&self) -> LockName {
         match self {
-            Self::Row(storage, rid) => LockName::Row(storage.id, *rid),
+            Self::Row { storage, rid, .. } => LockName::Row(storage.id, *rid),
             Self::Key(_, index, key) => LockName::Key(index.id, key.clone()),
             Self::Table { storage, .. } => LockName::Table(storage.id),
         }
@@ -37,7 +42,7 @@ impl Wait {
 
     pub(super) fn place(&self) -> ConflictLocation {
         match self {
-            Self::Row(storage, rid) => ConflictLocation::Row {
+            Self::Row { storage, rid, .. } => ConflictLocation::Row {
                 storage: storage.id,
                 rid: *rid,
             },
@@ -54,24 +59,53 @@ impl Wait {
 
     pub(super) fn kind(&self) -> LockKind {
         match self {
-            Self::Row(..) => LockKind::Row,
+            Self::Row { .. } => LockKind::Row,
             Self::Key(..) => LockKind::Key,
             Self::Table { mode, .. } => LockKind::Table(*mode),
         }
     }
 
-    pub(super) fn holders(&self, keys: &KeyLocks, holders: &mut Vec<TransactionId>) {
+    /// The mode that is wanted of a row.
+    pub(super) fn mode(&self) -> Option<RowLock> {
         match self {
-            Self::Row(storage, rid) => {
+            Self::Row { mode, .. } => *mode,
+            Self::Key(..) | Self::Table { .. } => None,
+        }
+    }
+
+    /// Whether the waiter may come to wait for a transaction that begins to wait for it
+    /// only now, without either of them waiting anew.
+    pub(super) fn has_late_holders(&self) -> bool {
+        match self {
+            Self::Table { .. } => true,
+            Self::Row { mode, .. } => mode.is_some_and(RowLock::is_shared),
+            Self::Key(..) => false,
+        }
+    }
+
+    /// Appends the transactions that `waiter` waits for here.
+    pub(super) fn holders(
+        &self,
+        waiter: TransactionId,
+        shared: &Shared,
+        holders: &mut Vec<TransactionId>,
+    ) {
+        match self {
+            Self::Row { storage, rid, mode } => {
                 let record = storage.records.record(*rid);
-                holders.extend(record.and_then(|record| record.holder()));
+                let Some(mode) = *mode else {
+                    holders.extend(record.and_then(|record| record.holder()));
+                    return;
+                };
+                let wanted = (waiter, mode);
+                let name = (storage.id, *rid);
+                shared.rows.holders(name, record.as_ref(), wanted, holders);
+                if mode.is_shared() {
+                    holders.extend(shared.queues.reserved(&self.name(), waiter, mode));
+                }
             }
-            Self::Key(_, index, key) => holders.extend(keys.holder(index.id, key)),
-            Self::Table {
-                storage,
-                mode,
-                waiter,
-            } => storage.locks.holders(*waiter, *mode, holders),
+            Self::Key(_, index, key) => holders.extend(shared.keys.holder(index.id, key)),
+            Self::Table { storage, mode } => storage.locks.holders(waiter, *mode, holders),
         }
     }
 }
@@ -86,20 +120,16 @@ pub(crate) struct Entered {
 
 impl Entered {
     /// Describes the wait for users.
-    pub(crate) fn describe(
-        self,
-        waiter: TransactionId,
-        keys: &KeyLocks,
-        party: impl Fn(TransactionId) -> Party,
-    ) -> Blocked {
+    pub(crate) fn describe(self, waiter: TransactionId, shared: &Shared) -> Blocked {
         let mut holders = Vec::new();
-        self.wait.holders(keys, &mut holders);
+        self.wait.holders(waiter, shared, &mut holders);
+        let party = |id| shared.party(id);
         Blocked {
             waiter: party(waiter),
             holders: holders
                 .into_iter()
                 .filter(|holder| *holder != waiter)
-                .map(&party)
+                .map(party)
                 .collect(),
             place: self.wait.place(),
             kind: self.wait.kind(),

@@ -9,15 +9,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use coeval_memory::epoch::Guard;
-use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
+use coeval_storage::{Aborted, Collector, Expiry, RecordRef, Value, Version};
 use coeval_txn::contract::Visit;
 use coeval_txn::{Cause, ConflictLocation, Error, Insert, Isolation, LockWait, LockedRow, Update};
-use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId, planted};
+use coeval_types::{IndexId, Rid, RowLock, RowRef, StorageId, Timestamp, TransactionId, planted};
 
 use super::TransactionContext;
 use super::state::{Held, Read, StorageAt, Undo};
 use super::waiting::Wait;
 use crate::locks::keys::Taken;
+use crate::locks::rows::Tried;
 use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
 
@@ -46,18 +47,20 @@ impl TransactionContext<'_> {
         &mut self,
         storage: StorageId,
         rid: Rid,
-        wait: LockWait,
+        (mode, wait): (RowLock, LockWait),
         visit: &mut Visit<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
         self.check_write()?;
         let at = self.state.storage(self.shared, storage)?;
         let just_locked = loop {
-            match self.try_lock(at, rid) {
-                TryLock::Locked => break true,
-                TryLock::AlreadyLocked => break false,
-                TryLock::Dead => return Poll::Ready(Ok(LockedRow::Gone)),
-                TryLock::HeldBy(holder) => self.state.had_row = Some(holder),
+            match self.try_lock(at, rid, mode) {
+                Tried::Locked => break true,
+                Tried::Held | Tried::Strengthened(_) => break false,
+                Tried::Dead => return Poll::Ready(Ok(LockedRow::Gone)),
+                Tried::HeldBy(holder) | Tried::GaveBack(holder) => {
+                    self.state.had_row = Some(holder);
+                }
             }
             let table = &self.state.storages[at];
             match wait {
@@ -67,13 +70,17 @@ impl TransactionContext<'_> {
                     return Poll::Ready(Err(Error::LockNotAvailable(place)));
                 }
                 LockWait::Wait => {
-                    let wait = Wait::Row(Arc::clone(table), rid);
+                    let wait = Wait::Row {
+                        storage: Arc::clone(table),
+                        rid,
+                        mode: Some(mode),
+                    };
                     ready!(self.poll_wait(wait, context))?;
                 }
             }
         };
         let had_row = self.state.had_row.take();
-        Poll::Ready(self.look_at_locked(at, rid, just_locked, had_row, visit))
+        Poll::Ready(self.look_at_locked(at, rid, (mode, just_locked), had_row, visit))
     }
 
     /// Inspects a row that this transaction has locked.
@@ -81,7 +88,7 @@ impl TransactionContext<'_> {
         &mut self,
         at: StorageAt,
         rid: Rid,
-        just_locked: bool,
+        (mode, just_locked): (RowLock, bool),
         had_row: Option<TransactionId>,
         visit: &mut Visit<'_>,
     ) -> Result<LockedRow, Error> {
@@ -90,7 +97,8 @@ impl TransactionContext<'_> {
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
         let table = &self.state.storages[at];
         let record = table.records.record(rid).expect("it is locked");
-        if record.has_private(id) {
+        let writes = record.holder() == Some(id);
+        if writes && record.has_private(id) {
             let version = record.read(snapshot, id, &guard);
             let Some(row) = version.and_then(|version| version.row()) else {
                 return Ok(LockedRow::Gone);
@@ -101,7 +109,15 @@ impl TransactionContext<'_> {
         }
         let newest = record.newest_committed(&guard);
         let changed = newest.is_some_and(|version| version.cts() > snapshot);
-        let before = match self.state.presence_only {
+        if changed
+            && mode == RowLock::KeyShare
+            && let Some((version, row)) = self.with_same_keys(at, &record, newest, &guard)
+        {
+            self.state.seen(version.cts());
+            visit(rid, row);
+            return Ok(LockedRow::Unchanged);
+        }
+        let before = match self.state.presence_only && writes {
             true => record.version_before(id, &guard),
             false => None,
         };
@@ -120,7 +136,7 @@ impl TransactionContext<'_> {
                 self.state.seen(version.cts());
             }
             if just_locked {
-                self.unlock_last();
+                self.unlock_last(mode);
             }
             return Ok(LockedRow::Gone);
         };
@@ -136,6 +152,26 @@ impl TransactionContext<'_> {
         } else {
             LockedRow::Unchanged
         })
+    }
+
+    /// The version that the snapshot shows, if its keys are those of `newest`: a row that is
+    /// locked FOR KEY SHARE may change in other columns, before and after, and the transaction
+    /// goes on with the row that it has found.
+    fn with_same_keys<'guard>(
+        &self,
+        at: StorageAt,
+        record: &RecordRef<'_>,
+        newest: Option<Version<'_>>,
+        guard: &'guard Guard<'_>,
+    ) -> Option<(Version<'guard>, RowRef<'guard>)> {
+        let shown = record.read(self.state.snapshot(), TransactionId(0), guard)?;
+        let (old, new) = (shown.row()?, newest.as_ref()?.row()?);
+        let indexes = self.state.storages[at].indexes();
+        indexes
+            .iter()
+            .filter(|index| index.promises_uniqueness())
+            .all(|index| index.same_key(old, new))
+            .then_some((shown, old))
     }
 
     pub(super) fn poll_insert(
@@ -261,9 +297,10 @@ impl TransactionContext<'_> {
             };
             let record = table.records.record(rid).expect("an entry has a record");
             let newest = match record.holder() {
-                Some(holder) if holder != id => {
-                    return Ok(WriteAttempt::Wait(Wait::Row(Arc::clone(table), rid)));
-                }
+                Some(holder) if holder != id => match unwritten_row(&record, &guard) {
+                    Some(version) => Some(version),
+                    None => return Ok(WriteAttempt::Wait(no_writer(table, rid))),
+                },
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
             };
@@ -298,7 +335,7 @@ impl TransactionContext<'_> {
             }
             // A dead row under this key: lock it, and inspect it again. Still under the
             // guard, so the RID is not another row's.
-            self.try_lock(at, rid);
+            self.try_lock(at, rid, RowLock::Update);
         }
     }
 
@@ -368,9 +405,10 @@ impl TransactionContext<'_> {
                 continue;
             };
             let version = match record.holder() {
-                Some(holder) if holder != id => {
-                    return Ok(WriteAttempt::Wait(Wait::Row(Arc::clone(table), rid)));
-                }
+                Some(holder) if holder != id => match unwritten_row(&record, &guard) {
+                    Some(version) => Some(version),
+                    None => return Ok(WriteAttempt::Wait(no_writer(table, rid))),
+                },
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
             };
@@ -558,6 +596,15 @@ impl TransactionContext<'_> {
             // The new entry needs memory, because the old one stays for the previous
             // version.
             memory::check_growth(shared, 0, &mut self.state.growing_writes)?;
+            if index.promises_uniqueness()
+                && let Tried::HeldBy(_) = self.try_lock(at, rid, RowLock::Update)
+            {
+                return Ok(WriteAttempt::Wait(Wait::Row {
+                    storage: Arc::clone(&table),
+                    rid,
+                    mode: Some(RowLock::Update),
+                }));
+            }
             if index.is_primary() {
                 return Ok(WriteAttempt::Done(UpdateStep::Move));
             }
@@ -586,6 +633,9 @@ impl TransactionContext<'_> {
         let table = Arc::clone(&self.state.storages[at]);
         let guard = self.shared.domain.pin();
         let record = self.locked_record(&table, rid)?;
+        if record.held() != Some((self.state.id, RowLock::Update)) {
+            return Err(Error::Unknown("lock on the row for its deletion"));
+        }
         let has_private = record.has_private(self.state.id);
         let old = current_row(&record, self.state.id, has_private, &guard);
         old.ok_or(Error::Unknown("live row"))?;
@@ -612,6 +662,27 @@ enum UpdateStep {
     Done(Update),
     /// The primary key changes: the row needs another record.
     Move,
+}
+
+/// The newest version of a record that another transaction holds, if it is a row and the
+/// holder has not written the record: then the row has its keys, whatever the holder does
+/// next. PostgreSQL, too, refuses a key that a row has which is only locked.
+fn unwritten_row<'guard>(
+    record: &RecordRef<'_>,
+    guard: &'guard Guard<'_>,
+) -> Option<Version<'guard>> {
+    // The version first: a holder that has written since may have committed another.
+    let version = record.newest_committed(guard)?;
+    (!record.is_written() && !version.is_tombstone()).then_some(version)
+}
+
+/// Waits until no transaction holds a record whose key another row is to have.
+fn no_writer(table: &Arc<Storage>, rid: Rid) -> Wait {
+    Wait::Row {
+        storage: Arc::clone(table),
+        rid,
+        mode: None,
+    }
 }
 
 /// The row that a write by the lock holder replaces.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use coeval_occ::Engine;
 use coeval_txn::{
     BeginOptions, Cause, ConflictCount, ConflictLocation, Engine as _, Error, GaveWay, Isolation,
-    LockKind, LockWait, Party, TableLock, Transaction,
+    LockKind, LockWait, Party, RowLock, TableLock, Transaction,
 };
 use coeval_types::RowRef;
 
@@ -52,7 +52,14 @@ fn who_waits_for_whom() {
     let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
     let mut context = Context::from_waker(Waker::noop());
     assert!(engine.blocked().is_empty());
-    let waits = b.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context);
+    let waits = b.poll_lock_row(
+        STORAGE,
+        rid,
+        RowLock::Update,
+        LockWait::Wait,
+        &mut |_, _| {},
+        &mut context,
+    );
     assert!(waits.is_pending());
     assert!(
         c.poll_lock_table(
@@ -85,7 +92,14 @@ fn who_waits_for_whom() {
     }
     c.abort();
     a.abort();
-    let got = b.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context);
+    let got = b.poll_lock_row(
+        STORAGE,
+        rid,
+        RowLock::Update,
+        LockWait::Wait,
+        &mut |_, _| {},
+        &mut context,
+    );
     assert!(got.is_ready());
     assert!(engine.blocked().is_empty());
     let mut shown = None;
@@ -134,7 +148,14 @@ fn conflicts_are_counted_by_where_and_why() {
     let (rid, _) = ready(locked(&mut *first, 1)).expect("free").expect("there");
     let mut context = Context::from_waker(Waker::noop());
     let mut poll = |late: &mut dyn Transaction| {
-        late.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context)
+        late.poll_lock_row(
+            STORAGE,
+            rid,
+            RowLock::Update,
+            LockWait::Wait,
+            &mut |_, _| {},
+            &mut context,
+        )
     };
     assert!(poll(&mut *late).is_pending());
     let winner = party(&*first, 9);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use coeval_occ::Engine;
 use coeval_txn::{
     BeginOptions, Bounds, Cause, ConflictLocation, Direction, Engine as _, Error, IndexBuild,
-    Insert, Isolation, LockWait, LockedRow, ScanRequest, ScanSource, TableLock, Transaction,
-    Update,
+    Insert, Isolation, LockWait, LockedRow, RowLock, ScanRequest, ScanSource, TableLock,
+    Transaction, Update,
 };
 use coeval_types::{IndexId, IndexKind, Rid, RowRef};
 
@@ -56,8 +56,24 @@ fn poll_lock(
     rid: Rid,
     waker: &Waker,
 ) -> Poll<Result<LockedRow, Error>> {
+    poll_lock_in(transaction, rid, RowLock::Update, waker)
+}
+
+pub(crate) fn poll_lock_in(
+    transaction: &mut dyn Transaction,
+    rid: Rid,
+    mode: RowLock,
+    waker: &Waker,
+) -> Poll<Result<LockedRow, Error>> {
     let mut context = Context::from_waker(waker);
-    transaction.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context)
+    transaction.poll_lock_row(
+        STORAGE,
+        rid,
+        mode,
+        LockWait::Wait,
+        &mut |_, _| {},
+        &mut context,
+    )
 }
 
 fn poll_table(transaction: &mut dyn Transaction, mode: TableLock) -> Poll<Result<(), Error>> {

@@ -20,6 +20,7 @@ mod locking;
 mod memory;
 mod ranges;
 mod recovery;
+mod row_locks;
 mod schema;
 #[path = "../../../txn/tests/support/script.rs"]
 mod script;

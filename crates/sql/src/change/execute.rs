@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 
 use coeval_txn::{
-    Direction, Error as TxnError, Isolation, LockWait, LockedRow, ScanProgress, ScanRequest,
-    ScanSource, TableLock, Update,
+    Direction, Error as TxnError, Isolation, LockWait, LockedRow, RowLock, ScanProgress,
+    ScanRequest, ScanSource, TableLock, Update,
 };
 use coeval_types::{IndexId, Rid, RowRef};
 
@@ -337,17 +337,17 @@ impl Targets {
 async fn lock(
     table: &Table,
     target: &ChangeTarget,
-    (rid, targets): (Rid, &mut Targets),
+    (rid, mode, targets): (Rid, RowLock, &mut Targets),
     context: &mut EvaluationContext<'_>,
     row: &mut Vec<u8>,
     values: &mut Vec<Value>,
 ) -> Result<bool> {
     row.clear();
     values.clear();
-    let locked = coeval_txn::lock_row(
+    let locked = coeval_txn::lock_row_in(
         context.reads()?,
-        table.storage,
-        rid,
+        (table.storage, rid),
+        mode,
         LockWait::Wait,
         &mut |_, newest| {
             row.clear();
@@ -383,7 +383,8 @@ async fn execute_update(
     let (mut old, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
     while let Some(rid) = targets.next(plan, target, context).await? {
-        let locking = (rid, &mut targets);
+        // The engine takes a stronger lock if a unique key turns out to change.
+        let locking = (rid, RowLock::NoKeyUpdate, &mut targets);
         if !lock(table, target, locking, context, &mut old, &mut values).await? {
             continue;
         }
@@ -473,7 +474,7 @@ async fn execute_delete(
     let (mut row, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
     while let Some(rid) = targets.next(plan, target, context).await? {
-        let locking = (rid, &mut targets);
+        let locking = (rid, RowLock::Update, &mut targets);
         if !lock(table, target, locking, context, &mut row, &mut values).await? {
             continue;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use coeval_txn::{Insert, LockWait, LockedRow};
+use coeval_txn::{Insert, LockWait, LockedRow, RowLock};
 use coeval_types::{IndexId, Rid, RowRef};
 
 use super::execute::{Replacing, Returned, holds};
@@ -209,6 +209,30 @@ impl<'plan> Inserting<'plan> {
             .is_some_and(|conflict| conflict.update.is_some())
     }
 
+    /// The lock that ON CONFLICT takes on the existing row. As in PostgreSQL the columns that
+    /// DO UPDATE names decide, whatever their new values.
+    fn conflict_lock(&self) -> RowLock {
+        let conflict = self.insert.on_conflict.as_ref();
+        let Some(update) = conflict.and_then(|conflict| conflict.update.as_ref()) else {
+            return RowLock::KeyShare;
+        };
+        let unique = self
+            .plan
+            .table
+            .indexes
+            .iter()
+            .filter(|index| index.is_unique());
+        let mut keys = unique.flat_map(|index| &index.columns);
+        let sets = |column| {
+            let mut assignments = update.assignments.iter();
+            assignments.any(|assignment| assignment.column == column)
+        };
+        match keys.any(|key| sets(key.column)) {
+            true => RowLock::Update,
+            false => RowLock::NoKeyUpdate,
+        }
+    }
+
     /// Whether the ON CONFLICT clause covers this index.
     fn expects(&self, index: IndexId) -> bool {
         self.insert
@@ -245,10 +269,10 @@ impl<'plan> Inserting<'plan> {
         // show it.
         for rid in shown.into_iter().chain([met]) {
             let mut has_key = false;
-            let locked = coeval_txn::lock_row(
+            let locked = coeval_txn::lock_row_in(
                 context.reads()?,
-                table.storage,
-                rid,
+                (table.storage, rid),
+                self.conflict_lock(),
                 LockWait::Wait,
                 &mut |_, newest| has_key = index.same_key(newest, row),
             )
@@ -278,10 +302,10 @@ impl<'plan> Inserting<'plan> {
             .with_hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
         }
         let mut old = Vec::new();
-        let locked = coeval_txn::lock_row(
+        let locked = coeval_txn::lock_row_in(
             context.reads()?,
-            table.storage,
-            rid,
+            (table.storage, rid),
+            self.conflict_lock(),
             LockWait::Wait,
             &mut |_, newest| {
                 old.clear();

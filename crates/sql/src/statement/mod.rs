@@ -24,6 +24,7 @@ mod command;
 mod copy;
 mod grant;
 mod kind;
+mod locking;
 mod redact_passwords;
 mod redact_values;
 mod role;
@@ -47,6 +48,7 @@ pub(crate) use command::{
     SettingName,
 };
 pub use kind::StatementKind;
+pub(crate) use locking::Locking;
 pub use redact_passwords::loggable;
 pub use redact_values::redact_values;
 pub use sequence::Statements;
@@ -278,6 +280,7 @@ fn parse_one(
     let count = tokens.len();
     let start = cursor.offset(tokens[0].span.start);
     let end = cursor.offset(tokens[count - 1].span.end);
+    locking::rewrite(&mut tokens)?;
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(MAX_RECURSION)
         .with_options(ParserOptions::new())

@@ -93,7 +93,7 @@ mod replay;
 mod write;
 
 use coeval_memory::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use coeval_types::{Timestamp, TransactionId};
+use coeval_types::{RowLock, Timestamp, TransactionId};
 
 use crate::value::{Header, Value, ValuePointer, absent, is_present};
 pub(crate) use collect::Collected;
@@ -190,6 +190,20 @@ impl Record {
     /// The transaction that holds the lock; `None` if maintenance does.
     pub(crate) fn holder(&self) -> Option<TransactionId> {
         self.word().holder().filter(|&id| id != MAINTENANCE)
+    }
+
+    /// The transaction that holds the lock, and its mode; `None` if maintenance does.
+    pub(crate) fn held(&self) -> Option<(TransactionId, RowLock)> {
+        let word = self.word();
+        let holder = word.holder().filter(|&id| id != MAINTENANCE)?;
+        Some((holder, word.mode()))
+    }
+
+    /// Whether the record has a private version, of whatever transaction. For others than the
+    /// holder this is true of some moment during the call.
+    pub(crate) fn is_written(&self) -> bool {
+        let word = self.word();
+        word.holder().is_some() && self.region(word.primary().other()).private().is_some()
     }
 
     /// Number of patches that the log has for the record since the last full image. For the

@@ -3,7 +3,7 @@
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_memory::sync::atomic::Ordering;
-use coeval_types::{Rid, RowRef, Timestamp, TransactionId};
+use coeval_types::{Rid, RowLock, RowRef, Timestamp, TransactionId};
 
 use super::list::NODE_BYTES;
 use super::{INFINITE, LockWord, MAINTENANCE, Record, TryLock};
@@ -54,7 +54,7 @@ pub(super) unsafe fn retire_value(value: ValuePointer, usage: &Usage, guard: &Gu
 impl Record {
     /// Takes the lock if no thread holds it. Waits only while maintenance holds it, which
     /// takes a few instructions on another core.
-    pub(crate) fn try_lock(&self, id: TransactionId) -> TryLock {
+    pub(crate) fn try_lock(&self, id: TransactionId, mode: RowLock) -> TryLock {
         assert!(id.0 != 0 && id < MAINTENANCE, "{id:?} cannot hold a lock");
         let mut backoff = Backoff::default();
         loop {
@@ -69,7 +69,7 @@ impl Record {
                         // The record is not yet allocated.
                         return TryLock::Dead;
                     }
-                    if self.change_free_word(word, word.held_by(id)) {
+                    if self.change_free_word(word, word.held_by(id).in_mode(mode)) {
                         return TryLock::Locked;
                     }
                 }
@@ -83,10 +83,23 @@ impl Record {
     /// Replaces the word of a record that is not held, if it still is `from`.
     pub(super) fn change_free_word(&self, from: LockWord, to: LockWord) -> bool {
         // Acquire: everything the previous holder did happens before the next holder's
-        // accesses.
+        // accesses. Sequentially consistent: the engine looks for sharers of the row next.
         self.lock
-            .compare_exchange(from.0, to.0, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
+    }
+
+    /// Sets the mode in which `id` holds the lock.
+    pub(crate) fn set_mode(&self, id: TransactionId, mode: RowLock) {
+        let word = self.word_held_by(id);
+        self.change_word(word, word.in_mode(mode));
+    }
+
+    /// Releases a lock under which nothing was written.
+    pub(crate) fn unlock(&self, id: TransactionId) {
+        assert!(!self.has_private(id), "an abort drops what was written");
+        let word = self.word_held_by(id);
+        self.change_word(word, word.released());
     }
 
     /// Allocates a record that is dead, or was never used, to `id`, locked.

@@ -1,7 +1,7 @@
 //! References to records: the interface through which the engine reads and writes a record.
 
 use coeval_memory::epoch::Guard;
-use coeval_types::{Rid, RowRef, Timestamp, TransactionId};
+use coeval_types::{Rid, RowLock, RowRef, Timestamp, TransactionId};
 
 use super::Table;
 use crate::collector::Collector;
@@ -50,6 +50,13 @@ impl<'table> RecordRef<'table> {
         self.record.holder()
     }
 
+    /// Whether a transaction has written the record and has not ended yet, at some moment during
+    /// the call.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.record.is_written()
+    }
+
     /// The version that `reader` sees at `snapshot`, which it has registered: its own
     /// uncommitted one, else the newest one committed at or before the snapshot. Never
     /// blocks, allocates nothing, writes nothing.
@@ -83,13 +90,34 @@ impl<'table> RecordRef<'table> {
         self.record.version_before(guard)
     }
 
-    /// Takes the lock if no transaction holds it. Never waits for a transaction.
+    /// The transaction that holds the record's lock, and in which mode.
+    #[must_use]
+    pub fn held(&self) -> Option<(TransactionId, RowLock)> {
+        self.record.held()
+    }
+
+    /// Takes the lock in mode UPDATE if no transaction holds it. Never waits for a transaction.
     pub fn try_lock(&self, id: TransactionId) -> TryLock {
-        let locked = self.record.try_lock(id);
+        self.try_lock_as(id, RowLock::Update)
+    }
+
+    /// Takes the lock, if no transaction holds it, in one of the two modes that allow a change.
+    pub fn try_lock_as(&self, id: TransactionId, mode: RowLock) -> TryLock {
+        let locked = self.record.try_lock(id, mode);
         if locked == TryLock::Locked {
             self.record.prefetch_replaced();
         }
         locked
+    }
+
+    /// Sets the mode of the holder's lock.
+    pub fn set_mode(&self, holder: TransactionId, mode: RowLock) {
+        self.record.set_mode(holder, mode);
+    }
+
+    /// Releases a lock under which nothing was written.
+    pub fn unlock(&self, holder: TransactionId) {
+        self.record.unlock(holder);
     }
 
     /// Makes `value` the holder's private version. The version that it will replace stays

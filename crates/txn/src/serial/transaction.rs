@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
+use coeval_types::{
+    IndexDefinition, IndexId, Rid, RowLock, RowRef, StorageId, Timestamp, TransactionId,
+};
 
 use super::database::Undo;
 use super::engine::{Shared, is_canceled};
@@ -29,8 +31,8 @@ pub(super) struct SerialTransaction {
     savepoints: Vec<(usize, usize)>,
     /// The tables and rows that the caller has locked, only to detect a missing lock.
     exclusive: BTreeSet<StorageId>,
-    /// For each row, the number of rows that were locked before it.
-    locked: BTreeMap<(StorageId, Rid), usize>,
+    /// For each row, the number of rows that were locked before it, and the mode.
+    locked: BTreeMap<(StorageId, Rid), (usize, RowLock)>,
 }
 
 impl SerialTransaction {
@@ -78,11 +80,11 @@ impl SerialTransaction {
         Ok(())
     }
 
-    fn check_locked(&self, storage: StorageId, rid: Rid) -> Result<(), Error> {
-        if !self.locked.contains_key(&(storage, rid)) {
-            return Err(Error::Unknown("row lock held by this transaction"));
+    fn check_locked(&self, storage: StorageId, rid: Rid, mode: RowLock) -> Result<(), Error> {
+        match self.locked.get(&(storage, rid)) {
+            Some((_, held)) if *held >= mode => Ok(()),
+            _ => Err(Error::Unknown("row lock held by this transaction")),
         }
-        Ok(())
     }
 
     fn check_exclusive(&self, storage: StorageId) -> Result<(), Error> {
@@ -102,8 +104,8 @@ impl SerialTransaction {
             rid,
             older,
         });
-        let before = self.locked.len();
-        self.locked.entry((storage, rid)).or_insert(before);
+        let locked = (self.locked.len(), RowLock::Update);
+        self.locked.entry((storage, rid)).or_insert(locked);
         Ok(())
     }
 
@@ -124,7 +126,7 @@ impl SerialTransaction {
 
     fn update(&mut self, storage: StorageId, rid: Rid, row: RowRef<'_>) -> Result<Update, Error> {
         self.check_write()?;
-        self.check_locked(storage, rid)?;
+        self.check_locked(storage, rid, RowLock::NoKeyUpdate)?;
         let new_rid = {
             let mut database = self.shared.database();
             let storage = database.storage_mut(storage)?;
@@ -162,6 +164,7 @@ impl SerialTransaction {
         &mut self,
         storage: StorageId,
         rid: Rid,
+        mode: RowLock,
         visit: &mut Visit<'_>,
     ) -> Result<LockedRow, Error> {
         self.check_write()?;
@@ -169,8 +172,9 @@ impl SerialTransaction {
         let Some(row) = database.storage(storage)?.row(rid) else {
             return Ok(LockedRow::Gone);
         };
-        let before = self.locked.len();
-        self.locked.entry((storage, rid)).or_insert(before);
+        let locked = (self.locked.len(), mode);
+        let held = self.locked.entry((storage, rid)).or_insert(locked);
+        held.1 = held.1.max(mode);
         visit(rid, row);
         Ok(LockedRow::Unchanged)
     }
@@ -329,11 +333,12 @@ impl Transaction for SerialTransaction {
         &mut self,
         storage: StorageId,
         rid: Rid,
+        mode: RowLock,
         _wait: LockWait,
         visit: &mut Visit<'_>,
         _context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
-        Poll::Ready(self.lock_row(storage, rid, visit))
+        Poll::Ready(self.lock_row(storage, rid, mode, visit))
     }
 
     fn poll_insert(
@@ -357,7 +362,7 @@ impl Transaction for SerialTransaction {
 
     fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {
         self.check_write()?;
-        self.check_locked(storage, rid)?;
+        self.check_locked(storage, rid, RowLock::Update)?;
         if self.shared.database().storage(storage)?.row(rid).is_none() {
             return Err(Error::Unknown("live row"));
         }
@@ -377,7 +382,7 @@ impl Transaction for SerialTransaction {
             .ok_or(Error::Unknown("savepoint"))?;
         self.savepoints.truncate(savepoint.0 as usize);
         self.undo_to(length);
-        self.locked.retain(|_, before| *before < locked);
+        self.locked.retain(|_, (before, _)| *before < locked);
         Ok(())
     }
 

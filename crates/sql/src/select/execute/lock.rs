@@ -1,4 +1,4 @@
-//! The row-locking operator (FOR UPDATE and FOR SHARE): locks rows before it returns
+//! The row-locking operator (FOR UPDATE, FOR SHARE and their like): locks rows before it returns
 //! them.
 //!
 //! If another transaction has changed a row meanwhile, the operator returns the newest
@@ -156,6 +156,7 @@ impl LockState {
         let polled = context.reads()?.poll_lock_row(
             target.table.storage,
             rid,
+            target.mode,
             target.wait,
             &mut |_, version| {
                 let mut values = Row::new();

@@ -1,10 +1,12 @@
-//! The binder of FOR UPDATE and FOR SHARE.
+//! The binder of locking clauses: FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE and FOR KEY SHARE.
+//!
+//! Of a table that several clauses name, the strongest mode counts, and the most impatient
+//! way to wait: NOWAIT before SKIP LOCKED before waiting.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coeval_txn::LockWait;
-use sqlparser::ast::{LockClause, NonBlock, Spanned};
+use sqlparser::ast::LockClause;
 
 use super::from::{FromKind, FromNode, JoinKind};
 use super::node::{Lock, LockTarget, Node};
@@ -12,9 +14,10 @@ use crate::access::Privileges;
 use crate::catalog::Table;
 use crate::expression::{Binder, Expression, fold_name};
 use crate::plan::RowReader;
+use crate::statement::Locking;
 use crate::{Error, Result, SqlState};
 
-/// Binds the locking clause: the tables whose rows the query locks. `collected` names a
+/// Binds the locking clauses: the tables whose rows the query locks. `collected` names a
 /// clause, such as GROUP BY, after which result rows no longer correspond to table
 /// rows.
 pub(super) fn bind_locks(
@@ -24,50 +27,42 @@ pub(super) fn bind_locks(
     conditions: &[Expression],
     collected: Option<&str>,
 ) -> Result<Option<Lock>> {
-    let [clause, rest @ ..] = locks else {
+    if locks.is_empty() {
         return Ok(None);
-    };
-    if !rest.is_empty() {
-        return Err(Error::unsupported("more than one FOR UPDATE or FOR SHARE"));
     }
-    if let Some(collected) = collected {
-        return Err(Error::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("FOR {} is not allowed with {collected}", clause.lock_type),
-        ));
-    }
-    let wait = match clause.nonblock {
-        None => LockWait::Wait,
-        Some(NonBlock::Nowait) => LockWait::NoWait,
-        Some(NonBlock::SkipLocked) => LockWait::Skip,
-    };
-    let wanted = match &clause.of {
-        None => None,
-        Some(name) => name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold_name),
-    };
-    let mut targets = Vec::new();
-    let mut names = BTreeSet::new();
+    let mut tables = Vec::new();
     if let Some(tree) = tree {
-        collect_targets(tree, wanted.as_deref(), wait, &mut targets, &mut names)?;
+        collect_tables(tree, &mut tables)?;
     }
-    if let Some(wanted) = wanted
-        && !names.contains(&wanted)
-    {
-        return Err(Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!(
-                "relation \"{wanted}\" in FOR {} clause not found in FROM clause",
-                clause.lock_type
-            ),
-        )
-        .at(clause
-            .of
-            .as_ref()
-            .and_then(|name| binder.position(name.span()))));
+    let mut targets: Vec<LockTarget> = Vec::new();
+    for clause in locks {
+        let clause = Locking::of(clause);
+        if let Some(collected) = collected {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("{clause} is not allowed with {collected}"),
+            ));
+        }
+        if clause.tables.is_empty() {
+            for (table, _, offset) in &tables {
+                add_target(&mut targets, table, *offset, &clause);
+            }
+        }
+        for wanted in &clause.tables {
+            let name = fold_name(wanted);
+            let mut found = false;
+            for (table, _, offset) in tables.iter().filter(|(_, alias, _)| *alias == name) {
+                add_target(&mut targets, table, *offset, &clause);
+                found = true;
+            }
+            if !found {
+                return Err(Error::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("relation \"{name}\" in {clause} clause not found in FROM clause"),
+                )
+                .at(binder.position(wanted.span)));
+            }
+        }
     }
     for target in &targets {
         binder.needs.table(target.table.oid, Privileges::UPDATE);
@@ -93,24 +88,16 @@ fn inner_conditions(node: &FromNode, conditions: &mut Vec<Expression>) {
     }
 }
 
-fn collect_targets(
-    node: &FromNode,
-    wanted: Option<&str>,
-    wait: LockWait,
-    targets: &mut Vec<LockTarget>,
-    names: &mut BTreeSet<String>,
-) -> Result<()> {
+/// Appends the tables of FROM, with their names and the positions of their columns.
+fn collect_tables(node: &FromNode, tables: &mut Vec<(Arc<Table>, String, usize)>) -> Result<()> {
     match &node.kind {
         FromKind::Table(table, alias) => {
-            names.insert(alias.to_string());
-            if wanted.is_none_or(|wanted| wanted == alias) {
-                targets.push(target(table, node.start, wait));
-            }
+            tables.push((Arc::clone(table), alias.to_string(), node.start));
             Ok(())
         }
         FromKind::Join(_, sides, _) => {
             for side in &**sides {
-                collect_targets(side, wanted, wait, targets, names)?;
+                collect_tables(side, tables)?;
             }
             Ok(())
         }
@@ -119,12 +106,28 @@ fn collect_targets(
     }
 }
 
-fn target(table: &Arc<Table>, offset: usize, wait: LockWait) -> LockTarget {
-    LockTarget {
+/// Adds a table to those that are locked, or what the clause wants to the table's entry.
+fn add_target(
+    targets: &mut Vec<LockTarget>,
+    table: &Arc<Table>,
+    offset: usize,
+    clause: &Locking<'_>,
+) {
+    if let Some(target) = targets.iter_mut().find(|target| target.offset == offset) {
+        target.mode = target.mode.max(clause.mode);
+        target.wait = match (target.wait, clause.wait) {
+            (LockWait::NoWait, _) | (_, LockWait::NoWait) => LockWait::NoWait,
+            (LockWait::Skip, _) | (_, LockWait::Skip) => LockWait::Skip,
+            (LockWait::Wait, LockWait::Wait) => LockWait::Wait,
+        };
+        return;
+    }
+    targets.push(LockTarget {
         table: Arc::clone(table),
         offset,
         record: offset + table.columns.len(),
         reader: RowReader::new(table),
-        wait,
-    }
+        mode: clause.mode,
+        wait: clause.wait,
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coeval_txn::{Direction, LockWait};
+use coeval_txn::{Direction, LockWait, RowLock};
 
 use crate::catalog::Table;
 use crate::expression::{AggregateCall, Expression};
@@ -244,7 +244,9 @@ pub(crate) struct LockTarget {
     pub record: usize,
     /// Decoder of its columns.
     pub reader: RowReader,
-    /// Behaviour if the row is already locked.
+    /// Mode of the lock.
+    pub mode: RowLock,
+    /// Behaviour if the row is already locked in a mode that conflicts.
     pub wait: LockWait,
 }
 

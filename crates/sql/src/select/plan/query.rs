@@ -15,6 +15,7 @@ use crate::expression::{
 };
 use crate::output::Column;
 use crate::select::QueryPlan;
+use crate::statement::Locking;
 use crate::value::{ColumnType, DataType, KeyOrder};
 use crate::{Error, Result, SqlState};
 
@@ -192,7 +193,7 @@ fn plan_body(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     format!(
                         "{} is not allowed with UNION/INTERSECT/EXCEPT",
-                        query.locks[0]
+                        Locking::of(&query.locks[0])
                     ),
                 ));
             }
