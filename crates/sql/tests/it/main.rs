@@ -16,5 +16,6 @@ mod lock_matrix;
 mod outcomes;
 mod read_confirmation;
 mod reopen;
+mod row_locks;
 mod simulated;
 mod transcript;
