@@ -97,6 +97,11 @@ pub(crate) fn restore(options: &RestoreOptions) -> ExitCode {
                 options.to.display()
             ),
         };
+        text.push_str(&format!(
+            "\nit starts alone, or with the same restored on each node founds the cluster \
+             {:032x} at {}",
+            restored.backup.database, restored.position
+        ));
         if options.target != RestoreTarget::End && !restored.passed {
             text.push_str(
                 "\nthe log ends before what was asked for; this is all there is (--log-from \
@@ -121,7 +126,7 @@ pub(crate) fn parse_time(text: &str) -> Result<RestoreTarget, String> {
 }
 
 /// Formats a point in time for people; [`parse_time`] reads it.
-fn moment(time: Duration) -> String {
+pub(crate) fn moment(time: Duration) -> String {
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     match DateTime::<Utc>::from_timestamp_micros(micros) {
         Some(time) => time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),

@@ -63,8 +63,10 @@ impl fmt::Display for RestoreError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "what this node kept contradicts itself: {}; restore it from a backup, or remove the \
-             node from the cluster and add it as a new one",
+            "what this node kept contradicts itself: {}. If the other nodes are well, remove this \
+             one (coeval cluster remove), and add its machine with an empty directory under a \
+             number that was never used; else restore a backup into an empty directory on every \
+             node (coeval restore)",
             self.0
         )
     }

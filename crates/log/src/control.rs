@@ -6,6 +6,7 @@
 //! CONTROL           database id, term, where the term began, clean end; of a node of
 //!                   a cluster its vote and its commit index
 //! MARKS             of a node of a cluster: where terms began in removed log
+//! ORIGIN            of a restored directory: which backup, and to which position
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
 //! ```

@@ -99,6 +99,7 @@ mod flusher;
 mod frame;
 mod group_commit;
 mod log;
+mod origin;
 #[cfg(feature = "planted")]
 mod planted;
 mod recovery;
@@ -128,10 +129,11 @@ pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
 pub use error::Error;
 pub use log::Log;
+pub use origin::Origin;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogProgress, LogStream, Mark,
-    Membership, Replayed, Replayer, ReplicaLog, meaning,
+    Membership, Replayed, Replayer, ReplicaLog, Survey, meaning,
 };
 pub use retention::Hold;
 pub use settings::Settings;

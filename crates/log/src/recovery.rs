@@ -209,9 +209,11 @@ pub(crate) async fn recover(
     };
     if control.member.is_some() {
         return Err(Error::Setting(format!(
-            "{} belongs to a node of a cluster, and is not opened without it; start the node as \
-             one of its cluster, or take a backup there and restore it to have a database of its \
-             own",
+            "{} belongs to a node of a cluster, and is not opened without it. Start the node with \
+             the settings of its cluster. For a database of its own, take a backup through any \
+             node (coeval backup), or use the one that this directory was restored from, and \
+             restore it into an empty directory (coeval restore). If a majority of the nodes is \
+             lost for ever, coeval cluster recover ends the wait for it",
             path.display()
         )));
     }

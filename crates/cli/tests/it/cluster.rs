@@ -15,6 +15,9 @@ use crate::process::{COEVAL, PATIENCE, Running, in_runtime};
 
 const CANCEL: u32 = 80_877_102;
 
+/// The id of a cluster that is founded from nothing.
+pub const ID: &str = "00000000000000000000000000000007";
+
 /// How many nodes a cluster begins with.
 const FOUNDERS: usize = 3;
 
@@ -22,6 +25,8 @@ const FOUNDERS: usize = 3;
 pub struct Cluster {
     directory: tempfile::TempDir,
     members: Vec<SocketAddr>,
+    /// The cluster's id.
+    id: String,
     nodes: Vec<Option<Running>>,
     /// Whether nodes show certificates to each other.
     tls: bool,
@@ -65,14 +70,25 @@ impl Cluster {
         Self::begin(false, true, further).await
     }
 
-    async fn begin(tls: bool, obeys: bool, further: &[&str]) -> Self {
-        let mut cluster = Self {
+    /// A cluster of which no node runs: a test puts data into its directories first.
+    pub fn prepare(id: &str) -> Self {
+        Self {
             directory: tempfile::tempdir().unwrap(),
             members: addresses(FOUNDERS),
+            id: id.to_owned(),
             nodes: vec![None, None, None],
+            tls: false,
+            obeys: false,
+            further: Vec::new(),
+        }
+    }
+
+    async fn begin(tls: bool, obeys: bool, further: &[&str]) -> Self {
+        let mut cluster = Self {
             tls,
             obeys,
             further: further.iter().map(|&word| word.to_owned()).collect(),
+            ..Self::prepare(ID)
         };
         if tls {
             cluster.certify().await;
@@ -109,13 +125,14 @@ impl Cluster {
         (node, self.members[node])
     }
 
+    /// The data directory of a node.
+    pub fn data(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("node-{}", node + 1))
+    }
+
     /// Starts a node, to found the cluster if it is one of the first and has no data.
     pub async fn start_node(&mut self, node: usize) {
-        let flag = match node < FOUNDERS {
-            true => "--cluster-found",
-            false => "--cluster-join",
-        };
-        self.start_node_to(node, flag).await;
+        self.start_node_to(node, Self::flag(node)).await;
     }
 
     /// Starts a node whose data is lost, to join under the number that it had.
@@ -125,16 +142,45 @@ impl Cluster {
         self.start_node_to(node, "--cluster-join").await;
     }
 
-    fn data(&self, node: usize) -> PathBuf {
-        self.directory.path().join(format!("node-{}", node + 1))
+    async fn start_node_to(&mut self, node: usize, flag: &str) {
+        let data = self.data(node);
+        let arguments = self.arguments(node, flag);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let faults = self.faults(node);
+        let environment: &[(&str, &Path)] = match self.obeys {
+            true => &[("DOCK_FAULTS", &faults)],
+            false => &[],
+        };
+        self.nodes[node] = Some(Running::start_in(&data, &arguments, environment).await);
     }
 
-    async fn start_node_to(&mut self, node: usize, flag: &str) {
+    /// Starts a node that ends by itself before it serves, or soon after; what it says.
+    pub async fn refused(&self, node: usize) -> String {
+        let data = self.data(node).display().to_string();
+        let mut command = Command::new(COEVAL);
+        command
+            .args(["start", "--data-dir", &data, "--listen", "127.0.0.1:0"])
+            .args(self.arguments(node, Self::flag(node)))
+            .kill_on_drop(true);
+        let ended = coeval_env::timeout(PATIENCE, command.output()).await;
+        let ended = ended.expect("it ends in time").unwrap();
+        assert!(!ended.status.success(), "{ended:?}");
+        String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr].concat()).into_owned()
+    }
+
+    fn flag(node: usize) -> &'static str {
+        match node < FOUNDERS {
+            true => "--cluster-found",
+            false => "--cluster-join",
+        }
+    }
+
+    /// The settings of a node.
+    fn arguments(&self, node: usize, flag: &str) -> Vec<String> {
         let members: Vec<String> = (1..)
             .zip(&self.members)
             .map(|(id, at)| format!("{id}={at}"))
             .collect();
-        let data = self.data(node);
         let id = (node + 1).to_string();
         let file = |name: String| self.directory.path().join(name).display().to_string();
         let (certificate, key) = (
@@ -157,7 +203,7 @@ impl Cluster {
             "--cluster-node",
             &id,
             "--cluster-id",
-            "00000000000000000000000000000007",
+            &self.id,
             "--cluster-members",
             &members,
             flag,
@@ -171,12 +217,7 @@ impl Cluster {
             arguments.extend(tls);
         }
         arguments.extend(self.further.iter().map(String::as_str));
-        let faults = self.faults(node);
-        let environment: &[(&str, &Path)] = match self.obeys {
-            true => &[("DOCK_FAULTS", &faults)],
-            false => &[],
-        };
-        self.nodes[node] = Some(Running::start_in(&data, &arguments, environment).await);
+        arguments.into_iter().map(str::to_owned).collect()
     }
 
     fn faults(&self, node: usize) -> PathBuf {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Write};
-use coeval_log::{CheckpointSource, HardState, Log, LogNews, LogStream, ReplicaLog};
+use coeval_log::{CheckpointSource, HardState, Log, LogNews, LogStream, Origin, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
 use coeval_types::planted;
@@ -90,6 +90,8 @@ pub(super) struct Opened {
     pub(super) restored: Restored,
     /// All nodes that the committed entries have made members at any time.
     pub(super) ever: Vec<NodeId>,
+    /// The backup that the beginning of the log was restored from, if it was.
+    pub(super) origin: Option<Origin>,
     /// All entries of the log, if an observer watches.
     pub(super) entries: Vec<Entry>,
 }
@@ -168,6 +170,12 @@ impl Disk {
         };
         if beginning.join && log.is_new() {
             log.set_newcomer(true).await?;
+        } else if beginning.join && log.marks().is_empty() && log.origin().await?.is_some() {
+            return Err(Error::Setting(format!(
+                "{} was restored from a backup: such a directory founds a cluster, and does not \
+                 join one. To join, begin with an empty directory; to found, say --cluster-found",
+                log.path().display()
+            )));
         }
         let applied = log.hard_state().commit.max(log.base());
         let mut all = Vec::new();
@@ -180,6 +188,7 @@ impl Disk {
         Ok(Opened {
             restored: entries::restored(log, applied, beginning.founders)?,
             ever: entries::ever(log)?,
+            origin: log.origin().await?,
             entries: all,
         })
     }

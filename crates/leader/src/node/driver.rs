@@ -16,6 +16,7 @@ use super::elections::Elections;
 use super::frames;
 use super::lead::Lead;
 use super::operation::{self, AdminRequest, Answer, Operation, Refused};
+use super::origin::Origins;
 use super::peer_set::PeerSet;
 use super::read_index::{Certain, Counts, ReadIndex};
 use super::transfer::Transfers;
@@ -44,6 +45,8 @@ pub(super) struct Driver {
     pub(super) consensus: Consensus,
     pub(super) peers: Peers,
     pub(super) disk: mpsc::UnboundedSender<Command>,
+    /// Which backups the members were restored from.
+    pub(super) origins: Origins,
     pub(super) shown: watch::Sender<NodeStatus>,
     pub(super) watch: Watch,
     /// State of the leader's term, while this node leads.
@@ -135,6 +138,7 @@ impl Driver {
         consensus: Consensus,
         (peers, peer_set): (Peers, PeerSet),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
+        origins: Origins,
         shown: watch::Sender<NodeStatus>,
         replayed: Replayed,
         settings: &Settings,
@@ -142,6 +146,7 @@ impl Driver {
         Self {
             consensus,
             disk,
+            origins,
             shown,
             watch: settings.observer.clone(),
             lead: None,
@@ -293,6 +298,7 @@ impl Driver {
             self.tick_transfers();
             self.keep_log_for_followers();
             self.report_apply_progress();
+            self.ask_for_origins();
             self.apply_ready()?;
         }
         Ok(())
@@ -300,6 +306,10 @@ impl Driver {
 
     fn event(&mut self, event: Event) -> Result<(), Error> {
         match event {
+            Event::Frame(frame) if frame.kind == frames::ORIGIN => self.origin_frame(&frame)?,
+            Event::Frame(frame) if !self.origins.admits(frame.from) => {
+                tracing::debug!(from = %frame.from, "its origin is not known yet");
+            }
             Event::Frame(frame) if frame.kind == frames::CONSENSUS => self.message(&frame)?,
             Event::Frame(frame) if frame.kind == frames::CHECKPOINT => self.transfer_frame(frame),
             Event::Frame(frame) if frame.kind == frames::ADMISSION => self.admission(&frame)?,

@@ -68,13 +68,6 @@ pub(super) fn restored(
     applied: Lsn,
     founders: Membership,
 ) -> Result<Restored, Error> {
-    if log.marks().is_empty() && log.last_term() != Term(0) {
-        return Err(Error::Setting(format!(
-            "{} holds a database that was none of a cluster, and there is no way yet to make it \
-             one; begin with an empty directory, and load a dump",
-            log.path().display()
-        )));
-    }
     let state = log.hard_state();
     let mark = |mark: &coeval_log::Mark| Mark {
         term: mark.term,

@@ -16,8 +16,11 @@ pub(super) const ADMISSION: MessageKind = MessageKind::new(5);
 /// A follower reports its apply progress.
 pub(super) const REACHED: MessageKind = MessageKind::new(6);
 
+/// A node's origin, while a cluster is founded from restored directories: see `origin`.
+pub(super) const ORIGIN: MessageKind = MessageKind::new(7);
+
 /// The kinds that a node accepts.
 pub(super) const KINDS: Kinds = Kinds {
     urgent: &[CONSENSUS],
-    other: &[CHECKPOINT, ADMISSION, REACHED],
+    other: &[CHECKPOINT, ADMISSION, REACHED, ORIGIN],
 };

@@ -97,6 +97,7 @@ mod lead;
 mod node_status;
 mod observer;
 mod operation;
+mod origin;
 mod peer_set;
 mod property_checker;
 mod read_index;
@@ -118,6 +119,7 @@ use apply_progress::Replayed;
 use disk::{Beginning, Disk};
 use driver::{Driver, Request};
 use operation::AdminRequest;
+use origin::Origins;
 use peer_set::PeerSet;
 
 pub use apply_progress::ApplyProgress;
@@ -214,6 +216,7 @@ impl Node {
             consensus,
             (peers, peer_set),
             (disk, directory),
+            Origins::new(opened.origin, !opened.restored.marks.is_empty()),
             shown,
             replayed,
             &settings,

@@ -19,9 +19,17 @@ use coeval_env::fs;
 use super::manifest::BACKUP;
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
+use crate::origin::ORIGIN;
 
 /// Files that a backup or a restore makes beside its folders.
-const FILES: [&str; 4] = ["CONTROL", "CONTROL.new", BACKUP, "LOCK"];
+const FILES: [&str; 6] = [
+    "CONTROL",
+    "CONTROL.new",
+    BACKUP,
+    "LOCK",
+    ORIGIN,
+    "ORIGIN.new",
+];
 
 /// A directory that is being filled.
 #[derive(Debug)]

@@ -60,7 +60,19 @@ impl Manifest {
         }
     }
 
+    /// The checksum of its lines, which tells this backup from all others.
+    pub(super) fn sum(&self) -> u32 {
+        crc32c::crc32c(self.lines().as_bytes())
+    }
+
     pub(super) fn encode(&self) -> String {
+        let mut text = self.lines();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "sum {:08x}", self.sum());
+        text
+    }
+
+    fn lines(&self) -> String {
         let mut text = format!(
             "{FIRST_LINE}\ndatabase {:032x}\nend {}\ntaken {}\n",
             self.database,
@@ -77,8 +89,6 @@ impl Manifest {
             // Writing to a string does not fail.
             let _ = writeln!(text, "file {name} {length} {bytes} {crc:08x}");
         }
-        let sum = crc32c::crc32c(text.as_bytes());
-        let _ = writeln!(text, "sum {sum:08x}");
         text
     }
 
@@ -141,7 +151,7 @@ impl Manifest {
 }
 
 /// Parses a timestamp as the manifest and users write it: term, slash, offset.
-pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (term, offset) = text.split_once('/')?;
     let (term, lsn) = (Term(term.parse().ok()?), Lsn(offset.parse().ok()?));
     let sound = term <= Term::MAX && lsn < Lsn::LIMIT && lsn.0.is_multiple_of(Lsn::ALIGNMENT);

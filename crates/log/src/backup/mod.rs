@@ -60,6 +60,7 @@ use std::time::Duration;
 
 use coeval_types::{Lsn, Term, Timestamp};
 
+pub(crate) use manifest::parse_timestamp;
 pub use restore::{RestoreOptions, Restored, restore};
 pub use send::BackupSource;
 pub use target::RestoreTarget;

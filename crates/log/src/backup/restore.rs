@@ -15,6 +15,7 @@ use super::{BackupSummary, end_of_backup};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
 use crate::control::{Control, DataDirectory, check_owner};
 use crate::log::FIRST_LSN;
+use crate::origin::Origin;
 use crate::recovery::Leftovers;
 use crate::recovery::chain::Chain;
 use crate::segment::{SegmentKind, first_of_name};
@@ -48,6 +49,8 @@ pub struct Restored {
     pub commits: u64,
     /// Whether the log has commits after the target. If not, it ended before.
     pub passed: bool,
+    /// The term of the new directory, and the log offset at which its log ends.
+    pub position: Timestamp,
 }
 
 /// Restores a backup. The source directories are left unchanged; on an error the new
@@ -115,10 +118,16 @@ async fn fill(
     let found = end_of(to, &control, *target).await?;
     // The log now ends at the end that was found; the last term begins there if it began
     // later.
-    if found.passed || log_from.is_none() {
-        control.start = control.start.min(found.end);
-        control.clean_end = Some(found.end);
-    }
+    control.start = control.start.min(found.end);
+    control.clean_end = Some(found.end);
+    let origin = Origin {
+        database: control.database,
+        backup: manifest.end,
+        taken_at: manifest.taken_at,
+        sum: manifest.sum(),
+        position: Timestamp::new(control.term, found.end),
+    };
+    origin.write(to).await?;
     sync_names(to).await?;
     directory.write_control(&control).await?;
     sync_names(to).await?;
@@ -129,6 +138,7 @@ async fn fill(
             .map(|(timestamp, micros)| (timestamp, Duration::from_micros(micros))),
         commits: found.commits,
         passed: found.passed,
+        position: origin.position,
     })
 }
 

@@ -273,12 +273,17 @@ impl Reader<'_> {
         at: usize,
     ) -> Result<(), Error> {
         let term = header.timestamp.term();
-        if matches!(header.kind, Kind::Mark | Kind::Membership) {
+        // Log from before replication began is opaque: its marks, if it has any, are those
+        // of a cluster that this one was restored from.
+        let member = self.control.member;
+        let is_replicated = member.is_some_and(|member| header.timestamp.lsn() >= member.base);
+        let is_landmark = matches!(header.kind, Kind::Mark | Kind::Membership);
+        if is_landmark && is_replicated {
             let start = at + HEADER_BYTES;
             let payload = &block[start..start + header.length as usize];
             self.scan.landmarks.note(header, payload);
         }
-        if header.kind != Kind::Mark && term > self.scan.last_term {
+        if !(header.kind == Kind::Mark && is_replicated) && term > self.scan.last_term {
             self.scan.unmarked_term = term;
         }
         self.scan.last_term = term;

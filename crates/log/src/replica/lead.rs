@@ -39,7 +39,7 @@ use crate::checkpoint::CheckpointSource;
 use crate::control::{Control, DataDirectory};
 use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
-use crate::log::Log;
+use crate::log::{FIRST_LSN, Log};
 use crate::recovery::chain::Chain;
 use crate::recovery::chunks::SeenChunks;
 use crate::recovery::{Leftovers, Recovered};
@@ -276,7 +276,8 @@ impl Log {
     }
 
     /// The checkpoint in force, for sending it to another node with the log that it needs;
-    /// `None` when there is none, and so the directory has all log.
+    /// `None` when there is none, and so the directory has all log, or when the one there is
+    /// lies before the offset at which replication of the log began.
     pub async fn checkpoint_source(&self) -> Result<Option<CheckpointSource>, Error> {
         let (Some(leading), Some(files)) = (self.leading(), &self.files) else {
             return Ok(None);
@@ -286,6 +287,9 @@ impl Log {
             return Ok(None);
         };
         let start = checkpoint.start;
+        if leading.base > FIRST_LSN && start.replay_from() <= leading.base {
+            return Ok(None);
+        }
         let mut landmarks = leading.all_landmarks();
         landmarks.cut(start.replay_from());
         let marks = landmarks.encode().into_bytes();

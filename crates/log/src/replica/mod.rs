@@ -84,6 +84,7 @@ mod news;
 mod open;
 mod replayer;
 mod stream;
+mod survey;
 mod window;
 
 pub(crate) use check::check_segment;
@@ -97,4 +98,5 @@ pub use log::{HardState, ReplicaLog};
 pub use news::LogNews;
 pub use replayer::{Replayed, Replayer};
 pub use stream::LogStream;
+pub use survey::Survey;
 pub use window::{Frames, LogProgress};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coeval_env::fs;
-use coeval_types::Lsn;
+use coeval_types::{Lsn, Term};
 
 use super::check::LogEnd;
 use super::install;
@@ -13,6 +13,7 @@ use super::landmarks::Landmarks;
 use super::log::ReplicaLog;
 use crate::control::{Control, DataDirectory, Member};
 use crate::frame::Seed;
+use crate::origin::Origin;
 use crate::recovery::{Leftovers, ReadLog, create, tail};
 use crate::retention::Retention;
 use crate::segment::{SegmentKind, first_of_name};
@@ -25,7 +26,9 @@ impl ReplicaLog {
     /// there.
     ///
     /// The directory of an unreplicated database becomes a cluster's, whose replicated log
-    /// begins where the database's log ends: everything before is committed.
+    /// begins where the database's log ends: everything before is committed. With a
+    /// `database`, it must be as a restore has left it, so that all nodes may begin with
+    /// the same data ([`Origin`]).
     ///
     /// All nodes have the same database id; a new directory gets `database`, or, on the
     /// first node, a random one. A directory with another id is refused.
@@ -47,10 +50,15 @@ impl ReplicaLog {
         if let Some(other) = database.filter(|database| *database != control.database) {
             return Err(Error::Setting(format!(
                 "{} is of database {:032x}, and the cluster's is {other:032x}; name a directory \
-                 of that database, or an empty one",
+                 of that database, or an empty one. To found a cluster of what was restored \
+                 here, give all its nodes the cluster id {:032x}",
                 directory.path().display(),
+                control.database,
                 control.database
             )));
+        }
+        if database.is_some() && control.member.is_none() && control.term != Term(0) {
+            must_be_restored(&directory, &control).await?;
         }
         let control = install::go_on(&directory, &control).await?;
         let kind = SegmentKind {
@@ -135,6 +143,30 @@ impl ReplicaLog {
         // removed.
         let _ = log.retention.look(&log.files()).await;
         Ok((log, summary))
+    }
+}
+
+/// Refuses a database of a server alone unless it is as a restore has left it: the other
+/// nodes could not begin with the same data.
+async fn must_be_restored(directory: &DataDirectory, control: &Control) -> Result<(), Error> {
+    match Origin::of(directory.path(), control).await? {
+        Some(_) => Ok(()),
+        None => Err(Error::Setting(format!(
+            "{} holds the database of a server alone. To make a cluster of it, start that server \
+             once more without the settings of a cluster, take a backup (coeval backup), restore \
+             it into an empty directory on each node (coeval restore), and start the nodes with \
+             --cluster-found and the cluster id {:032x}",
+            directory.path().display(),
+            control.database
+        ))),
+    }
+}
+
+impl ReplicaLog {
+    /// The backup that the beginning of this log was restored from, if it was: what a node
+    /// of another origin holds is other data.
+    pub async fn origin(&self) -> Result<Option<Origin>, Error> {
+        Origin::of(self.directory.path(), &self.control).await
     }
 }
 

@@ -28,7 +28,9 @@
 //!
 //! A follower needs a checkpoint when log is gone, and log is removed only when a
 //! checkpoint covers it; so the leader has one in force, even while it does not serve yet
-//! and takes none. It may then need this very follower to commit its term's mark: of three
+//! and takes none. The exception is a cluster founded from a backup, whose log from before
+//! the founding is sent to no node: a leader that serves takes a checkpoint when a follower
+//! needs one. It may then need this very follower to commit its term's mark: of three
 //! nodes one is lost, and the other two restart.
 //!
 //! The checkpoint's content is committed, also as consensus knows it on this node: it was

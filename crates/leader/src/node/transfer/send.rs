@@ -6,6 +6,7 @@ use bytes::Bytes;
 use coeval_consensus::NodeId as Member;
 use coeval_log::CheckpointOffer;
 use coeval_peers::{NodeId, SendError};
+use coeval_txn::Engine as _;
 use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,6 +22,8 @@ pub(in crate::node) enum Event {
     Opened(CheckpointOffer),
     /// A piece, and the byte offset at which it begins.
     Piece(u64, Bytes),
+    /// No checkpoint is in force that the follower could use.
+    Missing,
     /// The reader cannot continue, for this reason.
     Failed(String),
 }
@@ -90,7 +93,7 @@ async fn read(
     let failed = |reason: &str| tell(Event::Failed(reason.to_owned()));
     let source = match opened.await {
         Ok(Ok(Some(source))) => source,
-        Ok(Ok(None)) => return failed("no checkpoint is in force, so nothing of the log is gone"),
+        Ok(Ok(None)) => return tell(Event::Missing),
         Ok(Err(error)) => return failed(&error.to_string()),
         Err(_) => return failed("this node leads no more"),
     };
@@ -163,8 +166,25 @@ impl Driver {
                 self.send_pieces(to);
             }
             (Event::Failed(reason), _) => self.sending_failed(to, &reason),
+            (Event::Missing, _) => {
+                self.begin_checkpoint();
+                self.sending_failed(to, "no checkpoint is in force yet; one has been asked for");
+            }
             (Event::Opened(_) | Event::Piece(..), _) => {}
         }
+    }
+
+    /// Asks the engine for a checkpoint: the log from before replication began, in a cluster
+    /// that was founded from a backup, is sent to no node.
+    fn begin_checkpoint(&self) {
+        let Some(engine) = self.lead.as_ref().and_then(|lead| lead.engine.clone()) else {
+            return;
+        };
+        drop(coeval_env::spawn("checkpoint for a follower", async move {
+            if let Err(error) = engine.checkpoint().await {
+                tracing::warn!(%error, "a checkpoint for a follower could not be taken");
+            }
+        }));
     }
 
     /// Sends the pieces that have been read, as far as the connection has room.

@@ -9,6 +9,8 @@ pub enum FileKind {
     Control,
     /// The empty lock file that the server process locks.
     Lock,
+    /// The file that says which backup a restored directory is from.
+    Origin,
     /// The newest checkpoint.
     Checkpoint,
     /// A full segment of the log.
@@ -33,9 +35,10 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds with their names.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::Control, "CONTROL"),
         (Self::Lock, "LOCK"),
+        (Self::Origin, "ORIGIN"),
         (Self::Checkpoint, "checkpoint"),
         (Self::Segment, "log, full segment"),
         (Self::LastSegment, "log, last segment"),
@@ -78,6 +81,7 @@ impl FileKind {
         match Self::parts(path)? {
             ("", "CONTROL") => Some(Self::Control),
             ("", "LOCK") => Some(Self::Lock),
+            ("", "ORIGIN") => Some(Self::Origin),
             ("checkpoints", name) if name.ends_with(".checkpoint") => Some(Self::Checkpoint),
             ("log", name) if name.ends_with(".log") => Some(match path.cmp(last) {
                 std::cmp::Ordering::Less => Self::Segment,
