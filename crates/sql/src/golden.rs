@@ -74,6 +74,17 @@ impl Bench {
         Arc::new(Catalog::new(1, self.tables.iter().cloned(), Arc::default()))
     }
 
+    /// Runs `work` with a context that reads nothing.
+    pub(crate) fn with_context<T>(&self, work: impl FnOnce(&mut EvaluationContext<'_>) -> T) -> T {
+        let catalog = self.catalog();
+        work(&mut EvaluationContext::new(
+            &self.session,
+            &catalog,
+            &[],
+            None,
+        ))
+    }
+
     fn begin(&self) -> Box<dyn Transaction> {
         block_on(coeval_txn::begin(&self.engine, &BeginOptions::default())).unwrap()
     }

@@ -65,6 +65,11 @@ impl Lines {
         self.passed + 1
     }
 
+    /// Bytes received and not yet returned.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     /// Appends received data.
     pub(super) fn push(&mut self, data: &[u8]) -> Result<()> {
         self.buffer.drain(..self.start);

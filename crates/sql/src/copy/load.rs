@@ -11,11 +11,15 @@ use super::{CopyInPlan, CopyPlan};
 use crate::catalog::Catalog;
 use crate::change::{RowWriter, unique_violation};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::EvaluationContext;
+use crate::expression::{EvaluationContext, ROW};
 use crate::value::Value;
 
 /// Maximum number of characters of a line in an error message.
 const SHOWN: usize = 100;
+
+/// Length of data in bytes of which a line may be long, so that other tasks are handed
+/// over before it is parsed.
+const PARSED_AT_ONCE: usize = 256 << 10;
 
 /// Number of rows between two checks whether to yield to other tasks.
 const ROWS_BETWEEN_YIELDS: u64 = 256;
@@ -97,7 +101,13 @@ impl CopyIn {
         }
         self.lines.push(data)?;
         loop {
-            match self.next_row(last, context)? {
+            let taken = if self.lines.waiting() > PARSED_AT_ONCE {
+                context.work(ROW)?;
+                coeval_env::block_in_place(|| self.next_row(last, context))?
+            } else {
+                self.next_row(last, context)?
+            };
+            match taken {
                 Taken::Incomplete => return Ok(()),
                 Taken::Nothing => {}
                 Taken::Row => self.insert(context).await?,
@@ -213,8 +223,11 @@ impl CopyIn {
         }
         self.count += 1;
         if self.count.is_multiple_of(ROWS_BETWEEN_YIELDS) {
+            context.session.work_meter.tick(&context.session.cancel);
+            context.session.work_meter.give_way();
             context.check_canceled()?;
             coeval_env::yield_now().await;
+            context.begin_slice();
         }
         Ok(())
     }

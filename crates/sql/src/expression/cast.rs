@@ -4,8 +4,8 @@
 
 use smol_str::SmolStr;
 
-use super::EvaluationContext;
 use super::operator::out_of_range;
+use super::{EvaluationContext, ROW};
 use crate::value::{
     ColumnType, DataType, DateTimeType, Family, Fit, NumberType, Numeric, Style, Value, calendar,
 };
@@ -44,6 +44,43 @@ pub fn cast_value(
 ) -> Result<Value> {
     if value.is_null() {
         return Ok(value);
+    }
+    if let Value::Array(elements) = &value
+        && let (Some(from), Some(to)) = (from.data_type.element(), to.data_type.element())
+        && from != to
+        && to.object().is_none()
+    {
+        let mut cast = Vec::with_capacity(elements.len());
+        for element in elements.iter() {
+            context.work(ROW)?;
+            let style = &context.session.style;
+            cast.push(cast_pure(
+                element.clone(),
+                from.into(),
+                to.into(),
+                explicit,
+                style,
+            )?);
+        }
+        return Ok(Value::Array(cast.into()));
+    }
+    if let Value::Array(elements) = &value
+        && to.data_type == DataType::Text
+        && from.data_type.element().is_some()
+    {
+        let style = context.session.style;
+        let mut text = Vec::new();
+        let mut look = |bytes| context.work(bytes);
+        crate::value::write_array(elements, from, &style, &mut text, &mut look)?;
+        return Ok(Value::text(String::from_utf8_lossy(&text)));
+    }
+    if let (Value::Text(text), Some(element)) = (&value, to.data_type.element())
+        && to.data_type.object().is_none()
+    {
+        let style = context.session.style;
+        let mut look = |bytes| context.work(bytes);
+        return crate::value::parse_array(text, to.data_type, element, &style, &mut look)
+            .map(|elements| Value::Array(elements.into()));
     }
     if to.data_type.object().is_none() {
         return cast_pure(value, from, to, explicit, &context.session.style);

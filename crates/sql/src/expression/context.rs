@@ -10,7 +10,7 @@ use coeval_txn::{Engine, Transaction};
 use smol_str::SmolStr;
 
 use super::SystemObjects;
-use super::meter::{Metered, WorkMeter};
+use super::meter::{Metered, ROW, WorkMeter};
 use super::regex::CompiledPatterns;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
@@ -247,6 +247,7 @@ impl<'a> EvaluationContext<'a> {
     /// Called between two rows of a change: yields to other tasks if the time slice is
     /// used up, and fails if the statement is canceled.
     pub(crate) async fn breathe(&mut self) -> Result<()> {
+        self.work(ROW)?;
         self.check_canceled()?;
         if self.is_overdue() {
             self.session.work_meter.tick(&self.session.cancel);

@@ -1,6 +1,7 @@
 //! The expression evaluator: walks a bound expression's tree once for each row.
 
-use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
+use super::{Call, Cast, EvaluationContext, Expression, ROW, bind, cast, operator};
+use crate::value::Numeric;
 use crate::{Error, Result, Value};
 
 /// Size in bytes of arguments from which functions and casts claim memory before they
@@ -23,6 +24,17 @@ pub(crate) fn heap_bytes(values: &[Value]) -> usize {
         _ => 0,
     };
     values.iter().map(heap).sum()
+}
+
+/// Steps of numeric arithmetic, in groups of digits of both numbers, that count as a
+/// byte of work.
+const DIGITS_PER_BYTE: usize = 16;
+
+/// Size of a number, in groups of some twenty digits.
+fn digits(number: &Numeric) -> usize {
+    number
+        .parts()
+        .map_or(1, |(unscaled, _)| 1 + unscaled.bits() as usize / 64)
 }
 
 fn truth(value: Option<bool>) -> Value {
@@ -76,13 +88,19 @@ impl Expression {
                     let bytes = heap_bytes(std::slice::from_ref(&left))
                         .saturating_add(heap_bytes(std::slice::from_ref(&right)));
                     context.claim(bytes)?;
+                    context.work(bytes)?;
                     return Ok(append(left, right));
                 }
                 if left.is_null() || right.is_null() {
                     return Ok(Value::Null);
                 }
                 if let (Value::Text(left), Value::Text(right)) = (&left, &right) {
-                    context.claim(left.len().saturating_add(right.len()))?;
+                    let bytes = left.len().saturating_add(right.len());
+                    context.claim(bytes)?;
+                    context.work(bytes)?;
+                }
+                if let (Value::Numeric(left), Value::Numeric(right)) = (&left, &right) {
+                    context.work(digits(left) * digits(right) / DIGITS_PER_BYTE)?;
                 }
                 operator::arithmetic(*operator, &left, &right)
             }
@@ -158,7 +176,7 @@ impl Expression {
             Self::Like(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;
                 let wanted = operands[1].evaluate(context, row)?;
-                pattern.evaluate(&subject, &wanted, &|| context.check_canceled())
+                pattern.evaluate(&subject, &wanted, context)
             }
             Self::Regex(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;
@@ -210,6 +228,7 @@ impl Expression {
         };
         let mut unknown = false;
         for element in elements.iter() {
+            context.work(ROW)?;
             match comparison.holds(&operand, element) {
                 Some(holds) if holds != *all => return Ok(Value::Bool(holds)),
                 Some(_) => {}
@@ -287,6 +306,7 @@ fn evaluate_in(
     }
     let mut unknown = false;
     for each in list {
+        context.work(ROW)?;
         let element = each.evaluate(context, row)?;
         if element.is_null() {
             unknown = true;
@@ -346,6 +366,7 @@ impl Call {
             context.claim(bytes)?;
         }
         context.check_canceled()?;
+        context.work(ROW)?;
         coeval_env::block_in_place(|| self.function.call(values, &self.types, context))
     }
 }

@@ -34,6 +34,7 @@ mod evaluate;
 mod function;
 mod functions;
 mod meter;
+pub(crate) mod metered;
 mod objects;
 mod operator;
 mod pattern;

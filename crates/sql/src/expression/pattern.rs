@@ -1,5 +1,6 @@
 //! Pattern matching with LIKE.
 
+use super::{EvaluationContext, metered};
 use crate::{Error, Result, SqlState, Value};
 
 /// Options of a LIKE match.
@@ -19,23 +20,23 @@ impl PartialEq for LikePattern {
 }
 
 impl LikePattern {
-    /// Matches the text; calls `look` regularly so that the caller can cancel the
-    /// match.
+    /// Matches the text.
     pub(super) fn evaluate(
         &self,
         subject: &Value,
         pattern: &Value,
-        look: &dyn Fn() -> Result<()>,
+        context: &mut EvaluationContext<'_>,
     ) -> Result<Value> {
         let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
             return Ok(Value::Null);
         };
-        let matches = || {
+        let mut matches = || {
             if self.ignore_case {
-                let (subject, pattern) = (subject.to_lowercase(), pattern.to_lowercase());
-                matches_like(&subject, &pattern, self.escape, look)
+                let subject = metered::to_lower_case(subject, context)?;
+                let pattern = metered::to_lower_case(pattern, context)?;
+                matches_like(&subject, &pattern, self.escape, context)
             } else {
-                matches_like(subject, pattern, self.escape, look)
+                matches_like(subject, pattern, self.escape, context)
             }
         };
         let matched = if subject.len() > MATCHED_IN_A_STEP {
@@ -51,14 +52,29 @@ impl LikePattern {
 /// thread hands its other tasks over first.
 const MATCHED_IN_A_STEP: usize = 16 << 10;
 
-/// Number of characters compared between two calls of `look`.
-const LOOK_AFTER: u32 = 1 << 16;
+/// Number of characters compared between two calls of the work meter.
+const COMPARED_AT_ONCE: usize = 1 << 12;
 
 /// Literal prefix of a pattern: its characters before the first wildcard.
 fn literal_start(pattern: &str, escape: Option<char>) -> &str {
     let special = |character| matches!(character, '%' | '_') || Some(character) == escape;
     &pattern[..pattern.find(special).unwrap_or(pattern.len())]
 }
+
+/// Position of the literal that comes next, which is often at the start.
+fn find_literal(
+    text: &str,
+    literal: &str,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Option<usize>> {
+    if text.len() <= FOUND_AT_ONCE {
+        return Ok(text.find(literal));
+    }
+    metered::find(text, literal, context)
+}
+
+/// Length of text in bytes in which a literal is found at once.
+const FOUND_AT_ONCE: usize = 4096;
 
 /// Whether `subject` matches. The matcher backtracks to the last `%` only, and resumes
 /// where the literal after it next occurs, so that its time is linear in the sum of
@@ -67,17 +83,17 @@ fn matches_like(
     subject: &str,
     pattern: &str,
     escape: Option<char>,
-    look: &dyn Fn() -> Result<()>,
+    context: &mut EvaluationContext<'_>,
 ) -> Result<bool> {
     let (mut rest, mut wanted) = (subject, pattern);
-    let mut compared = 0_u32;
+    let mut compared = 0_usize;
     // Position at which the matcher resumes if the pattern after the last `%` does not
     // match.
     let mut retry: Option<(&str, &str)> = None;
     loop {
-        compared = compared.wrapping_add(1);
-        if compared.is_multiple_of(LOOK_AFTER) {
-            look()?;
+        compared += 1;
+        if compared == COMPARED_AT_ONCE {
+            context.work(std::mem::take(&mut compared))?;
         }
         let mut characters = wanted.chars();
         let matched = match characters.next() {
@@ -93,7 +109,7 @@ fn matches_like(
                 if literal.len() == wanted.len() {
                     return Ok(rest.ends_with(literal));
                 }
-                let Some(at) = rest.find(literal) else {
+                let Some(at) = find_literal(rest, literal, context)? else {
                     return Ok(false);
                 };
                 rest = &rest[at..];
@@ -136,7 +152,8 @@ fn matches_like(
             }
             rest = shorter.as_str();
             wanted = tail;
-            let Some(at) = rest.find(literal_start(wanted, escape)) else {
+            let literal = literal_start(wanted, escape);
+            let Some(at) = find_literal(rest, literal, context)? else {
                 return Ok(false);
             };
             rest = &rest[at..];
@@ -147,13 +164,18 @@ fn matches_like(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::golden::Bench;
 
     #[test]
     fn like() {
-        let go_on = || Ok(());
-        let matches =
-            |subject, pattern| matches_like(subject, pattern, Some('\\'), &go_on).unwrap();
+        let mut bench = Bench::new();
+        let try_match = |subject: &str, pattern: &str, escape| {
+            bench.with_context(|context| matches_like(subject, pattern, escape, context))
+        };
+        let matches = |subject, pattern| try_match(subject, pattern, Some('\\')).unwrap();
         assert!(matches("abc", "abc"));
         assert!(matches("abc", "a%"));
         assert!(matches("abc", "%c"));
@@ -167,13 +189,15 @@ mod tests {
         assert!(!matches("", "_"));
         assert!(matches("äöü", "_ö_"));
         assert!(matches("aab", "%ab"));
-        assert!(matches_like("a", "\\", Some('\\'), &go_on).is_err());
-        assert!(matches_like("a\\", "a\\", None, &go_on).unwrap());
+        assert!(try_match("a", "\\", Some('\\')).is_err());
+        assert!(try_match("a\\", "a\\", None).unwrap());
         let many = "a".repeat(2_000);
         assert!(!matches(&many, &format!("{}b", "%a".repeat(500))));
         // About ten billion comparisons.
         let (subject, pattern) = ("a".repeat(200_000), format!("%_{}b", "a".repeat(100_000)));
-        let stop = || Err(Error::canceled());
-        assert!(matches_like(&subject, &pattern, None, &stop).is_err());
+        bench.session.cancel = Arc::new(true.into());
+        let canceled =
+            bench.with_context(|context| matches_like(&subject, &pattern, None, context));
+        assert!(canceled.is_err());
     }
 }

@@ -117,6 +117,18 @@ impl Subquery {
         constant: bool,
     ) -> Result<Value> {
         let mut cursor = Cursor::new(&self.plan);
+        let result = self.run_cursor(&mut cursor, context, operand, constant);
+        cursor.give_back(context);
+        result
+    }
+
+    fn run_cursor(
+        &self,
+        cursor: &mut Cursor,
+        context: &mut EvaluationContext<'_>,
+        operand: &Value,
+        constant: bool,
+    ) -> Result<Value> {
         match self.kind {
             SubqueryKind::Scalar => {
                 let mut value = None;
@@ -144,20 +156,24 @@ impl Subquery {
                     values.push(first(row));
                     Ok(ControlFlow::Continue(()))
                 })?;
+                // The array's memory is that of the row it becomes part of.
+                context
+                    .memory
+                    .give_back(values.len() * std::mem::size_of::<Value>());
                 Ok(Value::Array(values.into()))
             }
             SubqueryKind::Any(Comparison::Equal) if constant => {
-                let set = Arc::new(collect(&mut cursor, context)?);
+                let set = Arc::new(collect(cursor, context)?);
                 context
                     .remembered
                     .insert(self.number, Remembered::Set(Arc::clone(&set)));
                 Ok(is_in(operand, &set))
             }
             SubqueryKind::Any(comparison) => {
-                compare_all(&mut cursor, context, operand, comparison, true)
+                compare_all(cursor, context, operand, comparison, true)
             }
             SubqueryKind::All(comparison) => {
-                compare_all(&mut cursor, context, operand, comparison, false)
+                compare_all(cursor, context, operand, comparison, false)
             }
         }
     }

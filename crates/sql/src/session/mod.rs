@@ -76,7 +76,7 @@ use crate::catalog::Catalog;
 use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{EvaluationContext, SessionInfo};
+use crate::expression::{EvaluationContext, SessionInfo, WorkMeter};
 use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use crate::instance::{Limits, MemoryBudget, Ticket, within};
 use crate::outcome::Numbered;
@@ -271,6 +271,12 @@ impl Session {
         };
         session.apply_settings();
         Ok(session)
+    }
+
+    /// Counts the work of the session's statements.
+    #[must_use]
+    pub fn work_meter(&self) -> &Arc<WorkMeter> {
+        &self.info.work_meter
     }
 
     /// Parses a query string without looking anything up or executing anything.

@@ -15,7 +15,7 @@ use super::transaction::Block;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::EvaluationContext;
+use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
 use crate::select::Cursor;
 use crate::statement::Command;
@@ -49,6 +49,9 @@ pub(super) fn keeps_changing() -> Error {
         "the definition of a table keeps changing",
     )
 }
+/// Memory of a row in bytes above which encoding it takes long, so that other tasks are
+/// handed over first.
+const WRITTEN_AT_ONCE: usize = 64 << 10;
 
 impl Session {
     /// [`Session::execute`] without failing the transaction on an error.
@@ -430,7 +433,13 @@ impl Session {
         while more && !result_writer.is_full() {
             more = cursor.next(&mut context, &mut row).await?;
             if more {
-                result_writer.row(&row);
+                let bytes = heap_bytes(&row);
+                context.work(bytes + ROW)?;
+                if bytes <= WRITTEN_AT_ONCE {
+                    result_writer.row(&row);
+                } else {
+                    coeval_env::block_in_place(|| result_writer.row(&row));
+                }
             }
             if more && result_writer.wants_drain() {
                 let seen = context

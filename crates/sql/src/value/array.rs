@@ -11,12 +11,27 @@ fn malformed(text: &str, detail: &str) -> Error {
     .with_detail(detail.to_owned())
 }
 
+/// Characters of an array literal between two looks at the work meter.
+const LOOK_AFTER: usize = 4096;
+
 /// Parses an array literal, or the blank-separated list of a vector.
 pub(super) fn parse(
     text: &str,
     data_type: DataType,
     element: DataType,
     style: &Style,
+) -> Result<Vec<Value>> {
+    parse_array(text, data_type, element, style, &mut |_| Ok(()))
+}
+
+/// [`Value::parse`] for an array of any length: tells `work` how many bytes it has
+/// read, and ends when that fails.
+pub(crate) fn parse_array(
+    text: &str,
+    data_type: DataType,
+    element: DataType,
+    style: &Style,
+    work: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Vec<Value>> {
     let element_type = ColumnType::from(element);
     if data_type.is_vector() {
@@ -39,6 +54,14 @@ pub(super) fn parse(
     }
     let mut elements = Vec::new();
     let mut characters = inner.chars().peekable();
+    let mut read = 0;
+    let mut look = || {
+        read += 1;
+        if read < LOOK_AFTER {
+            return Ok(());
+        }
+        work(std::mem::take(&mut read))
+    };
     loop {
         while characters.next_if(|c| c.is_whitespace()).is_some() {}
         let mut word = String::new();
@@ -46,6 +69,7 @@ pub(super) fn parse(
         let mut quoted_end = 0;
         let mut quoted = false;
         loop {
+            look()?;
             match characters.next() {
                 None | Some(',') if word.is_empty() && !quoted => {
                     return Err(malformed(text, "Unexpected \",\" character."));
@@ -71,6 +95,7 @@ pub(super) fn parse(
                 Some('"') => {
                     quoted = true;
                     loop {
+                        look()?;
                         match characters.next() {
                             None => return Err(malformed(text, "Unexpected end of input.")),
                             Some('"') => break,
@@ -108,6 +133,19 @@ fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style)
 
 /// Prints an array, or a vector as its blank-separated list.
 pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+    // The meter that never stops cannot fail.
+    let _ = write_array(elements, column_type, style, out, &mut |_| Ok(()));
+}
+
+/// [`Value::write_text`] for an array of any length: tells `work` how many bytes it
+/// has written, and ends when that fails.
+pub(crate) fn write_array(
+    elements: &[Value],
+    column_type: ColumnType,
+    style: &Style,
+    out: &mut Vec<u8>,
+    work: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<()> {
     let element = ColumnType {
         data_type: column_type.data_type.element().unwrap_or(DataType::Text),
         modifier: column_type.modifier,
@@ -119,7 +157,7 @@ pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, 
             }
             value.write_text(element, style, out);
         }
-        return;
+        return Ok(());
     }
     let mut word = Vec::new();
     out.push(b'{');
@@ -127,6 +165,7 @@ pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, 
         if position > 0 {
             out.push(b',');
         }
+        work(word.len() + size_of::<Value>())?;
         word.clear();
         if !value.write_text(element, style, &mut word) {
             out.extend_from_slice(b"NULL");
@@ -151,4 +190,5 @@ pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, 
         }
     }
     out.push(b'}');
+    Ok(())
 }

@@ -47,6 +47,7 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
+pub(crate) use array::{parse_array, write_array};
 pub use binary::utf8;
 pub use data_type::{ColumnType, DataType};
 pub use key::{KeyOrder, write_cell_key};

@@ -19,3 +19,4 @@ mod reopen;
 mod row_locks;
 mod simulated;
 mod transcript;
+mod work_meter;

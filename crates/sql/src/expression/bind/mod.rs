@@ -281,6 +281,7 @@ impl<'a> Binder<'a> {
     /// Fails when the statement is canceled, its deadline has passed, or the memory
     /// budget is exhausted.
     fn look_around(&mut self) -> Result<()> {
+        self.session.work_meter.tick(&self.session.cancel);
         self.session.check_canceled()?;
         if self.bound > self.foreseen {
             self.memory.take(LOOK_AFTER * PLANNED as usize)?;

@@ -1,9 +1,11 @@
 //! Built-in SQL functions on arrays.
 
+use std::ops::ControlFlow;
+
 use super::kinds::{ARRAY, ELEMENT, INT4, TEXT, TEXTS};
 use crate::Result;
-use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
+use crate::expression::{EvaluationContext, ROW, metered};
 use crate::value::{ColumnType, DataType, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -33,12 +35,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("cardinality", &[ARRAY], INT4, |a, _| {
         Ok(Value::Int4(elements(a, 0).len() as i32))
     }),
-    Function::new("array_position", &[ARRAY, ELEMENT], INT4, |a, _| {
+    Function::new("array_position", &[ARRAY, ELEMENT], INT4, |a, context| {
         let wanted = a.values.get(1).unwrap_or(&Value::Null);
-        let found = elements(a, 0).iter().position(|element| {
-            element.is_null() == wanted.is_null() && element.order(wanted).is_eq()
-        });
-        Ok(found.map_or(Value::Null, |at| Value::Int4(at as i32 + 1)))
+        for (at, element) in elements(a, 0).iter().enumerate() {
+            context.work(ROW)?;
+            if element.is_null() == wanted.is_null() && element.order(wanted).is_eq() {
+                return Ok(Value::Int4(at as i32 + 1));
+            }
+        }
+        Ok(Value::Null)
     })
     .null_aware(),
     Function::new("array_to_string", &[ARRAY, TEXT], TEXT, to_string).stable(),
@@ -49,33 +54,53 @@ pub(super) const FUNCTIONS: &[Function] = &[
         } else if a.text(1).is_empty() {
             vec![Value::text(a.text(0))]
         } else {
-            let parts = a.text(0).matches(a.text(1)).count() + 1;
-            // Claims the memory twice, because the list is copied into the array.
-            context.claim(parts.saturating_mul(2 * size_of::<Value>()))?;
-            a.text(0).split(a.text(1)).map(Value::text).collect()
+            split(a.text(0), a.text(1), context)?
         };
         Ok(Value::Array(parts.into()))
     }),
-    Function::new("array_append", &[ARRAY, ELEMENT], ARRAY, |a, _| {
+    Function::new("array_append", &[ARRAY, ELEMENT], ARRAY, |a, context| {
+        context.work(elements(a, 0).len() * ROW)?;
         let mut joined = elements(a, 0).to_vec();
         joined.extend(a.values.get(1).cloned());
         Ok(Value::Array(joined.into()))
     })
     .null_aware(),
-    Function::new("array_remove", &[ARRAY, ELEMENT], ARRAY, |a, _| {
+    Function::new("array_remove", &[ARRAY, ELEMENT], ARRAY, |a, context| {
         if a.values.first().is_none_or(Value::is_null) {
             return Ok(Value::Null);
         }
         let unwanted = a.values.get(1).unwrap_or(&Value::Null);
-        let kept: Vec<Value> = elements(a, 0)
-            .iter()
-            .filter(|element| element.order(unwanted).is_ne())
-            .cloned()
-            .collect();
+        let mut kept = Vec::new();
+        for element in elements(a, 0) {
+            context.work(ROW)?;
+            if element.order(unwanted).is_ne() {
+                kept.push(element.clone());
+            }
+        }
         Ok(Value::Array(kept.into()))
     })
     .null_aware(),
 ];
+
+/// The parts of a text between delimiters.
+fn split(text: &str, delimiter: &str, context: &mut EvaluationContext<'_>) -> Result<Vec<Value>> {
+    let mut count = 1_usize;
+    metered::each_occurrence(text, delimiter, context, &mut |_| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    // Claims the memory twice, because the list is copied into the array.
+    context.claim(count.saturating_mul(2 * size_of::<Value>()))?;
+    let mut parts = Vec::with_capacity(count);
+    let mut start = 0;
+    metered::each_occurrence(text, delimiter, context, &mut |at| {
+        parts.push(Value::text(&text[start..at]));
+        start = at + delimiter.len();
+        ControlFlow::Continue(())
+    })?;
+    parts.push(Value::text(&text[start..]));
+    Ok(parts)
+}
 
 fn elements<'a>(a: Arguments<'a>, position: usize) -> &'a [Value] {
     match a.values.get(position) {
@@ -108,6 +133,7 @@ fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Va
             asked = 2 * bytes + (1 << 20);
             context.claim(asked / 2)?;
         }
+        context.work(ROW)?;
         bytes += parts.last().map_or(0, String::len);
         match element.to_text(ColumnType::from(element_type), &context.session.style) {
             Some(text) => parts.push(text.to_string()),

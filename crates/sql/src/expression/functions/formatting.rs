@@ -2,16 +2,16 @@
 
 use super::kinds::{ANY, INT8, MOMENT, NUMERIC, TEXT, TIMESTAMP};
 use crate::catalog::quote_identifier;
-use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
+use crate::expression::{EvaluationContext, ROW};
 use crate::value::Value;
 use crate::value::calendar::{self, Civil, DAY, SECOND};
 use crate::{Error, Result, SqlState};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("to_char", &[TIMESTAMP, TEXT], TEXT, |a, _| {
+    Function::new("to_char", &[TIMESTAMP, TEXT], TEXT, |a, context| {
         match a.values.first() {
-            Some(Value::Timestamp(local)) => to_char(*local, None, a.text(1)),
+            Some(Value::Timestamp(local)) => to_char(*local, None, a.text(1), context),
             _ => Ok(Value::Null),
         }
     }),
@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             Some(Value::TimestampTz(moment)) => {
                 let style = &context.session.style;
                 let offset = style.time_zone.offset_at(*moment);
-                to_char(style.local(*moment), Some(offset), a.text(1))
+                to_char(style.local(*moment), Some(offset), a.text(1), context)
             }
             _ => Ok(Value::Null),
         }
@@ -70,7 +70,12 @@ const WORDS: [&str; 26] = [
     "mon", "Dy", "DY", "dy", "HH", "MI", "SS", "MS", "US", "YY", "MM", "DD", "AM", "PM",
 ];
 
-fn to_char(local: i64, offset: Option<i32>, pattern: &str) -> Result<Value> {
+fn to_char(
+    local: i64,
+    offset: Option<i32>,
+    pattern: &str,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Value> {
     if local == i64::MIN || local == i64::MAX {
         return Ok(Value::Null);
     }
@@ -81,6 +86,7 @@ fn to_char(local: i64, offset: Option<i32>, pattern: &str) -> Result<Value> {
     let mut out = String::new();
     let mut rest = pattern;
     'pattern: while let Some(character) = rest.chars().next() {
+        context.work(ROW)?;
         if let Some(quoted) = rest.strip_prefix('"') {
             let end = quoted.find('"').unwrap_or(quoted.len());
             out.push_str(&quoted[..end]);
@@ -192,6 +198,7 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
         })?;
         rest = &rest[specifier.len_utf8()..];
         if specifier == '%' {
+            context.work(percent + ROW)?;
             out.push('%');
             continue;
         }
@@ -202,6 +209,7 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
             ));
         };
         next += 1;
+        context.work(percent + ROW)?;
         let text = value.to_text(*column_type, &context.session.style);
         let more = text.as_deref().map_or(0, str::len);
         if out.len() + more > out.capacity() {
@@ -216,7 +224,7 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
                     "null values cannot be formatted as an SQL identifier",
                 ));
             }
-            ('L', Some(text)) => out.push_str(&super::strings::quote_literal(&text)),
+            ('L', Some(text)) => out.push_str(&super::strings::quote_literal(&text, context)?),
             ('L', None) => out.push_str("NULL"),
             (other, _) => {
                 return Err(Error::new(

@@ -194,9 +194,13 @@ fn float_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value>
     finite(base, result)
 }
 
+/// Work in bytes as which a multiplication counts: the largest numbers take a
+/// millisecond.
+const NUMERIC_STEP: usize = 64 << 10;
+
 /// Power by repeated squaring, for integer exponents; the result has at least 16
 /// significant digits.
-fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+fn numeric_power(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let (Some(Value::Numeric(base)), Some(Value::Numeric(exponent))) =
         (a.values.first(), a.values.get(1))
     else {
@@ -225,6 +229,7 @@ fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Valu
     let mut square = (**base).clone();
     let mut left = count.unsigned_abs();
     while left > 0 {
+        context.work(NUMERIC_STEP)?;
         if left & 1 == 1 {
             result = result.multiply(&square)?;
         }

@@ -1,12 +1,14 @@
 //! Built-in SQL functions on strings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use super::kinds::{ANY, BOOL, INT4, TEXT, TEXTS};
 use crate::catalog::quote_identifier;
 use crate::expression::EvaluationContext;
 use crate::expression::context::claim;
 use crate::expression::function::{Arguments, Function};
+use crate::expression::metered;
 use crate::expression::regex;
 use crate::value::Value;
 use crate::{Error, Result, SqlState};
@@ -19,75 +21,65 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("bit_length", &[TEXT], INT4, |a, _| {
         count(a.text(0).len() * 8)
     }),
-    Function::new("lower", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).to_lowercase()))
+    Function::new("lower", &[TEXT], TEXT, |a, context| {
+        metered::to_lower_case(a.text(0), context).map(Value::text)
     }),
-    Function::new("upper", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).to_uppercase()))
+    Function::new("upper", &[TEXT], TEXT, |a, context| {
+        let convert = |chunk: &str, out: &mut String| out.push_str(&chunk.to_uppercase());
+        metered::convert(a.text(0), context, convert).map(Value::text)
     }),
     Function::new("initcap", &[TEXT], TEXT, initcap),
-    Function::new("btrim", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_matches(' ')))
+    Function::new("btrim", &[TEXT], TEXT, |a, context| {
+        trim(a.text(0), " ", true, true, context)
     }),
-    Function::new("btrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_matches(one_of(a.text(1)))))
+    Function::new("btrim", &[TEXT, TEXT], TEXT, |a, context| {
+        trim(a.text(0), a.text(1), true, true, context)
     }),
-    Function::new("ltrim", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_start_matches(' ')))
+    Function::new("ltrim", &[TEXT], TEXT, |a, context| {
+        trim(a.text(0), " ", true, false, context)
     }),
-    Function::new("ltrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_start_matches(one_of(a.text(1)))))
+    Function::new("ltrim", &[TEXT, TEXT], TEXT, |a, context| {
+        trim(a.text(0), a.text(1), true, false, context)
     }),
-    Function::new("rtrim", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_end_matches(' ')))
+    Function::new("rtrim", &[TEXT], TEXT, |a, context| {
+        trim(a.text(0), " ", false, true, context)
     }),
-    Function::new("rtrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).trim_end_matches(one_of(a.text(1)))))
+    Function::new("rtrim", &[TEXT, TEXT], TEXT, |a, context| {
+        trim(a.text(0), a.text(1), false, true, context)
     }),
     Function::new("substring", &[TEXT, INT4], TEXT, substring),
     Function::new("substring", &[TEXT, INT4, INT4], TEXT, substring),
     Function::new("substring", &[TEXT, TEXT], TEXT, substring_by_regex),
     Function::new("substr", &[TEXT, INT4], TEXT, substring),
     Function::new("substr", &[TEXT, INT4, INT4], TEXT, substring),
-    Function::new("strpos", &[TEXT, TEXT], INT4, |a, _| {
-        match a.text(0).find(a.text(1)) {
-            Some(at) => count(a.text(0)[..at].chars().count() + 1),
-            None => count(0),
-        }
+    Function::new("strpos", &[TEXT, TEXT], INT4, |a, context| {
+        character_of(a.text(0), a.text(1), context)
     }),
-    Function::new("position", &[TEXT, TEXT], INT4, |a, _| {
-        match a.text(1).find(a.text(0)) {
-            Some(at) => count(a.text(1)[..at].chars().count() + 1),
-            None => count(0),
-        }
+    Function::new("position", &[TEXT, TEXT], INT4, |a, context| {
+        character_of(a.text(1), a.text(0), context)
     }),
     Function::new("replace", &[TEXT, TEXT, TEXT], TEXT, |a, context| {
         if a.text(1).is_empty() {
             return Ok(Value::text(a.text(0)));
         }
-        let hits = a.text(0).matches(a.text(1)).count();
-        context.claim(
-            a.text(0)
-                .len()
-                .saturating_add(hits.saturating_mul(a.text(2).len())),
-        )?;
-        Ok(Value::text(a.text(0).replace(a.text(1), a.text(2))))
+        metered::replace(a.text(0), a.text(1), a.text(2), context).map(Value::text)
     }),
     Function::new("translate", &[TEXT, TEXT, TEXT], TEXT, translate),
     Function::new("overlay", &[TEXT, TEXT, INT4], TEXT, overlay),
     Function::new("overlay", &[TEXT, TEXT, INT4, INT4], TEXT, overlay),
-    Function::new("left", &[TEXT, INT4], TEXT, |a, _| {
-        let keep = kept(a.text(0), a.integer(1));
-        Ok(Value::text(
-            a.text(0).chars().take(keep).collect::<String>(),
-        ))
+    Function::new("left", &[TEXT, INT4], TEXT, |a, context| {
+        let end = end_of_left(a.text(0), a.integer(1), context)?;
+        Ok(Value::text(&a.text(0)[..end]))
     }),
-    Function::new("right", &[TEXT, INT4], TEXT, |a, _| {
-        let keep = kept(a.text(0), a.integer(1));
-        let skip = a.text(0).chars().count() - keep;
-        Ok(Value::text(
-            a.text(0).chars().skip(skip).collect::<String>(),
-        ))
+    Function::new("right", &[TEXT, INT4], TEXT, |a, context| {
+        let text = a.text(0);
+        let keep = a.integer(1);
+        let skip = match usize::try_from(keep) {
+            Ok(keep) => metered::count_characters(text, context)?.saturating_sub(keep),
+            Err(_) => usize::try_from(keep.unsigned_abs()).unwrap_or(usize::MAX),
+        };
+        let start = metered::position_of(text, skip, context)?;
+        Ok(Value::text(&text[start..]))
     }),
     Function::new("lpad", &[TEXT, INT4], TEXT, |a, context| {
         pad(a.text(0), a.integer(1), " ", true, context)
@@ -103,11 +95,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::new("repeat", &[TEXT, INT4], TEXT, |a, context| {
         let times = usize::try_from(a.integer(1)).unwrap_or(0);
-        context.claim(a.text(0).len().saturating_mul(times))?;
-        Ok(Value::text(a.text(0).repeat(times)))
+        let bytes = a.text(0).len().saturating_mul(times);
+        context.claim(bytes)?;
+        let mut out = String::with_capacity(bytes);
+        metered::push_times(&mut out, a.text(0), times, context)?;
+        Ok(Value::text(out))
     }),
-    Function::new("reverse", &[TEXT], TEXT, |a, _| {
-        Ok(Value::text(a.text(0).chars().rev().collect::<String>()))
+    Function::new("reverse", &[TEXT], TEXT, |a, context| {
+        let mut out = String::with_capacity(a.text(0).len());
+        for chunk in metered::chunks(a.text(0)).rev() {
+            context.work(chunk.len())?;
+            out.extend(chunk.chars().rev());
+        }
+        Ok(Value::text(out))
     }),
     Function::new("starts_with", &[TEXT, TEXT], BOOL, |a, _| {
         Ok(Value::Bool(a.text(0).starts_with(a.text(1))))
@@ -152,16 +152,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
     Function::new("quote_ident", &[TEXT], TEXT, |a, context| {
         context.claim(a.text(0).len().saturating_mul(2))?;
+        context.work(a.text(0).len())?;
         Ok(Value::text(quote_identifier(a.text(0))))
     }),
     Function::new("quote_literal", &[TEXT], TEXT, |a, context| {
         context.claim(a.text(0).len().saturating_mul(2))?;
-        Ok(Value::text(quote_literal(a.text(0))))
+        quote_literal(a.text(0), context).map(Value::text)
     }),
     Function::new("quote_nullable", &[TEXT], TEXT, |a, context| {
         context.claim(a.text(0).len().saturating_mul(2))?;
         Ok(Value::text(match a.values.first() {
-            Some(Value::Text(text)) => quote_literal(text),
+            Some(Value::Text(text)) => quote_literal(text, context)?,
             _ => "NULL".to_owned(),
         }))
     })
@@ -193,35 +194,88 @@ fn count(number: usize) -> Result<Value> {
     Ok(Value::Int4(i32::try_from(number).unwrap_or(i32::MAX)))
 }
 
-fn length(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
-    count(a.text(0).chars().count())
+fn length(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    count(metered::count_characters(a.text(0), context)?)
 }
 
-/// Number of characters that `left` and `right` keep; a negative `wanted` drops that
-/// many characters instead.
-fn kept(text: &str, wanted: i64) -> usize {
-    let length = text.chars().count();
-    match usize::try_from(wanted) {
-        Ok(wanted) => wanted.min(length),
-        Err(_) => length.saturating_sub(wanted.unsigned_abs() as usize),
-    }
-}
-
-fn initcap(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
-    let mut out = String::with_capacity(a.text(0).len());
-    let mut inside = false;
-    for character in a.text(0).chars() {
-        if inside {
-            out.extend(character.to_lowercase());
-        } else {
-            out.extend(character.to_uppercase());
+/// Where `left` ends: after `wanted` characters, or before the last ones if it is
+/// negative.
+fn end_of_left(text: &str, wanted: i64, context: &mut EvaluationContext<'_>) -> Result<usize> {
+    let keep = match usize::try_from(wanted) {
+        Ok(wanted) => wanted,
+        Err(_) => {
+            let dropped = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
+            metered::count_characters(text, context)?.saturating_sub(dropped)
         }
-        inside = character.is_alphanumeric();
-    }
-    Ok(Value::text(out))
+    };
+    metered::position_of(text, keep, context)
 }
 
-fn substring(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+/// Number of the first character, from 1, of an occurrence of a text in another; 0
+/// without one.
+fn character_of(text: &str, wanted: &str, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    match metered::find(text, wanted, context)? {
+        Some(at) => count(metered::count_characters(&text[..at], context)? + 1),
+        None => count(0),
+    }
+}
+
+/// Removes characters from the start, the end, or both.
+fn trim(
+    text: &str,
+    characters: &str,
+    at_start: bool,
+    at_end: bool,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Value> {
+    let mut unwanted = BTreeSet::new();
+    for chunk in metered::chunks(characters) {
+        context.work(chunk.len())?;
+        unwanted.extend(chunk.chars());
+    }
+    let unwanted = |character| unwanted.contains(&character);
+    let mut start = 0;
+    if at_start {
+        for chunk in metered::chunks(text) {
+            context.work(chunk.len())?;
+            let rest = chunk.trim_start_matches(unwanted);
+            start += chunk.len() - rest.len();
+            if !rest.is_empty() {
+                break;
+            }
+        }
+    }
+    let text = &text[start..];
+    let mut end = text.len();
+    if at_end {
+        for chunk in metered::chunks(text).rev() {
+            context.work(chunk.len())?;
+            let rest = chunk.trim_end_matches(unwanted);
+            end -= chunk.len() - rest.len();
+            if !rest.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(Value::text(&text[..end]))
+}
+
+fn initcap(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let mut inside = false;
+    let convert = |chunk: &str, out: &mut String| {
+        for character in chunk.chars() {
+            if inside {
+                out.extend(character.to_lowercase());
+            } else {
+                out.extend(character.to_uppercase());
+            }
+            inside = character.is_alphanumeric();
+        }
+    };
+    metered::convert(a.text(0), context, convert).map(Value::text)
+}
+
+fn substring(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let from = a.integer(1);
     let until = if a.values.len() > 2 {
         if a.integer(2) < 0 {
@@ -236,9 +290,9 @@ fn substring(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     };
     let skip = usize::try_from(from - 1).unwrap_or(0);
     let take = usize::try_from(until - from.max(1)).unwrap_or(0);
-    Ok(Value::text(
-        a.text(0).chars().skip(skip).take(take).collect::<String>(),
-    ))
+    let rest = &a.text(0)[metered::position_of(a.text(0), skip, context)?..];
+    let end = metered::position_of(rest, take, context)?;
+    Ok(Value::text(&rest[..end]))
 }
 
 fn substring_by_regex(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
@@ -255,26 +309,26 @@ fn part(text: &str, group: Option<(usize, usize)>) -> Value {
     group.map_or(Value::Null, |(start, end)| Value::text(&text[start..end]))
 }
 
-/// Predicate that tests whether a character is one of `characters`.
-fn one_of(characters: &str) -> impl Fn(char) -> bool {
-    let characters: BTreeSet<char> = characters.chars().collect();
-    move |character| characters.contains(&character)
-}
-
-fn translate(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+fn translate(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let mut to = a.text(2).chars();
     let mut map = BTreeMap::new();
-    for from in a.text(1).chars() {
-        let to = to.next();
-        // For a character listed twice, the first mapping wins.
-        map.entry(from).or_insert(to);
+    for chunk in metered::chunks(a.text(1)) {
+        context.work(chunk.len())?;
+        for from in chunk.chars() {
+            let to = to.next();
+            // For a character listed twice, the first mapping wins.
+            map.entry(from).or_insert(to);
+        }
     }
-    let characters = a.text(0).chars();
-    let translated = characters.filter_map(|from| map.get(&from).copied().unwrap_or(Some(from)));
-    Ok(Value::text(translated.collect::<String>()))
+    let translate = |chunk: &str, out: &mut String| {
+        let translated = |from| map.get(&from).copied().unwrap_or(Some(from));
+        out.extend(chunk.chars().filter_map(translated));
+    };
+    metered::convert(a.text(0), context, translate).map(Value::text)
 }
 
-fn overlay(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+fn overlay(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let (text, new) = (a.text(0), a.text(1));
     let from = a.integer(2);
     if from <= 0 {
         return Err(Error::new(
@@ -285,15 +339,16 @@ fn overlay(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     let length = if a.values.len() > 3 {
         a.integer(3)
     } else {
-        a.text(1).chars().count() as i64
+        metered::count_characters(new, context)? as i64
     };
-    let head: String = a.text(0).chars().take((from - 1) as usize).collect();
-    let tail: String = a
-        .text(0)
-        .chars()
-        .skip(usize::try_from(from - 1 + length).unwrap_or(0))
-        .collect();
-    Ok(Value::text(format!("{head}{}{tail}", a.text(1))))
+    let head = metered::position_of(text, (from - 1) as usize, context)?;
+    let skip = usize::try_from(from - 1 + length).unwrap_or(0);
+    let tail = metered::position_of(text, skip, context)?;
+    Ok(Value::text(format!(
+        "{}{new}{}",
+        &text[..head],
+        &text[tail..]
+    )))
 }
 
 fn pad(
@@ -310,19 +365,28 @@ fn pad(
         4
     };
     context.claim(length.saturating_mul(each))?;
-    let own = text.chars().count();
+    let own = metered::count_characters(text, context)?;
     if own >= length || fill.is_empty() {
-        return Ok(Value::text(text.chars().take(length).collect::<String>()));
+        let end = metered::position_of(text, length, context)?;
+        return Ok(Value::text(&text[..end]));
     }
-    let padding: String = fill.chars().cycle().take(length - own).collect();
-    Ok(Value::text(if left {
-        format!("{padding}{text}")
-    } else {
-        format!("{text}{padding}")
-    }))
+    let missing = length - own;
+    let per_fill = metered::count_characters(fill, context)?;
+    let mut out = String::new();
+    if !left {
+        out.push_str(text);
+    }
+    metered::push_times(&mut out, fill, missing / per_fill, context)?;
+    let end = metered::position_of(fill, missing % per_fill, context)?;
+    out.push_str(&fill[..end]);
+    if left {
+        out.push_str(text);
+    }
+    Ok(Value::text(out))
 }
 
-fn split_part(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+fn split_part(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let (text, delimiter) = (a.text(0), a.text(1));
     let wanted = a.integer(2);
     if wanted == 0 {
         return Err(Error::new(
@@ -330,20 +394,39 @@ fn split_part(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> 
             "field position must not be zero",
         ));
     }
-    let parts: Vec<&str> = if a.text(1).is_empty() {
-        vec![a.text(0)]
-    } else {
-        a.text(0).split(a.text(1)).collect()
-    };
-    let position = if wanted > 0 {
+    if delimiter.is_empty() {
+        let is_whole = wanted == 1 || wanted == -1;
+        return Ok(Value::text(if is_whole { text } else { "" }));
+    }
+    let skip = if wanted > 0 {
         wanted - 1
     } else {
-        parts.len() as i64 + wanted
+        let mut parts = 1;
+        metered::each_occurrence(text, delimiter, context, &mut |_| {
+            parts += 1;
+            ControlFlow::Continue(())
+        })?;
+        parts + wanted
     };
-    let part = usize::try_from(position)
-        .ok()
-        .and_then(|position| parts.get(position));
-    Ok(Value::text(part.copied().unwrap_or("")))
+    let Ok(mut skip) = usize::try_from(skip) else {
+        return Ok(Value::text(""));
+    };
+    let (mut start, mut end) = (0, None);
+    metered::each_occurrence(text, delimiter, context, &mut |at| {
+        if skip == 0 {
+            end = Some(at);
+            return ControlFlow::Break(());
+        }
+        skip -= 1;
+        start = at + delimiter.len();
+        ControlFlow::Continue(())
+    })?;
+    let part = if skip == 0 {
+        &text[start..end.unwrap_or(text.len())]
+    } else {
+        ""
+    };
+    Ok(Value::text(part))
 }
 
 fn concat(
@@ -355,6 +438,7 @@ fn concat(
     let mut parts = Vec::new();
     for (value, column_type) in a.values.iter().zip(a.types).skip(from) {
         if let Some(text) = value.to_text(*column_type, &context.session.style) {
+            context.work(text.len())?;
             parts.push(text);
         }
     }
@@ -362,13 +446,13 @@ fn concat(
 }
 
 /// Quotes text as a string literal.
-pub(super) fn quote_literal(text: &str) -> String {
-    let doubled = text.replace('\'', "''");
-    if doubled.contains('\\') {
-        format!("E'{}'", doubled.replace('\\', "\\\\"))
-    } else {
-        format!("'{doubled}'")
+pub(super) fn quote_literal(text: &str, context: &mut EvaluationContext<'_>) -> Result<String> {
+    let doubled = metered::replace(text, "'", "''", context)?;
+    if metered::find(&doubled, "\\", context)?.is_none() {
+        return Ok(format!("'{doubled}'"));
     }
+    let doubled = metered::replace(&doubled, "\\", "\\\\", context)?;
+    Ok(format!("E'{doubled}'"))
 }
 
 /// A piece of the replacement of `regexp_replace()`.

@@ -2,8 +2,10 @@
 //! group key in a hash table.
 
 use super::sort::compare;
-use super::{FixedMap, Pulled, Row, State, row_bytes};
-use crate::expression::{AggregateCall, AggregateFunction, EvaluationContext, is_true};
+use super::{FixedMap, Pulled, Row, State, row_bytes, spend_kept};
+use crate::expression::{
+    AggregateCall, AggregateFunction, EvaluationContext, ROW, is_true, metered,
+};
 use crate::select::plan::Aggregate;
 use crate::value::{DataType, KeyOrder, Numeric};
 use crate::{Error, Result, SqlState, Value};
@@ -181,7 +183,7 @@ impl Accumulator {
         Ok(kept)
     }
 
-    fn finish(self, call: &AggregateCall, context: &EvaluationContext<'_>) -> Result<Value> {
+    fn finish(self, call: &AggregateCall, context: &mut EvaluationContext<'_>) -> Result<Value> {
         let average = call.function == AggregateFunction::Average;
         Ok(match self.total {
             Total::Count(count) => Value::Int8(count),
@@ -226,7 +228,7 @@ fn not_its_type() -> Error {
 fn collected(
     mut rows: Vec<(Row, Value, Value)>,
     call: &AggregateCall,
-    context: &EvaluationContext<'_>,
+    context: &mut EvaluationContext<'_>,
 ) -> Result<Value> {
     if rows.is_empty() {
         return Ok(Value::Null);
@@ -234,9 +236,9 @@ fn collected(
     if call.distinct && call.order.is_empty() {
         // PostgreSQL sorts to find distinct values, which shows in the order of the
         // result.
-        rows.sort_by(|left, right| left.1.order(&right.1));
+        rows = metered::sort(rows, context, &|left, right| left.1.order(&right.1))?;
     }
-    rows.sort_by(|left, right| {
+    rows = metered::sort(rows, context, &|left, right| {
         left.0
             .iter()
             .zip(&right.0)
@@ -250,7 +252,7 @@ fn collected(
             })
             .find(|order| order.is_ne())
             .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    })?;
     if call.function == AggregateFunction::Array {
         let values: Vec<Value> = rows.into_iter().map(|(_, value, _)| value).collect();
         return Ok(Value::Array(values.into()));
@@ -271,7 +273,9 @@ fn collected(
         {
             joined.push_str(&separator);
         }
+        context.work(ROW)?;
         if let Value::Text(text) = value {
+            context.work(text.len())?;
             joined.push_str(&text);
         }
     }
@@ -289,6 +293,10 @@ impl AggregateState {
             key: Vec::new(),
             bytes: 0,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.input.held_bytes()
     }
 
     pub(super) fn open(
@@ -367,6 +375,9 @@ impl AggregateState {
                 Pulled::Done => self.next = Some(0),
                 other => return Ok(other),
             }
+        }
+        if spend_kept(context)? {
+            return Ok(Pulled::Pause);
         }
         let Some(next) = &mut self.next else {
             return Ok(Pulled::Done);

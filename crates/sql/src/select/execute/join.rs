@@ -1,8 +1,8 @@
 //! The join operators: nested loops over the rows of the left side, a cache that turns
 //! a loop into a hash join, and RIGHT and FULL joins.
 
-use super::{FixedMap, Pulled, Row, State, row_bytes, row_or_return, spend};
-use crate::expression::{EvaluationContext, Expression, is_true};
+use super::{FixedMap, Pulled, Row, State, row_bytes, row_or_return, spend, spend_kept};
+use crate::expression::{EvaluationContext, Expression, ROW, is_true};
 use crate::select::plan::{Cache, FullJoin, Join};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
@@ -26,6 +26,10 @@ impl JoinState {
             left_row: Row::new(),
             inside: None,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.left.held_bytes() + self.right.held_bytes()
     }
 
     pub(super) fn open(
@@ -118,6 +122,10 @@ impl CacheState {
             matches: Matches::None,
             bytes: 0,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.input.held_bytes()
     }
 
     pub(super) fn open(
@@ -240,6 +248,7 @@ impl CacheState {
         if !cache.keys.is_empty() {
             let mut wide = vec![Value::Null; cache.offset];
             for (place, own) in rows.iter().enumerate() {
+                context.work(ROW)?;
                 wide.truncate(cache.offset);
                 wide.extend_from_slice(own);
                 let expressions = cache.keys.iter().map(|(_, own)| own);
@@ -312,13 +321,17 @@ impl FullJoinState {
         }
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.left.held_bytes() + self.right.held_bytes()
+    }
+
     pub(super) fn open(
         &mut self,
         join: &FullJoin,
         context: &mut EvaluationContext<'_>,
         driving: &[Value],
     ) -> Result<()> {
-        context.memory.give_back(self.bytes);
+        context.memory.give_back(self.held_bytes());
         *self = Self::new(join);
         self.driving = driving.to_vec();
         self.left.open(&join.left, context, driving)
@@ -389,6 +402,9 @@ impl FullJoinState {
                     }
                 }
                 Phase::Rest(right) => {
+                    if spend_kept(context)? {
+                        return Ok(Pulled::Pause);
+                    }
                     let Some(right_row) = self.right_rows.get(right) else {
                         return Ok(Pulled::Done);
                     };

@@ -50,6 +50,10 @@ impl LockState {
         }
     }
 
+    pub(super) fn input(&self) -> &State {
+        &self.input
+    }
+
     pub(super) fn open(
         &mut self,
         _lock: &Lock,

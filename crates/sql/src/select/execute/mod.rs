@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::{Node, QueryPlan};
-use crate::expression::{BUDGET, EvaluationContext, Expression, heap_bytes, is_true};
+use crate::expression::{BUDGET, EvaluationContext, Expression, ROW, heap_bytes, is_true};
 use crate::{Error, Result, SqlState, Value};
 
 /// Time in milliseconds: a plan that takes longer for one row runs further steps as
@@ -205,6 +205,7 @@ impl State {
                         }
                         // Rows cached by the subquery's nodes belong to the previous
                         // values.
+                        context.memory.give_back(state.input.held_bytes());
                         state.input = Self::new(&derived.plan);
                         Some(taken)
                     }
@@ -261,6 +262,9 @@ impl State {
                 None => Ok(Pulled::Done),
             },
             (Self::Values { driving, next }, Node::Values { rows }) => {
+                if spend_kept(context)? {
+                    return Ok(Pulled::Pause);
+                }
                 let Some(expressions) = rows.get(*next) else {
                     return Ok(Pulled::Done);
                 };
@@ -348,6 +352,29 @@ impl State {
     }
 }
 
+impl State {
+    /// Memory that this node and those below it have taken of the statement's and not
+    /// given back.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::One { .. } | Self::Values { .. } | Self::Scan(_) | Self::Rows(_) => 0,
+            Self::ProjectSet(state) => state.input().held_bytes(),
+            Self::Filter { input } | Self::Project { input, .. } => input.held_bytes(),
+            Self::Join(state) => state.held_bytes(),
+            Self::FullJoin(state) => state.held_bytes(),
+            Self::Cache(state) => state.held_bytes(),
+            Self::Derived(state) => state.input.held_bytes(),
+            Self::Aggregate(state) => state.held_bytes(),
+            Self::Sort(state) => state.held_bytes(),
+            Self::Distinct(state) => state.held_bytes(),
+            Self::Limit(state) => state.input.held_bytes(),
+            Self::Append(state) => state.held_bytes(),
+            Self::SetOperation(state) => state.held_bytes(),
+            Self::Lock(state) => state.input().held_bytes(),
+        }
+    }
+}
+
 impl DerivedState {
     /// Runs `work` on the input, with the correlated values as the context's outer
     /// values.
@@ -415,6 +442,17 @@ pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
     Ok(false)
 }
 
+/// Charges one row of those that an operator has kept and returns, to the work meter.
+/// Returns whether the caller should pause.
+pub(super) fn spend_kept(context: &mut EvaluationContext<'_>) -> Result<bool> {
+    if context.is_overdue() {
+        context.check_canceled()?;
+        return Ok(true);
+    }
+    context.work(ROW)?;
+    Ok(false)
+}
+
 /// A cursor: one execution of a plan, and its position.
 ///
 /// The cursor outlives the contexts that its calls pass in, so that a portal can be
@@ -452,6 +490,12 @@ impl Cursor {
         &self.plan
     }
 
+    /// Gives back the memory of sorts, groups and collected rows, once the subquery
+    /// has been executed.
+    pub(crate) fn give_back(self, context: &mut EvaluationContext<'_>) {
+        context.memory.give_back(self.state.held_bytes());
+    }
+
     fn step(
         &mut self,
         context: &mut EvaluationContext<'_>,
@@ -485,6 +529,9 @@ impl Cursor {
         }
         if std::mem::take(&mut self.paused) {
             context.begin_slice();
+            if let Err(error) = context.check_canceled() {
+                return Poll::Ready(Err(error));
+            }
         }
         let step = if self.takes_long {
             coeval_env::block_in_place(|| self.step(context, row))

@@ -212,6 +212,10 @@ impl ProjectSetState {
         }
     }
 
+    pub(super) fn input(&self) -> &State {
+        &self.input
+    }
+
     pub(super) fn open(
         &mut self,
         project: &ProjectSet,

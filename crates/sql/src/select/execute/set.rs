@@ -37,6 +37,10 @@ impl DistinctState {
         }
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.input.held_bytes()
+    }
+
     pub(super) fn open(
         &mut self,
         input: &Node,
@@ -94,6 +98,10 @@ impl AppendState {
             current: 0,
             opened: false,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.inputs.iter().map(State::held_bytes).sum()
     }
 
     pub(super) fn open(
@@ -165,6 +173,10 @@ impl SetState {
             left_opened: false,
             bytes: 0,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.left.held_bytes() + self.right.held_bytes()
     }
 
     pub(super) fn open(

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Pulled, Row, State, count, row_bytes};
-use crate::expression::{EvaluationContext, Expression};
+use super::{Pulled, Row, State, count, row_bytes, spend_kept};
+use crate::expression::{EvaluationContext, Expression, metered};
 use crate::select::plan::Sort;
 use crate::value::KeyOrder;
 use crate::{Result, Value};
@@ -46,6 +46,19 @@ fn compare_keys(left: &[Value], right: &[Value], keys: &[(Expression, KeyOrder)]
 /// thread need not wait.
 const SORTED_IN_A_STEP: usize = 8192;
 
+fn in_order(
+    rows: Vec<(Row, Row)>,
+    sort: &Sort,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Vec<(Row, Row)>> {
+    let compare =
+        |left: &(Row, Row), right: &(Row, Row)| compare_keys(&left.0, &right.0, &sort.keys);
+    if rows.len() <= SORTED_IN_A_STEP {
+        return metered::sort(rows, context, &compare);
+    }
+    coeval_env::block_in_place(|| metered::sort(rows, context, &compare))
+}
+
 impl SortState {
     pub(super) fn new(sort: &Sort) -> Self {
         Self {
@@ -55,6 +68,10 @@ impl SortState {
             wanted: None,
             bytes: 0,
         }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes + self.input.held_bytes()
     }
 
     pub(super) fn open(
@@ -85,6 +102,9 @@ impl SortState {
         row: &mut Row,
     ) -> Result<Pulled> {
         if let Some(sorted) = &mut self.sorted {
+            if spend_kept(context)? {
+                return Ok(Pulled::Pause);
+            }
             return Ok(match sorted.next() {
                 Some((_, next)) => {
                     *row = next;
@@ -105,36 +125,29 @@ impl SortState {
                     context.memory.take(bytes)?;
                     self.bytes += bytes;
                     self.rows.push((key, own));
-                    self.keep_wanted(sort, context);
+                    self.keep_wanted(sort, context)?;
                 }
                 Pulled::Done => break,
                 other => return Ok(other),
             }
         }
-        let mut rows = std::mem::take(&mut self.rows);
-        let rows_are_many = rows.len() > SORTED_IN_A_STEP;
-        let mut bring_in_order =
-            || rows.sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
-        if rows_are_many {
-            coeval_env::block_in_place(bring_in_order);
-        } else {
-            bring_in_order();
-        }
+        let rows = std::mem::take(&mut self.rows);
+        let rows = in_order(rows, sort, context)?;
         self.sorted = Some(rows.into_iter());
         self.next(sort, context, row)
     }
 
     /// For a top-N sort, drops rows that can no longer be among the first `wanted`
     /// ones. It does so only when the buffer has doubled.
-    fn keep_wanted(&mut self, sort: &Sort, context: &mut EvaluationContext<'_>) {
+    fn keep_wanted(&mut self, sort: &Sort, context: &mut EvaluationContext<'_>) -> Result<()> {
         let Some(wanted) = self.wanted else {
-            return;
+            return Ok(());
         };
         if self.rows.len() < wanted.saturating_mul(2).saturating_add(256) {
-            return;
+            return Ok(());
         }
-        self.rows
-            .sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
+        let rows = std::mem::take(&mut self.rows);
+        self.rows = in_order(rows, sort, context)?;
         self.rows.truncate(wanted);
         let kept: usize = self
             .rows
@@ -143,5 +156,6 @@ impl SortState {
             .sum();
         context.memory.give_back(self.bytes.saturating_sub(kept));
         self.bytes = kept;
+        Ok(())
     }
 }
