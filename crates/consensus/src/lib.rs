@@ -120,7 +120,7 @@ mod shape;
 
 pub use consensus::{Consensus, FollowerStatus, StartError, Status};
 pub use entry::{Content, Entry, Mark};
-pub use membership::{Change, ChangeError, Membership};
+pub use membership::{Change, ChangeError, FIRST_VERSION, IDENTITIES, Membership};
 pub use message::{Body, Message, Request, Verified};
 pub use position::{NodeId, Position};
 pub use progress::Stage;

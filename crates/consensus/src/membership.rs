@@ -14,23 +14,45 @@
 //! conditions make that safe, both checked by `leader`: the previous change is committed,
 //! and so is the leader's own mark.
 //!
+//! A membership also carries the *cluster version*, and from version 2 on the identities of
+//! the members' data directories. Neither counts for a quorum. They are here because they
+//! need what a membership has: one order with the log, a copy in every mark and in every
+//! checkpoint, and a rollback with the entry that brought them. A membership of version 1
+//! is encoded as by builds that know no versions.
+//!
 //! Source: Ongaro, *Consensus: Bridging Theory and Practice*, 2014, §4.1, with the
 //! second condition from its published correction (a leader first commits an entry of
 //! its own term).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use coeval_types::DirectoryId;
 
 use crate::position::NodeId;
 
+/// The cluster version of a cluster whose log names none: what every build reads.
+pub const FIRST_VERSION: u32 = 1;
+
+/// The cluster version from which on memberships name directories.
+pub const IDENTITIES: u32 = 2;
+
 /// The members of a cluster. Empty at a node that does not know them yet.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Membership {
     voters: BTreeSet<NodeId>,
     learners: BTreeSet<NodeId>,
+    version: u32,
+    directories: BTreeMap<NodeId, DirectoryId>,
 }
 
-/// A change of a membership by one node.
+impl Default for Membership {
+    fn default() -> Self {
+        Self::new([], [])
+    }
+}
+
+/// A change of a membership by one node, or by one step of its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds a node as a learner, or makes a voter a learner.
@@ -39,6 +61,10 @@ pub enum Change {
     Voter(NodeId),
     /// Removes a node.
     Remove(NodeId),
+    /// Raises the cluster version to this one.
+    Raise(u32),
+    /// Names the data directory of a member that has none by name.
+    Identify(NodeId, DirectoryId),
 }
 
 /// Why a membership change is refused.
@@ -48,6 +74,10 @@ pub enum ChangeError {
     NothingToDo(NodeId),
     /// The change would remove the last voter.
     LastVoter(NodeId),
+    /// The version does not follow on the one in force.
+    Version(u32),
+    /// The member has another directory, or the version has none.
+    Directory(NodeId),
 }
 
 impl fmt::Display for ChangeError {
@@ -59,6 +89,16 @@ impl fmt::Display for ChangeError {
             Self::LastVoter(node) => write!(
                 formatter,
                 "node {node} is the last voter; add another voter first"
+            ),
+            Self::Version(version) => {
+                write!(
+                    formatter,
+                    "version {version} does not follow on the cluster's"
+                )
+            }
+            Self::Directory(node) => write!(
+                formatter,
+                "node {node} has another directory, or the cluster's version names none"
             ),
         }
     }
@@ -75,7 +115,44 @@ impl Membership {
         let voters: BTreeSet<NodeId> = voters.into_iter().collect();
         let mut learners: BTreeSet<NodeId> = learners.into_iter().collect();
         learners.retain(|node| !voters.contains(node));
-        Self { voters, learners }
+        Self {
+            voters,
+            learners,
+            version: FIRST_VERSION,
+            directories: BTreeMap::new(),
+        }
+    }
+
+    /// The same members at this cluster version, with these directories. Before
+    /// [`IDENTITIES`] a membership names none.
+    #[must_use]
+    pub fn at_version(
+        mut self,
+        version: u32,
+        directories: impl IntoIterator<Item = (NodeId, DirectoryId)>,
+    ) -> Self {
+        self.version = version.max(FIRST_VERSION);
+        let is_named = |node: &NodeId| self.version >= IDENTITIES && self.is_member(*node);
+        let directories = directories.into_iter();
+        self.directories = directories.filter(|(node, _)| is_named(node)).collect();
+        self
+    }
+
+    /// The cluster version: what members write, and must be able to read.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The directory of a member, if the membership names it.
+    #[must_use]
+    pub fn directory(&self, node: NodeId) -> Option<DirectoryId> {
+        self.directories.get(&node).copied()
+    }
+
+    /// The directories that the membership names, by member.
+    pub fn directories(&self) -> impl ExactSizeIterator<Item = (NodeId, DirectoryId)> + '_ {
+        self.directories.iter().map(|(node, id)| (*node, *id))
     }
 
     /// The voters, in ascending order.
@@ -157,7 +234,25 @@ impl Membership {
             Change::Remove(node) => {
                 after.voters.remove(&node);
                 after.learners.remove(&node);
+                after.directories.remove(&node);
                 node
+            }
+            Change::Raise(version) => {
+                if version != self.version + 1 {
+                    return Err(ChangeError::Version(version));
+                }
+                after.version = version;
+                return Ok(after);
+            }
+            Change::Identify(node, id) => {
+                let is_free = self.version >= IDENTITIES
+                    && self.is_member(node)
+                    && self.directory(node).is_none();
+                if !is_free {
+                    return Err(ChangeError::Directory(node));
+                }
+                after.directories.insert(node, id);
+                return Ok(after);
             }
         };
         if after == *self {
@@ -186,6 +281,9 @@ impl fmt::Display for Membership {
         formatter.write_str(&list(&self.voters))?;
         if !self.learners.is_empty() {
             write!(formatter, " + {}", list(&self.learners))?;
+        }
+        if self.version > FIRST_VERSION {
+            write!(formatter, " at version {}", self.version)?;
         }
         Ok(())
     }
@@ -244,5 +342,32 @@ mod tests {
         let promoted = members.changed(Change::Voter(NodeId(2))).expect("a step");
         assert_eq!(promoted.to_string(), "1 2");
         assert_eq!(members.to_string(), "1 + 2");
+    }
+
+    #[test]
+    fn versions_rise_by_one_and_directories_are_named_once() {
+        let members = Membership::new(nodes(&[1, 2]), []);
+        let (id, other) = (DirectoryId(7), DirectoryId(8));
+        let early = members.changed(Change::Identify(NodeId(1), id));
+        assert_eq!(early, Err(ChangeError::Directory(NodeId(1))));
+        for version in [0, 1, 3] {
+            let wrong = members.changed(Change::Raise(version));
+            assert_eq!(wrong, Err(ChangeError::Version(version)));
+        }
+        let raised = members.changed(Change::Raise(2)).expect("a step");
+        assert_eq!(
+            (raised.version(), raised.to_string()),
+            (2, "1 2 at version 2".into())
+        );
+        let named = raised
+            .changed(Change::Identify(NodeId(1), id))
+            .expect("free");
+        assert_eq!(named.directory(NodeId(1)), Some(id));
+        for (node, id) in [(1, other), (3, id)] {
+            let wrong = named.changed(Change::Identify(NodeId(node), id));
+            assert_eq!(wrong, Err(ChangeError::Directory(NodeId(node))));
+        }
+        let removed = named.changed(Change::Remove(NodeId(1))).expect("a step");
+        assert_eq!(removed.directory(NodeId(1)), None);
     }
 }

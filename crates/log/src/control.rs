@@ -7,6 +7,8 @@
 //!                   a cluster its vote and its commit index
 //! MARKS             of a node of a cluster: where terms began in removed log
 //! ORIGIN            of a restored directory: which backup, and to which position
+//! IDENTITY          of a node of a cluster: the directory's own random number
+//! FOUNDERS          of a founder of a cluster: the founders' identities
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
 //! ```
@@ -53,6 +55,9 @@ pub(crate) struct Control {
     pub(crate) clean_end: Option<Lsn>,
     /// State of a cluster's node; `None` for a log that is not replicated.
     pub(crate) member: Option<Member>,
+    /// Whether the log may hold memberships with a cluster version, which older programs
+    /// do not read: CONTROL then has the format version that they refuse.
+    pub(crate) versioned: bool,
 }
 
 /// The persistent consensus state of a cluster's node, which it reads before it takes
@@ -135,6 +140,7 @@ impl Control {
             return Err(damaged("its contents make no sense"));
         }
         Ok(Some(Self {
+            versioned: stamp::version_of(&block) >= stamp::VERSIONED_MEMBERS,
             database,
             term,
             start,
@@ -153,6 +159,9 @@ impl Control {
     /// The file's contents.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut block = Stamp::new(MAGIC, CONTROL_BYTES);
+        if self.versioned {
+            block.set_version(stamp::VERSIONED_MEMBERS);
+        }
         block.put(&self.database.to_le_bytes());
         block.put(&self.start.0.to_le_bytes());
         block.put(&self.clean_end.unwrap_or_default().0.to_le_bytes());

@@ -120,6 +120,8 @@ impl Flusher {
                 self.supply.end().await;
                 let end = Lsn(self.reader.released());
                 self.control.clean_end = Some(end);
+                let leading = self.shared.leading.as_ref();
+                self.control.versioned |= leading.is_some_and(|leading| leading.is_versioned());
                 if let Some(member) = &mut self.control.member {
                     member.commit = member.commit.max(self.shared.durable_end().min(end));
                 }

@@ -96,8 +96,10 @@ mod entry;
 mod error;
 mod files;
 mod flusher;
+mod founders;
 mod frame;
 mod group_commit;
+mod identity;
 mod log;
 mod origin;
 #[cfg(feature = "planted")]
@@ -128,6 +130,8 @@ pub use checkpoint::{
 pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
 pub use error::Error;
+pub use founders::Founders;
+pub use identity::read_identity;
 pub use log::Log;
 pub use origin::Origin;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};

@@ -417,6 +417,7 @@ pub(crate) async fn create(
         start: FIRST_LSN,
         clean_end: None,
         member: None,
+        versioned: false,
     };
     directory.write_control(&control).await?;
     Ok(control)

@@ -11,14 +11,16 @@
 //! # Format versions
 //!
 //! One number covers everything in a data directory: control file, segments, frames,
-//! entries, checkpoints. A program writes the newest version it knows and reads back to
-//! the oldest it knows.
+//! entries, checkpoints. A program reads from the oldest version it knows to the newest.
+//! It writes version 3, and CONTROL with version 4 once the log of a cluster may hold what
+//! only version 4 has: until then, the build before opens the directory.
 //!
 //! | version | introduced with it |
 //! | --- | --- |
 //! | 1 | control file, segments, frames |
 //! | 2 | checkpoints: the log may begin later than at its first byte; the time of day in frames |
 //! | 3 | replicated logs: files for terms, marks, a node's vote and its commit index |
+//! | 4 | memberships with a cluster version and the identities of directories |
 //!
 //! Recovery reads CONTROL before anything else, and every start writes it, so a program
 //! older than the last one that used a directory refuses it there, before it can misread
@@ -29,8 +31,12 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The format version that this program writes.
-const NEWEST: u32 = 3;
+/// The newest format version that this program reads.
+const NEWEST: u32 = 4;
+/// The format version that this program writes, unless a file needs a newer one.
+const USUAL: u32 = 3;
+/// The format version of CONTROL when the log may hold memberships with a cluster version.
+pub(crate) const VERSIONED_MEMBERS: u32 = 4;
 /// The oldest format version that this program reads.
 const OLDEST: u32 = 1;
 const FIELDS_AT: usize = 16;
@@ -45,11 +51,16 @@ impl Stamp {
     pub(crate) fn new(magic: [u8; 8], bytes: usize) -> Self {
         let mut block = vec![0; bytes];
         block[..8].copy_from_slice(&magic);
-        block[8..12].copy_from_slice(&NEWEST.to_le_bytes());
+        block[8..12].copy_from_slice(&USUAL.to_le_bytes());
         Self {
             block,
             at: FIELDS_AT,
         }
+    }
+
+    /// Has the block say this format version, which keeps older programs away.
+    pub(crate) fn set_version(&mut self, version: u32) {
+        self.block[8..12].copy_from_slice(&version.to_le_bytes());
     }
 
     pub(crate) fn put(&mut self, field: &[u8]) {
@@ -101,9 +112,13 @@ pub(crate) fn check<'block>(
     if checksum(block).to_le_bytes() != block[12..16] {
         return Err(damaged("the header's checksum differs"));
     }
-    let version = u32::from_le_bytes(block[8..12].try_into().expect("four bytes"));
-    check_version(version, file)?;
+    check_version(version_of(block), file)?;
     Ok(Fields(&block[FIELDS_AT..]))
+}
+
+/// The format version of a block that was checked.
+pub(crate) fn version_of(block: &[u8]) -> u32 {
+    block[8..12].try_into().map_or(0, u32::from_le_bytes)
 }
 
 /// Refuses a format version that this program cannot read; the error says which program
@@ -154,7 +169,7 @@ mod tests {
         assert!(matches!(newer, Error::Format { .. }));
         let newer = newer.to_string();
         assert!(
-            newer.contains("format version 4, written by a newer version"),
+            newer.contains("format version 5, written by a newer version"),
             "{newer}"
         );
         assert!(newer.contains("start the newer version"), "{newer}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 
-use crate::identity::NodeId;
+use crate::identity::{Announcement, NodeId};
 use crate::refusal::Reason;
 
 /// State of this node's connection to another node.
@@ -38,6 +38,9 @@ pub struct PeerStatus {
     pub fault_of_its: Option<String>,
     /// The number that the node last announced as a newcomer that was not admitted yet.
     pub newcomer: Option<NonZeroU64>,
+    /// What the node has announced of itself, over this connection to it; or last, over one
+    /// of its own. `None` of a node that announces nothing.
+    pub announced: Option<Announcement>,
     /// Frames sent to the node, and their bytes on the wire.
     pub sent: Traffic,
     /// Frames received from the node, and their bytes, without skipped ones.
@@ -136,6 +139,7 @@ pub(crate) struct Notes {
     pub(crate) refusal: Option<Reason>,
     pub(crate) fault_of_its: Option<String>,
     pub(crate) newcomer: Option<NonZeroU64>,
+    pub(crate) announced: Option<Announcement>,
     pub(crate) heard: Option<Instant>,
     pub(crate) round_trip: Option<Duration>,
 }

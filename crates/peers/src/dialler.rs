@@ -9,6 +9,7 @@ use crate::connection;
 use crate::counters::{Connection, count};
 use crate::fault::Fault;
 use crate::handshake::{Hello, Purpose, VERSIONS, greet};
+use crate::identity::Members;
 use crate::inbox::Event;
 use crate::peer::Peer;
 use crate::refusal::{Reason, Refusal};
@@ -115,6 +116,7 @@ pub(crate) async fn connect(
         purpose,
         listens: shared.listens(),
         newcomer: shared.with_members(|members| members.newcomer),
+        announced: Some(shared.with_members(Members::announcement)),
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;
@@ -130,5 +132,10 @@ pub(crate) async fn connect(
     if answer.from.node != peer.node {
         return Err(Fault::Somebody(answer.from));
     }
+    let announced = answer.announced.as_ref();
+    peer.counters.notes().announced = answer.announced;
+    let judged =
+        shared.with_members(|members| members.judge(peer.node, shared.own.node, announced));
+    judged.map_err(Fault::NotTheMember)?;
     Ok(channel)
 }

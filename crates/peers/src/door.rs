@@ -18,6 +18,7 @@ use crate::connection;
 use crate::counters::count;
 use crate::fault::Fault;
 use crate::handshake::{Answer, Hello, Purpose};
+use crate::identity::Members;
 use crate::peer::Peer;
 use crate::refusal::{Reason, Refusal};
 use crate::security::Channel;
@@ -123,6 +124,7 @@ async fn judge(
     let judged = decide(shared, &hello, &channel, from);
     let answer = Answer {
         from: shared.own,
+        announced: Some(shared.with_members(Members::announcement)),
         verdict: judged
             .as_ref()
             .map_or_else(|refusal| Err(refusal.clone()), |entry| Ok(entry.version)),
@@ -174,7 +176,9 @@ fn decide(
         None => return Err(hello.unknown(&shared.own)),
     };
     if hello.purpose == Purpose::Frames {
-        peer.counters.notes().newcomer = hello.newcomer;
+        let mut notes = peer.counters.notes();
+        notes.newcomer = hello.newcomer;
+        notes.announced = hello.announced;
     }
     let places = match hello.purpose {
         Purpose::Stream => Some(peer.streams.place()?),

@@ -27,6 +27,9 @@ pub enum Fault {
     /// One of the two nodes refused the connection.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
+    /// This node does not speak with the node: it is not the member that this node knows.
+    #[error(transparent)]
+    NotTheMember(Refusal),
     /// Another node answers at the node's address.
     #[error("at its address answers node {} of cluster {}", .0.node, .0.cluster)]
     Somebody(Identity),

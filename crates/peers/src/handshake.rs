@@ -3,10 +3,12 @@
 //! ```text
 //!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | addressee 8
-//!           | purpose 1 | port 2 | address 16 | newcomer 8 | …
-//!           | checksum 4
+//!           | purpose 1 | port 2 | address 16 | newcomer 8
+//!           | announcement 37 | … | checksum 4
 //!   answer  magic 8 | version 2 | refusal 1 | 0 1 | length 2 | 0 2
-//!           | cluster 16 | sender 8 | words … | checksum 4
+//!           | cluster 16 | sender 8 | words …, or announcement 37 | checksum 4
+//!
+//!   announcement   reads 4 | directory 16 | founds 1 | founders 16
 //! ```
 //!
 //! Numbers are little-endian; a length counts the bytes after the first 16, the checksum
@@ -16,7 +18,14 @@
 //! address of zeros means the one that the connection comes from. A *newcomer*, which has
 //! joined with an empty directory and was not admitted yet, sends a number other than 0.
 //!
-//! Version 1 had neither purpose nor address, and is no longer supported.
+//! Version 1 had neither purpose nor address, and is no longer supported. Since version 5
+//! both sides *announce* what cluster version they read, the identity of their data
+//! directory, whether they are founding the cluster, and the digest of the founders that
+//! they have written down. A sender of version 4 announces nothing, and a reader of version 4
+//! skips what follows the newcomer, and the words of an acceptance: so a node of this
+//! build speaks version 4 with it, as that build does. The announcement is what the
+//! cluster version waits for: nothing of a later cluster version is sent to a node that
+//! has not announced that it reads it.
 //!
 //! All versions keep the first 16 bytes, the order of the fields above, and the checksum at
 //! the end; a later version may add fields before it. So a sender without a common version
@@ -29,13 +38,15 @@ use std::ops::RangeInclusive;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::identity::{ClusterId, Identity, Members, NodeId};
+use crate::identity::{Announcement, ClusterId, DirectoryId, Identity, Members, NodeId};
 use crate::refusal::{MAX_WORDS, Reason, Refusal};
 
 /// The first bytes of every connection between nodes.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
 /// The protocol versions that this build speaks.
-pub const VERSIONS: RangeInclusive<u16> = 4..=4;
+pub const VERSIONS: RangeInclusive<u16> = 4..=5;
+/// The version from which on both sides announce themselves.
+pub const ANNOUNCED: u16 = 5;
 
 const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
@@ -120,6 +131,8 @@ pub struct Hello {
     pub listens: SocketAddr,
     /// The random number of a newcomer that was not admitted yet, chosen at each start.
     pub newcomer: Option<NonZeroU64>,
+    /// What the sender announces of itself; `None` from a sender of version 4.
+    pub announced: Option<Announcement>,
 }
 
 /// The accepting node's answer to a hello.
@@ -127,6 +140,8 @@ pub struct Hello {
 pub struct Answer {
     /// The accepting node's identity.
     pub from: Identity,
+    /// What the accepting node announces of itself, with an acceptance of version 5.
+    pub announced: Option<Announcement>,
     /// The version of the connection, or the reason of the refusal.
     pub verdict: Result<u16, Refusal>,
 }
@@ -189,6 +204,24 @@ fn put_identity(bytes: &mut Vec<u8>, identity: &Identity) {
     bytes.extend_from_slice(&identity.node.0.to_le_bytes());
 }
 
+fn put_announcement(bytes: &mut Vec<u8>, announced: &Announcement) {
+    let id = |id: Option<DirectoryId>| id.map_or(0, |id| id.0).to_le_bytes();
+    bytes.extend_from_slice(&announced.reads.to_le_bytes());
+    bytes.extend_from_slice(&id(announced.directory));
+    bytes.push(u8::from(announced.founds));
+    bytes.extend_from_slice(&announced.founders.unwrap_or(0).to_le_bytes());
+}
+
+fn announcement(rest: &mut &[u8]) -> Option<Announcement> {
+    let id = |bytes| Some(u128::from_le_bytes(bytes)).filter(|id| *id != 0);
+    Some(Announcement {
+        reads: u32::from_le_bytes(take(rest)?),
+        directory: id(take(rest)?).map(DirectoryId),
+        founds: take::<1>(rest)? != [0],
+        founders: id(take(rest)?),
+    })
+}
+
 impl Hello {
     /// Encodes the hello.
     #[must_use]
@@ -208,6 +241,9 @@ impl Hello {
         bytes.extend_from_slice(&address.octets());
         let newcomer = self.newcomer.map_or(0, NonZeroU64::get);
         bytes.extend_from_slice(&newcomer.to_le_bytes());
+        if let Some(announced) = &self.announced {
+            put_announcement(&mut bytes, announced);
+        }
         seal(bytes)
     }
 
@@ -223,6 +259,8 @@ impl Hello {
         let port = u16::from_le_bytes(take(&mut rest).unwrap_or_default());
         let address = Ipv6Addr::from(take::<16>(&mut rest).unwrap_or_default());
         let newcomer = u64::from_le_bytes(take(&mut rest).unwrap_or_default());
+        let announced = Some(newest).filter(|newest| *newest >= ANNOUNCED);
+        let announced = announced.and_then(|_| announcement(&mut rest));
         Ok(Self {
             versions: oldest..=newest,
             from,
@@ -230,6 +268,7 @@ impl Hello {
             purpose: Purpose::decode(purpose),
             listens: SocketAddr::new(address.to_canonical(), port),
             newcomer: NonZeroU64::new(newcomer),
+            announced,
         })
     }
 
@@ -284,6 +323,7 @@ impl Hello {
             );
             return refuse(Reason::Forgotten, words);
         }
+        members.judge(node, own.node, self.announced.as_ref())?;
         if let Purpose::Other(purpose) = self.purpose {
             let words = format!("node {} knows no purpose {purpose}", own.node);
             return refuse(Reason::Other, words);
@@ -321,6 +361,11 @@ impl Answer {
         bytes.extend_from_slice(&[code, 0, 0, 0, 0, 0]);
         put_identity(&mut bytes, &self.from);
         bytes.extend_from_slice(words.as_bytes());
+        if let (Ok(version), Some(announced)) = (&self.verdict, &self.announced)
+            && *version >= ANNOUNCED
+        {
+            put_announcement(&mut bytes, announced);
+        }
         seal(bytes)
     }
 
@@ -334,7 +379,13 @@ impl Answer {
             None => return Err(HandshakeError::Version(version)),
             Some(reason) => Err(Refusal::heard(reason, &String::from_utf8_lossy(rest))),
         };
-        Ok(Self { from, verdict })
+        let is_announced = verdict.as_ref().is_ok_and(|version| *version >= ANNOUNCED);
+        let announced = Some(&mut rest).filter(|_| is_announced);
+        Ok(Self {
+            from,
+            announced: announced.and_then(announcement),
+            verdict,
+        })
     }
 }
 
@@ -365,6 +416,25 @@ mod tests {
             purpose: Purpose::Stream,
             listens: SocketAddr::from(([10, 0, 0, 3], 7003)),
             newcomer: None,
+            announced: Some(announced()),
+        }
+    }
+
+    fn announced() -> Announcement {
+        Announcement {
+            reads: 2,
+            directory: Some(DirectoryId(33)),
+            founds: false,
+            founders: Some(11),
+        }
+    }
+
+    /// A hello as a build that speaks no more than version 4 sends it.
+    fn old_hello() -> Hello {
+        Hello {
+            versions: 4..=4,
+            announced: None,
+            ..hello()
         }
     }
 
@@ -382,7 +452,7 @@ mod tests {
             expected: BTreeSet::from([NodeId(5)]),
             removed: BTreeSet::from([NodeId(4)]),
             voters: BTreeSet::from([NodeId(3)]),
-            newcomer: None,
+            ..Members::default()
         }
     }
 
@@ -398,17 +468,18 @@ mod tests {
     #[test]
     fn each_refusal_has_its_reason_and_says_it() {
         let own = identity_of(1);
-        assert_eq!(hello().judge(&own, &members()), Ok(4));
+        assert_eq!(hello().judge(&own, &members()), Ok(5));
+        assert_eq!(old_hello().judge(&own, &members()), Ok(4));
         let expected = Hello {
             from: identity_of(5),
             ..hello()
         };
-        assert_eq!(expected.judge(&own, &members()), Ok(4));
+        assert_eq!(expected.judge(&own, &members()), Ok(5));
         let versions = |versions| Hello {
             versions,
             ..hello()
         };
-        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(4));
+        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(5));
         let from = |node| Hello {
             from: identity_of(node),
             ..hello()
@@ -424,19 +495,19 @@ mod tests {
             newcomer: NonZeroU64::new(7),
             ..hello()
         };
-        assert_eq!(newcomer(2).judge(&own, &members()), Ok(4));
+        assert_eq!(newcomer(2).judge(&own, &members()), Ok(5));
         let other_addressee = Hello {
             to: NodeId(2),
             ..hello()
         };
         for (hello, reason, words) in [
             (
-                versions(5..=6),
+                versions(6..=7),
                 Reason::Version,
-                "node 3 speaks 5 to 6, node 1 speaks 4",
+                "node 3 speaks 6 to 7, node 1 speaks 4 to 5",
             ),
             (versions(0..=0), Reason::Version, "node 3 speaks 0"),
-            (versions(RangeInclusive::new(5, 1)), Reason::Version, ""),
+            (versions(RangeInclusive::new(6, 1)), Reason::Version, ""),
             (
                 other_cluster,
                 Reason::Cluster,
@@ -464,6 +535,75 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_known_by_its_directory_and_by_what_it_reads() {
+        let own = identity_of(1);
+        let named = |id, version| Members {
+            directories: [(NodeId(3), DirectoryId(id))].into(),
+            version,
+            ..members()
+        };
+        let said = |announced| Hello {
+            announced: Some(announced),
+            ..hello()
+        };
+        assert_eq!(hello().judge(&own, &named(33, 2)), Ok(5));
+        let founds = Announcement {
+            founds: true,
+            ..announced()
+        };
+        // Its directory is known: it has crashed before it had founded.
+        assert_eq!(said(founds).judge(&own, &named(33, 2)), Ok(5));
+        let founding = Members {
+            founds: true,
+            ..members()
+        };
+        assert_eq!(said(founds).judge(&own, &founding), Ok(5));
+        let founded = Members {
+            founders: [(NodeId(3), DirectoryId(33))].into(),
+            ..members()
+        };
+        assert_eq!(said(founds).judge(&own, &founded), Ok(5));
+        for (hello, members, reason, words) in [
+            (
+                hello(),
+                named(34, 2),
+                Reason::Directory,
+                "another directory",
+            ),
+            (old_hello(), named(33, 2), Reason::Reads, "reads up to 1"),
+            (hello(), named(33, 3), Reason::Reads, "reads up to 2"),
+            (
+                said(founds),
+                members(),
+                Reason::Founded,
+                "what it had acknowledged is lost",
+            ),
+        ] {
+            let refusal = hello.judge(&own, &members).unwrap_err();
+            assert_eq!(refusal.reason, reason);
+            assert!(refusal.words().contains(words), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_node_of_version_four_hears_what_it_has_always_heard() {
+        let old = old_hello().encode();
+        let new = hello().encode();
+        let fields = 16 + HELLO_BYTES - CHECKSUM_BYTES + 1 + 2 + 16 + 8;
+        assert_eq!(old.len(), fields + CHECKSUM_BYTES);
+        assert_eq!(old[16..fields], new[16..fields]);
+        let answer = |version| Answer {
+            from: identity_of(1),
+            announced: Some(announced()),
+            verdict: Ok(version),
+        };
+        let (old, new) = (answer(4).encode(), answer(5).encode());
+        assert_eq!(old.len(), HEAD_BYTES + ANSWER_BYTES);
+        assert_eq!(new.len(), old.len() + 37);
+        assert_eq!(now(Answer::read(&mut &old[..])).unwrap().announced, None);
+    }
+
+    #[test]
     fn both_read_back_what_they_say_and_find_every_flipped_bit() {
         let bytes = hello().encode();
         assert_eq!(now(Hello::read(&mut &bytes[..])).unwrap(), hello());
@@ -477,9 +617,16 @@ mod tests {
             assert!(matches!(torn, Err(HandshakeError::Ended)), "{torn:?}");
         }
         let refusal = Refusal::new(Reason::Removed, "gone");
-        for verdict in [Ok(4), Err(refusal)] {
-            let from = identity_of(1);
-            let answer = Answer { from, verdict };
+        for verdict in [Ok(4), Ok(5), Err(refusal)] {
+            let answer = Answer {
+                from: identity_of(1),
+                announced: verdict
+                    .as_ref()
+                    .ok()
+                    .filter(|version| **version == 5)
+                    .map(|_| announced()),
+                verdict,
+            };
             let bytes = answer.encode();
             assert_eq!(now(Answer::read(&mut &bytes[..])).unwrap(), answer);
             for bit in 0..8 * bytes.len() {
@@ -541,10 +688,11 @@ mod tests {
     fn a_version_that_was_not_offered_is_not_spoken() {
         let answer = Answer {
             from: identity_of(1),
-            verdict: Ok(5),
+            announced: None,
+            verdict: Ok(6),
         };
         let error = now(Answer::read(&mut &answer.encode()[..])).unwrap_err();
-        assert!(matches!(error, HandshakeError::Version(5)), "{error}");
+        assert!(matches!(error, HandshakeError::Version(6)), "{error}");
     }
 
     proptest! {

@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-pub use coeval_types::NodeId;
+use coeval_types::planted;
+pub use coeval_types::{DirectoryId, NodeId};
+
+use crate::refusal::{Reason, Refusal};
 
 /// A cluster's id, generated at random when the cluster is founded, so that nodes of two
 /// clusters never accept each other. It is not a secret.
@@ -75,6 +78,97 @@ pub struct Members {
     /// Set while this node has joined with an empty directory and was not admitted yet: the
     /// random number of this process that it announces in its hello.
     pub newcomer: Option<NonZeroU64>,
+    /// The cluster version in force; 0 counts as the first. A member that reads less is
+    /// refused.
+    pub version: u32,
+    /// The data directories of the members that are known by theirs. A member with another
+    /// one is refused: it has lost its disk, or has other data in its place.
+    pub directories: BTreeMap<NodeId, DirectoryId>,
+    /// The highest cluster version that this node reads; 0 counts as the first.
+    pub reads: u32,
+    /// This node's own data directory, once it has an identity.
+    pub directory: Option<DirectoryId>,
+    /// Whether this node is founding the cluster: its directory holds no log, and it neither
+    /// votes nor acknowledges.
+    pub founds: bool,
+    /// The directories of the founders, if this node has founded the cluster. One that has
+    /// not finished founding is let in.
+    pub founders: BTreeMap<NodeId, DirectoryId>,
+    /// Digest of the founders that this node has written down.
+    pub founders_digest: Option<u128>,
+}
+
+/// What a node announces of itself to another one in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// The highest cluster version that the node reads.
+    pub reads: u32,
+    /// The identity of its data directory.
+    pub directory: Option<DirectoryId>,
+    /// Whether the node is founding the cluster, with no log.
+    pub founds: bool,
+    /// Digest of the founders that the node has written down.
+    pub founders: Option<u128>,
+}
+
+/// The cluster version that a node reads which announces none.
+const FIRST_VERSION: u32 = 1;
+
+impl Members {
+    /// What this node announces.
+    pub(crate) fn announcement(&self) -> Announcement {
+        Announcement {
+            reads: self.reads.max(FIRST_VERSION),
+            directory: self.directory,
+            founds: self.founds,
+            founders: self.founders_digest,
+        }
+    }
+
+    /// Whether a member that announces this is the member that the others know, and reads
+    /// what they write. The text of the refusal is for the administrators of both.
+    pub(crate) fn judge(
+        &self,
+        node: NodeId,
+        own: NodeId,
+        announced: Option<&Announcement>,
+    ) -> Result<(), Refusal> {
+        let refuse = |reason, words: String| Err(Refusal::new(reason, words));
+        let reads = announced.map_or(FIRST_VERSION, |announced| announced.reads);
+        if reads < self.version {
+            let version = self.version;
+            let words = format!(
+                "the cluster's version is {version}, and node {node} reads up to {reads}: start it \
+                 with a build that reads version {version}, as node {own} has"
+            );
+            return refuse(Reason::Reads, words);
+        }
+        let directory = announced.and_then(|announced| announced.directory);
+        let known = self.directories.get(&node).copied();
+        let is_known = known.is_some() && known == directory;
+        if known.is_some() && !is_known && !planted!(VoteWithUnknownIdentity) {
+            let words = format!(
+                "node {node} has another directory than the one that the cluster knows it by: its \
+                 disk was replaced or an old copy restored, and what it had acknowledged may be \
+                 lost; have it removed (coeval cluster remove {node}), and add its machine under \
+                 an id that was never used"
+            );
+            return refuse(Reason::Directory, words);
+        }
+        let founds = announced.is_some_and(|announced| announced.founds);
+        let is_founder = directory.is_some() && self.founders.get(&node).copied() == directory;
+        if founds && !is_known && !is_founder && !self.founds && !planted!(VoteWithUnknownIdentity)
+        {
+            let words = format!(
+                "node {node} is started to found the cluster, with an empty directory, and node \
+                 {own} holds the cluster's log: if node {node} was a member, what it had \
+                 acknowledged is lost; have it removed (coeval cluster remove {node}), and add its \
+                 machine under an id that was never used"
+            );
+            return refuse(Reason::Founded, words);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

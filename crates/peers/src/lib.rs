@@ -93,7 +93,9 @@ use tokio::sync::mpsc;
 pub use counters::{Connection, DoorStatus, PeerStatus, StreamStatus, Traffic};
 pub use fault::Fault;
 pub use frame::{Kinds, MessageKind};
-pub use identity::{ClusterId, Identity, Members, NodeId, NotAClusterId};
+pub use identity::{
+    Announcement, ClusterId, DirectoryId, Identity, Members, NodeId, NotAClusterId,
+};
 pub use inbox::{Event, Frame, Inbox};
 pub use queue::{Loss, SendError};
 pub use refusal::{Reason, Refusal};

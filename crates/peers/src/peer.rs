@@ -146,6 +146,7 @@ impl Peer {
             refusal: notes.refusal,
             fault_of_its: notes.fault_of_its.clone(),
             newcomer: notes.newcomer,
+            announced: notes.announced,
             sent: counters.sent.read(),
             received: counters.received.read(),
             skipped: counters.skipped.load(Relaxed),

@@ -23,6 +23,12 @@ pub enum Reason {
     Address,
     /// The node has joined with an empty directory under the id of a voter.
     Forgotten,
+    /// The node's data directory is not the one that the cluster knows it by.
+    Directory,
+    /// The node founds a cluster that the other node has a log of.
+    Founded,
+    /// The node does not read the cluster version in force.
+    Reads,
     /// The node has too many streams at the moment: try again.
     Busy,
     /// A reason that this version does not know; the words explain it.
@@ -30,6 +36,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the reason lies in the connecting node, and will not go away by itself: its
+    /// cluster does not let it in.
+    #[must_use]
+    pub const fn shuts_out(self) -> bool {
+        matches!(
+            self,
+            Self::Removed | Self::Forgotten | Self::Directory | Self::Founded | Self::Reads
+        )
+    }
+
     pub(crate) fn encode(self) -> u8 {
         match self {
             Self::Version => 1,
@@ -42,6 +58,9 @@ impl Reason {
             Self::Busy => 8,
             Self::Address => 9,
             Self::Forgotten => 10,
+            Self::Directory => 11,
+            Self::Founded => 12,
+            Self::Reads => 13,
             Self::Other => u8::MAX,
         }
     }
@@ -60,6 +79,9 @@ impl Reason {
             8 => Self::Busy,
             9 => Self::Address,
             10 => Self::Forgotten,
+            11 => Self::Directory,
+            12 => Self::Founded,
+            13 => Self::Reads,
             _ => Self::Other,
         })
     }

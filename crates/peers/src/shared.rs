@@ -130,9 +130,12 @@ impl Shared {
         state.members.retain(|node, _| {
             members.addresses.contains_key(node) || members.expected.contains(node)
         });
-        let is_admitted = state.known.newcomer.is_some() && members.newcomer.is_none();
+        // The hello of this node says other things from now on.
+        let is_renewed = state.known.newcomer.is_some() && members.newcomer.is_none()
+            || (state.known.founds, state.known.founders_digest)
+                != (members.founds, members.founders_digest);
         for (node, member) in &mut state.members {
-            if is_admitted {
+            if is_renewed {
                 member.peer.renewed.notify_one();
                 member.peer.awake.notify_one();
             }
@@ -142,6 +145,18 @@ impl Shared {
                 && let Some(server) = member.server.take()
             {
                 server.abort();
+            }
+            // Nor is one that is not the member that this node has learned of.
+            let announced = member.peer.counters.notes().announced;
+            if announced.is_some()
+                && members
+                    .judge(*node, self.own.node, announced.as_ref())
+                    .is_err()
+            {
+                member.peer.renewed.notify_one();
+                if let Some(server) = member.server.take() {
+                    server.abort();
+                }
             }
         }
         for (&node, &address) in others {

@@ -11,6 +11,13 @@
 //! INFO audit: definition role="ada" … kind="ALTER ROLE" statement="alter role bob password …" outcome="ok"
 //! ```
 //!
+//! So has the start of a node that founds its cluster without the word of other founders,
+//! for which the administrator vouches:
+//!
+//! ```text
+//! WARN audit: founds without node=1 without={3}
+//! ```
+//!
 //! An outcome is `ok` or a SQLSTATE. A definition that is `ok` may still be rolled
 //! back by its transaction.
 //!
@@ -22,11 +29,12 @@
 
 mod limiter;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use coeval_sql::Error;
 use coeval_sql::session::Portal;
-use tracing::info;
+use tracing::{info, warn};
 
 use self::limiter::Limiter;
 
@@ -110,6 +118,16 @@ fn login(client: &Client, method: &str, outcome: &str, reason: &str) {
         outcome,
         reason = ?reason,
         "login"
+    );
+}
+
+/// Logs that an administrator vouches for founders that do not answer.
+pub(crate) fn founds_without(node: u64, without: &BTreeSet<u64>) {
+    warn!(
+        target: "audit",
+        node,
+        ?without,
+        "founds without: the administrator vouches that these nodes hold no log of the cluster"
     );
 }
 

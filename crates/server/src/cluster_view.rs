@@ -139,6 +139,8 @@ fn picture(status: &Status, id: String, now: i64) -> Cluster {
         leader: status.leader.map(|node| node.0),
         end: status.end.0,
         committed: status.committed.0,
+        version: status.cluster_version,
+        newest_version: status.newest_version,
         members: members.map(|member| of(member, status, now)).collect(),
         is_changing: status.is_changing,
         handing_over: status.handing_over.map(|node| node.0),
@@ -185,6 +187,7 @@ fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
         needs_checkpoint: member
             .progress
             .is_some_and(|progress| progress.needs_checkpoint),
+        reads: member.reads,
         traffic: peer.map(traffic),
     }
 }
@@ -275,6 +278,8 @@ mod tests {
             address: None,
             is_voter,
             link,
+            reads: (node < 3).then_some(2),
+            directory: None,
             peer: None,
             progress: Some(MemberProgress {
                 sent: Lsn(1000),
@@ -304,6 +309,8 @@ mod tests {
             committed: Lsn(900),
             durable: Lsn(1000),
             end: Lsn(1000),
+            cluster_version: 1,
+            newest_version: 2,
             is_changing: true,
             handing_over: None,
             members: vec![

@@ -10,7 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::{self, Link, Node, NodeLocation, NodeStatus, Observer};
+use coeval_leader::node::{
+    self, Founding, Link, NEWEST_VERSION, Node, NodeLocation, NodeStatus, Observer,
+};
 use coeval_peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
 use tracing::{debug, error, info};
@@ -21,7 +23,7 @@ use crate::serving_term::{Lead, ServingTerm};
 use crate::settings::{Settings, SettingsError};
 use crate::shared::Shared;
 use crate::tls::TlsError;
-use crate::{Effective, engine};
+use crate::{Effective, audit, engine};
 
 /// Ticks of consensus in an election timeout.
 const TICKS: u64 = 10;
@@ -60,12 +62,22 @@ pub(crate) async fn start_node(
             ..Members::default()
         },
         join: settings.cluster_join,
+        founding: match observer {
+            // A simulated world, which loses no disk of a founder: its kept seeds decide how
+            // a node starts there.
+            Some(_) => Founding::AtOnce,
+            None => founding(settings),
+        },
         directory: settings.data_dir.clone(),
         security: security(settings, node).await?,
     };
     let mut of_node = node::Settings {
         tick_milliseconds: (settings.cluster_election_timeout_milliseconds / TICKS).max(1),
         batch_interval_milliseconds: settings.cluster_batch_interval_milliseconds,
+        cluster_version: match settings.cluster_version_limit {
+            0 => NEWEST_VERSION,
+            limit => limit,
+        },
         engine: engine::engine_settings(settings).await,
         definitions: Some(Arc::new(coeval_sql::FollowedCatalog)),
         observer,
@@ -74,6 +86,17 @@ pub(crate) async fn start_node(
     of_node.consensus.election_ticks = TICKS as u32;
     of_node.peers.insecure = settings.insecure;
     Ok(Node::start(place, of_node).await?)
+}
+
+/// How the node founds its cluster, if its directory is empty.
+fn founding(settings: &Settings) -> Founding {
+    let without = &settings.cluster_without.0;
+    if !without.is_empty() {
+        audit::founds_without(settings.cluster_node, without);
+    }
+    Founding::Asked {
+        without: without.iter().map(|node| NodeId(*node)).collect(),
+    }
 }
 
 /// Refuses to start a node with an empty directory unless the settings found or join a

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coeval_leader::node::{Node, NodeLocation, Observer, PropertyChecker, Settings};
+use coeval_leader::node::{Founding, Node, NodeLocation, Observer, PropertyChecker, Settings};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{Server, Storage};
@@ -21,6 +21,9 @@ use crate::server::{Board, DATA, attached, refuse, serving_term, stop, take_part
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
 /// Node `n` listens for the other nodes on this port plus `n`.
 const PORT: u16 = 7000;
+/// The cluster version of simulated clusters, whose kept seeds it decides: nodes that raise
+/// theirs, and the founding that precedes it, are simulated by the tests of `coeval-leader`.
+const FIRST_VERSION: u32 = 1;
 /// Longer than the interval between two group commits.
 const BATCH_INTERVAL: u64 = 15;
 
@@ -98,6 +101,7 @@ impl Member {
             cluster_members: ClusterMembers(self.addresses()),
             cluster_found: !self.joins,
             cluster_join: self.joins,
+            cluster_version_limit: FIRST_VERSION,
             cluster_election_timeout_milliseconds: 200,
             cluster_batch_interval_milliseconds: BATCH_INTERVAL,
             ..settings
@@ -120,6 +124,7 @@ impl Member {
             directory: DATA.into(),
             security: Security::Plain,
             join: self.joins,
+            founding: Founding::AtOnce,
         }
     }
 
@@ -133,6 +138,7 @@ impl Member {
         Settings {
             tick_milliseconds: 20,
             batch_interval_milliseconds: BATCH_INTERVAL,
+            cluster_version: FIRST_VERSION,
             consensus,
             engine,
             definitions: Some(Arc::new(Known(tables))),

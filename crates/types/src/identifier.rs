@@ -57,3 +57,21 @@ identifier!(
     /// lost its disk.
     NodeId(u64), "node "
 );
+
+/// The identity of a node's data directory: a random number, drawn once. A node that has
+/// lost its disk, or has another directory in its place, keeps its number and has another
+/// identity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectoryId(pub u128);
+
+impl fmt::Display for DirectoryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for DirectoryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "directory {self}")
+    }
+}

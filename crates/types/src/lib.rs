@@ -21,7 +21,7 @@ pub mod row;
 pub mod row_lock;
 pub mod time;
 
-pub use identifier::{IndexId, NodeId, Rid, StorageId, TransactionId};
+pub use identifier::{DirectoryId, IndexId, NodeId, Rid, StorageId, TransactionId};
 pub use key::{ExtractedKey, IndexDefinition, IndexKind, KeyExtractor, StorageDefinition};
 pub use remedy::Remedy;
 pub use row::{MalformedRow, RowBuilder, RowMut, RowRef};

@@ -159,6 +159,13 @@ bugs! {
     /// A session that leaves a deposed leader forgets that it has taken its client's Sync,
     /// and waits for another one.
     ForgetOwedSync = "forget-owed-sync",
+    /// A leader raises the cluster version without asking what its members read.
+    RaiseUnasked = "raise-unasked",
+    /// A member counts as itself although its data directory is another one.
+    VoteWithUnknownIdentity = "vote-with-unknown-identity",
+    /// A node that founds a cluster votes before the other founders have said that they
+    /// hold no log.
+    FoundAtOnce = "found-at-once",
 }
 
 impl Bug {
@@ -183,6 +190,9 @@ impl Bug {
                 | Self::AnswerUnconfirmed
                 | Self::ReusedOffset
                 | Self::ForgetOwedSync
+                | Self::RaiseUnasked
+                | Self::VoteWithUnknownIdentity
+                | Self::FoundAtOnce
         )
     }
 }

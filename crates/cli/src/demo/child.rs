@@ -31,6 +31,9 @@ pub(super) struct Child {
     pub(super) client: SocketAddr,
     /// The file that the node logs to.
     pub(super) log: PathBuf,
+    data: PathBuf,
+    /// The file that says that the node was started before.
+    mark: PathBuf,
     admin: SocketAddr,
     arguments: Vec<String>,
     process: Option<tokio::process::Child>,
@@ -69,6 +72,8 @@ impl Child {
             client,
             admin,
             log: directory.path().join(format!("node-{number}.log")),
+            mark: directory.path().join(format!("founded-{number}")),
+            data,
             arguments: arguments
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
                 .collect(),
@@ -94,9 +99,11 @@ impl Child {
                 command.env_remove(name);
             }
         }
+        command.args(["start", "--stop-with-parent"]);
+        if self.is_first_start().map_err(wrong)? {
+            command.arg("--cluster-found");
+        }
         let spawned = command
-            // A node with an empty directory founds the cluster.
-            .args(["start", "--stop-with-parent", "--cluster-found"])
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -108,6 +115,17 @@ impl Child {
         self.process = Some(spawned.map_err(wrong)?);
         self.again = None;
         Ok(())
+    }
+
+    /// Whether the node starts for the first time, and founds the cluster with the others. A
+    /// mark in the demonstration's directory says that it has: a node whose data is lost
+    /// founds no second time.
+    fn is_first_start(&self) -> std::io::Result<bool> {
+        if self.data.join("CONTROL").exists() || self.mark.exists() {
+            return Ok(false);
+        }
+        std::fs::write(&self.mark, "")?;
+        Ok(true)
     }
 
     /// The number of the node's process, while it runs.

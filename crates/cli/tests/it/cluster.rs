@@ -627,3 +627,50 @@ fn a_node_on_an_empty_directory_does_not_found_its_cluster_by_itself() {
         assert!(!founded.unwrap());
     });
 }
+
+/// Waits until a node's health report says this.
+async fn says(cluster: &Cluster, node: usize, words: &str) {
+    let asking = async {
+        while !cluster.health(node).await.contains(words) {
+            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    if coeval_env::timeout(PATIENCE, asking).await.is_err() {
+        panic!("{words:?} is not in {}", cluster.health(node).await);
+    }
+}
+
+/// One node is down while a row is acknowledged by the two others; of these one loses its disk,
+/// and is started with the flag that founds.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test plays the lost disk")]
+fn an_acknowledged_row_outlives_a_wiped_disk_and_the_flag_that_founds() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (down, lost) = others(leader);
+        let mut wire = cluster.connect(leader).await;
+        wire.rows("create table acc (id int primary key)").await;
+        let version = "select cluster_version from coeval.cluster_status";
+        while wire.value(version).await.as_deref() != Some("2") {
+            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        cluster.kill(down).await;
+        wire.rows("insert into acc values (1)").await;
+        cluster.kill(leader).await;
+        cluster.kill(lost).await;
+        let data = format!("node-{}", lost + 1);
+        std::fs::remove_dir_all(cluster.directory.path().join(data)).unwrap();
+        cluster.start_node(lost).await;
+        cluster.start_node(down).await;
+        says(&cluster, lost, "\"status\":\"shut_out\"").await;
+        let holds = format!("node {} holds a log of the cluster", down + 1);
+        says(&cluster, lost, &holds).await;
+        says(&cluster, down, "leaderless").await;
+        cluster.start_node(leader).await;
+        cluster.leader().await;
+        let mut wire = cluster.connect(down).await;
+        assert_eq!(wire.value("select id from acc").await.as_deref(), Some("1"));
+        says(&cluster, lost, &holds).await;
+    });
+}

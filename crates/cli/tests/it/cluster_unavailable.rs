@@ -127,7 +127,7 @@ fn a_node_that_its_cluster_does_not_admit_is_not_ready() {
             .await;
             let health = cluster.health(node).await;
             let health: serde_json::Value = serde_json::from_str(&health).unwrap();
-            assert_eq!(health["status"], "refused");
+            assert_eq!(health["status"], "shut_out");
             let reason = health["reason"].as_str().unwrap();
             assert!(reason.contains(words), "{reason}");
             assert!(refuses(cluster.address(node)).await);

@@ -5,9 +5,15 @@
 //!  1     v     v   v     depends on the kind
 //!
 //!  append    previous (term, end)  commit  count  entries
-//!  an entry  space  term above the one before  content: 0 length bytes, 1 or 2 members
+//!  an entry  space  term above the one before  content: 0 length bytes, 1 or 2 members,
+//!            3 or 4 members with their version
 //!  members   count  ids        voters, then learners; each id less the one before
+//!  version   number of the version, from 2 on; count, and of each directory that is
+//!            named the id of its node, less the one before, and 16 bytes
 //! ```
+//!
+//! In the log, bytes after the members are their version. Contents 3 and 4, and these
+//! bytes, are written from cluster version 2 on, by when every member reads them.
 //!
 //! `v` and all other numbers are varints: seven bits a byte, the lowest first, in as few
 //! bytes as they need. Entries follow each other and the prefix, so their starts are not
@@ -29,7 +35,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::entry::{Content, Entry};
-use crate::membership::Membership;
+use crate::membership::{FIRST_VERSION, Membership};
 use crate::message::{Body, Message, Request, Verified};
 use crate::position::NodeId;
 use reader::Reader;
@@ -75,13 +81,13 @@ mod content {
     pub(super) const PAYLOAD: u8 = 0;
     pub(super) const MARK: u8 = 1;
     pub(super) const MEMBERSHIP: u8 = 2;
+    pub(super) const MARK_OF_VERSION: u8 = 3;
+    pub(super) const MEMBERSHIP_OF_VERSION: u8 = 4;
 }
 
 /// Number of bytes of an encoded membership.
 pub(crate) fn membership_bytes(membership: &Membership) -> u64 {
-    let mut writer = Writer::new();
-    writer.membership(membership);
-    writer.finish().len() as u64
+    encode_membership(membership).len() as u64
 }
 
 /// Encodes a membership, as marks and membership entries in the log carry it.
@@ -89,6 +95,9 @@ pub(crate) fn membership_bytes(membership: &Membership) -> u64 {
 pub fn encode_membership(membership: &Membership) -> Bytes {
     let mut writer = Writer::new();
     writer.membership(membership);
+    if membership.version() > FIRST_VERSION {
+        writer.version(membership);
+    }
     writer.finish()
 }
 
@@ -98,7 +107,10 @@ pub fn encode_membership(membership: &Membership) -> Bytes {
 /// When the bytes are no such membership.
 pub fn decode_membership(bytes: &Bytes) -> Result<Membership, DecodeError> {
     let mut reader = Reader::new(bytes);
-    let membership = reader.membership()?;
+    let mut membership = reader.membership()?;
+    if !reader.is_at_end() {
+        membership = reader.version(membership)?;
+    }
     reader.finish()?;
     Ok(membership)
 }
@@ -198,9 +210,19 @@ fn put_entry(writer: &mut Writer, entry: &Entry) {
             writer.byte(content::PAYLOAD);
             writer.bytes(payload);
         }
+        Content::Mark(membership) if membership.version() > FIRST_VERSION => {
+            writer.byte(content::MARK_OF_VERSION);
+            writer.membership(membership);
+            writer.version(membership);
+        }
         Content::Mark(membership) => {
             writer.byte(content::MARK);
             writer.membership(membership);
+        }
+        Content::Membership(membership) if membership.version() > FIRST_VERSION => {
+            writer.byte(content::MEMBERSHIP_OF_VERSION);
+            writer.membership(membership);
+            writer.version(membership);
         }
         Content::Membership(membership) => {
             writer.byte(content::MEMBERSHIP);

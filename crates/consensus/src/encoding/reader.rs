@@ -2,11 +2,11 @@
 //! [`Writer`](super::Writer) would not write.
 
 use bytes::Bytes;
-use coeval_types::{Lsn, Term};
+use coeval_types::{DirectoryId, Lsn, Term};
 
 use super::{DecodeError, content};
 use crate::entry::{Content, Entry};
-use crate::membership::Membership;
+use crate::membership::{FIRST_VERSION, Membership};
 use crate::position::{NodeId, Position};
 
 /// The input, and the offset up to which it has been read.
@@ -118,6 +118,38 @@ impl<'bytes> Reader<'bytes> {
         Ok(Membership::new(voters, learners))
     }
 
+    /// Whether the whole input has been read.
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// Reads the version of a membership, and the directories that it names.
+    pub(super) fn version(&mut self, members: Membership) -> Result<Membership, DecodeError> {
+        let version = self.limited(u32::MAX.into(), "a cluster version past the limit")? as u32;
+        if version <= FIRST_VERSION {
+            return Err(self.error("a cluster version that is not written"));
+        }
+        let mut directories: Vec<(NodeId, DirectoryId)> = Vec::new();
+        for _ in 0..self.number()? {
+            let above = self.number()?;
+            let node = match directories.last() {
+                Some(_) if above == 0 => None,
+                Some((before, _)) => before.0.checked_add(above),
+                None => Some(above),
+            };
+            let node = NodeId(node.ok_or(self.error("directories out of order"))?);
+            let mut id = [0; 16];
+            for byte in &mut id {
+                *byte = self.byte()?;
+            }
+            if !members.is_member(node) {
+                return Err(self.error("a directory of a node that is no member"));
+            }
+            directories.push((node, DirectoryId(u128::from_le_bytes(id))));
+        }
+        Ok(members.at_version(version, directories))
+    }
+
     fn nodes(&mut self) -> Result<Vec<NodeId>, DecodeError> {
         let mut nodes: Vec<NodeId> = Vec::new();
         for _ in 0..self.number()? {
@@ -143,6 +175,14 @@ impl<'bytes> Reader<'bytes> {
             content::PAYLOAD => Content::Payload(self.bytes()?),
             content::MARK => Content::Mark(self.membership()?),
             content::MEMBERSHIP => Content::Membership(self.membership()?),
+            content::MARK_OF_VERSION => {
+                let members = self.membership()?;
+                Content::Mark(self.version(members)?)
+            }
+            content::MEMBERSHIP_OF_VERSION => {
+                let members = self.membership()?;
+                Content::Membership(self.version(members)?)
+            }
             _ => return Err(self.error("an entry of an unknown kind")),
         };
         Ok(Entry {

@@ -1,4 +1,4 @@
-use coeval_types::{Lsn, Term};
+use coeval_types::{DirectoryId, Lsn, Term};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -22,8 +22,15 @@ fn position() -> impl Strategy<Value = Position> {
 }
 
 fn membership() -> impl Strategy<Value = Membership> {
-    (vec(node(), 0..5), vec(node(), 0..5))
-        .prop_map(|(voters, learners)| Membership::new(voters, learners))
+    let ids = vec(any::<u128>(), 0..6);
+    (vec(node(), 0..5), vec(node(), 0..5), 1..4_u32, ids).prop_map(
+        |(voters, learners, version, ids)| {
+            let members = Membership::new(voters, learners);
+            let nodes: Vec<NodeId> = members.members().collect();
+            let ids = ids.into_iter().map(DirectoryId);
+            members.at_version(version, nodes.into_iter().zip(ids))
+        },
+    )
 }
 
 fn contents() -> impl Strategy<Value = Content> {
@@ -184,4 +191,17 @@ fn what_is_wrong_is_said() {
         let error = decode(&Bytes::copy_from_slice(bytes)).expect_err("no message");
         assert_eq!(error.what, what, "{bytes:?}");
     }
+}
+
+/// What builds that know no cluster version write and read: the bytes of version 1 are
+/// those, and the bytes of a later version are none that such builds take for members.
+#[test]
+fn members_of_the_first_version_are_encoded_as_ever() {
+    let members = Membership::new([NodeId(1), NodeId(2), NodeId(5)], [NodeId(9)]);
+    assert_eq!(&encode_membership(&members)[..], [3, 1, 1, 3, 1, 9]);
+    let named = members.at_version(2, [(NodeId(5), DirectoryId(0x0201))]);
+    let bytes = encode_membership(&named);
+    assert_eq!(&bytes[..9], [3, 1, 1, 3, 1, 9, 2, 1, 5]);
+    assert_eq!(&bytes[9..12], [1, 2, 0]);
+    assert_eq!(bytes.len(), 9 + 16);
 }

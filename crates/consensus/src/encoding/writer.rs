@@ -59,6 +59,18 @@ impl Writer {
         self.nodes(membership.learners());
     }
 
+    /// Writes the version of a membership, and the directories that it names.
+    pub(super) fn version(&mut self, membership: &Membership) {
+        self.number(membership.version().into());
+        self.number(membership.directories().len() as u64);
+        let mut before = 0;
+        for (node, id) in membership.directories() {
+            self.number(node.0 - before);
+            before = node.0;
+            self.0.put_u128_le(id.0);
+        }
+    }
+
     fn nodes(&mut self, nodes: impl ExactSizeIterator<Item = NodeId>) {
         self.number(nodes.len() as u64);
         let mut before = 0;

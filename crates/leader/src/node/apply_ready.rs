@@ -196,7 +196,11 @@ impl Driver {
         let committed = (!status.membership_is_open).then_some(&status.membership);
         let now = self.consensus.takes_part();
         let voters = self.consensus.voters_so_far();
-        if self.peer_set.take_part(now, voters, committed) {
+        self.look_at_own_directory(&status.membership);
+        if self
+            .peer_set
+            .take_part(now, voters, committed, &status.membership)
+        {
             tracing::info!(members = %status.membership, "who takes part");
             self.tell_peers();
         }
@@ -210,11 +214,12 @@ impl Driver {
     }
 
     /// Publishes the node's status if it has changed.
-    fn show(&mut self) {
+    pub(super) fn show(&mut self) {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let now = NodeStatus {
             engine,
             transfers: self.transfers.all(),
+            shut_out: self.standing.shut_out(),
             ..NodeStatus::of(&self.consensus)
         };
         self.shown.send_if_modified(|shown| {

@@ -13,11 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use coeval_consensus::encoding::encode_membership;
-use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Write};
-use coeval_log::{CheckpointSource, HardState, Log, LogNews, LogStream, Origin, ReplicaLog};
+use coeval_consensus::{Content, Entry, FIRST_VERSION, Fetch, Membership, NodeId, Restored, Write};
+use coeval_log::{
+    CheckpointSource, Founders, HardState, Log, LogNews, LogStream, Origin, ReplicaLog,
+};
 use coeval_occ::{Engine, FollowedTables};
-use coeval_types::Lsn;
 use coeval_types::planted;
+use coeval_types::{DirectoryId, Lsn};
 use tokio::sync::{mpsc, oneshot};
 
 use super::apply_progress::Replayed;
@@ -37,6 +39,10 @@ pub(super) enum Command {
     Committed(Lsn),
     /// Record that this node is no longer a newcomer.
     Admit,
+    /// Write down the founders of the cluster.
+    Found(Founders),
+    /// Keep older programs away: memberships with a cluster version are to be written.
+    Versioned(oneshot::Sender<()>),
     /// Replay has ended the checkpoint of this number with this outcome.
     Checkpoint(u64, Outcome),
     /// Begin to lead, with a mark that names these members.
@@ -68,6 +74,8 @@ pub(super) enum Done {
     Retired,
     /// This node's admission is durable.
     Admitted,
+    /// These founders are written down.
+    Founded(Founders),
     /// The entries, or `None` if the log no longer has them.
     Fetched(Fetch, Option<Vec<Entry>>),
     /// The thread cannot continue.
@@ -83,6 +91,10 @@ pub(super) struct Beginning {
     pub(super) founders: Membership,
     /// The node joins an existing cluster.
     pub(super) join: bool,
+    /// The founders are to say that they hold no log before this node takes part.
+    pub(super) asks: bool,
+    /// Whether the directory is to have an identity.
+    pub(super) has_identity: bool,
 }
 
 /// State that the disk thread restored when it opened the directory.
@@ -94,6 +106,12 @@ pub(super) struct Opened {
     pub(super) origin: Option<Origin>,
     /// All entries of the log, if an observer watches.
     pub(super) entries: Vec<Entry>,
+    /// The identity of the directory.
+    pub(super) identity: Option<DirectoryId>,
+    /// Whether the node is to found the cluster, and has not yet.
+    pub(super) founds: bool,
+    /// The founders that it has written down.
+    pub(super) founders: Option<Founders>,
 }
 
 enum State {
@@ -168,14 +186,27 @@ impl Disk {
         let State::Follows(log, ..) = &mut self.state else {
             return Err(Error::Ended);
         };
+        let is_restored = log.marks().is_empty() && log.origin().await?.is_some();
         if beginning.join && log.is_new() {
             log.set_newcomer(true).await?;
-        } else if beginning.join && log.marks().is_empty() && log.origin().await?.is_some() {
+        } else if beginning.join && is_restored {
             return Err(Error::Setting(format!(
                 "{} was restored from a backup: such a directory founds a cluster, and does not \
                  join one. To join, begin with an empty directory; to found, say --cluster-found",
                 log.path().display()
             )));
+        }
+        let identity = match beginning.has_identity {
+            true => Some(log.identity().await?),
+            false => None,
+        };
+        let mut founders = beginning.founders;
+        // A restored directory holds the backup's log, and none of the cluster to be founded.
+        let mut founds = beginning.asks && !beginning.join && (log.is_new() || is_restored);
+        let recorded = log.founders().await?;
+        if let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.is_done) {
+            founders = entries::founders(recorded);
+            founds = false;
         }
         let applied = log.hard_state().commit.max(log.base());
         let mut all = Vec::new();
@@ -186,10 +217,13 @@ impl Disk {
             all.extend(entries::entries(self.database, &chunk)?);
         }
         Ok(Opened {
-            restored: entries::restored(log, applied, beginning.founders)?,
+            restored: entries::restored(log, applied, founders)?,
             ever: entries::ever(log)?,
             origin: log.origin().await?,
             entries: all,
+            identity,
+            founds,
+            founders: recorded,
         })
     }
 
@@ -288,6 +322,25 @@ impl Disk {
                 self.tell(Done::Admitted);
                 Ok(())
             }
+            Command::Found(founders) => {
+                let State::Follows(log, ..) = &mut self.state else {
+                    return Err(Error::Ended);
+                };
+                if founders.is_done && founders.version > FIRST_VERSION {
+                    log.set_versioned().await?;
+                }
+                log.set_founders(&founders).await?;
+                self.tell(Done::Founded(founders));
+                Ok(())
+            }
+            Command::Versioned(answer) => {
+                if let Some(log) = self.led() {
+                    log.set_versioned().await?;
+                    // The caller may have gone.
+                    let _ = answer.send(());
+                }
+                Ok(())
+            }
             Command::Lead(members) => self.lead(&members).await,
             Command::Serve(mark) => self.serve(mark).await,
             Command::Retire(end) => {
@@ -329,6 +382,11 @@ impl Disk {
             ..now
         })
         .await?;
+        let members = write
+            .install
+            .as_ref()
+            .map(|checkpoint| &checkpoint.membership);
+        versioned(&mut log, members).await?;
         log.install(receipt).await?;
         self.follow().await?;
         self.write(write).await?;
@@ -418,6 +476,7 @@ impl Disk {
         }
         let mut rest = &write.entries[..];
         while let Some(entry) = rest.first() {
+            versioned(log, entry.membership()).await?;
             let behind = match &entry.content {
                 Content::Mark(members) => {
                     log.append_mark(entry.term, &encode_membership(members))
@@ -452,11 +511,12 @@ impl Disk {
     }
 
     async fn lead(&mut self, members: &Membership) -> Result<(), Error> {
-        let State::Follows(log, tables, following) = self.take() else {
+        let State::Follows(mut log, tables, following) = self.take() else {
             return Err(Error::Ended);
         };
         following.no_checkpoint();
         self.schedule.forget();
+        versioned(&mut log, Some(members)).await?;
         let log = log.lead(&encode_membership(members)).await?;
         let mark = log.marks().last().copied().ok_or(Error::LogEnded)?;
         let stream = log.stream(mark.end).ok_or(Error::LogEnded)?;
@@ -557,6 +617,14 @@ impl Disk {
         log.set_hard_state(HardState { commit, ..now }).await?;
         Ok(log.close().await?)
     }
+}
+
+/// Keeps older programs away before the log has a membership that they do not read.
+async fn versioned(log: &mut ReplicaLog, members: Option<&Membership>) -> Result<(), Error> {
+    if members.is_some_and(|members| members.version() > FIRST_VERSION) {
+        log.set_versioned().await?;
+    }
+    Ok(())
 }
 
 /// Truncates the log where a new leader's log begins, after replay has undone what it

@@ -1,5 +1,6 @@
 //! The driver: the event loop that feeds consensus and carries out its actions.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::operation::{self, AdminRequest, Answer, Operation, Refused};
 use super::origin::Origins;
 use super::peer_set::PeerSet;
 use super::read_index::{Certain, Counts, ReadIndex};
+use super::standing::Standing;
 use super::transfer::Transfers;
 use super::{Error, NodeStatus, Settings, Status, Watch, entries};
 
@@ -67,6 +69,12 @@ pub(super) struct Driver {
     pub(super) elections: Elections,
     /// The administrator's request under way, if there is one.
     pub(super) operation: Option<Operation>,
+    /// Requests that wait for the end of a change that this node began by itself.
+    pub(super) waiting: VecDeque<(AdminRequest, Answer)>,
+    /// Whether this node takes part in its cluster.
+    pub(super) standing: Standing,
+    /// The highest cluster version that this node says it reads.
+    pub(super) cluster_version: u32,
     /// The minimum election timeout: the shortest time in which a lost leader is
     /// replaced.
     pub(super) election: Duration,
@@ -136,6 +144,7 @@ impl End {
 impl Driver {
     pub(super) fn new(
         consensus: Consensus,
+        standing: Standing,
         (peers, peer_set): (Peers, PeerSet),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
         origins: Origins,
@@ -159,6 +168,9 @@ impl Driver {
             met_at: None,
             elections: Elections::default(),
             operation: None,
+            waiting: VecDeque::new(),
+            standing,
+            cluster_version: settings.cluster_version,
             election: settings.tick() * settings.consensus.election_ticks,
             patience: Duration::from_millis(settings.catch_up_milliseconds),
             transfers: Transfers::new(settings.peers.frame_bytes),
@@ -272,6 +284,7 @@ impl Driver {
         self.report_flushed();
         self.apply_ready()?;
         self.operate().await?;
+        self.begin_waiting().await?;
         while self.wants_flush() && self.report_flushed() {
             self.apply_ready()?;
         }
@@ -294,7 +307,11 @@ impl Driver {
     fn make_up_for_ticks(&mut self) -> Result<(), Error> {
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
-            self.consensus.tick();
+            if self.standing.takes_part() {
+                self.consensus.tick();
+            }
+            self.look_at_standing()?;
+            self.tend_version();
             self.tick_transfers();
             self.keep_log_for_followers();
             self.report_apply_progress();
@@ -307,8 +324,10 @@ impl Driver {
     fn event(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Frame(frame) if frame.kind == frames::ORIGIN => self.origin_frame(&frame)?,
-            Event::Frame(frame) if !self.origins.admits(frame.from) => {
-                tracing::debug!(from = %frame.from, "its origin is not known yet");
+            Event::Frame(frame)
+                if !self.standing.takes_part() || !self.origins.admits(frame.from) =>
+            {
+                tracing::debug!(from = %frame.from, "this node takes no part with it yet");
             }
             Event::Frame(frame) if frame.kind == frames::CONSENSUS => self.message(&frame)?,
             Event::Frame(frame) if frame.kind == frames::CHECKPOINT => self.transfer_frame(frame),
@@ -385,6 +404,7 @@ impl Driver {
             }
             Done::Installed => self.installed(),
             Done::Admitted => self.admitted(),
+            Done::Founded(founders) => self.founded(founders)?,
             Done::Fetched(fetch, entries) => {
                 if let Err(refusal) = self.consensus.fetched(fetch, entries) {
                     tracing::error!(%refusal, "log that was read for a follower is not taken");

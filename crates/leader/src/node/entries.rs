@@ -6,7 +6,7 @@ use coeval_consensus::{
     Body, Checkpoint, Content, Entry, HardState, Mark, Membership, Message, NodeId, Position,
     Restored, Spacing,
 };
-use coeval_log::{Frame, FrameKind, Frames, ReceivedCheckpoint, ReplicaLog};
+use coeval_log::{Founders, Frame, FrameKind, Frames, ReceivedCheckpoint, ReplicaLog};
 use coeval_types::{Lsn, Term};
 
 use super::Error;
@@ -15,6 +15,16 @@ const NO_MEMBERSHIP: Error = Error::Malformed("a mark or a change of members nam
 
 fn members(payload: &Bytes) -> Result<Membership, Error> {
     decode_membership(payload).map_err(|_| NO_MEMBERSHIP)
+}
+
+/// The members of a cluster as its founder has recorded them.
+pub(super) fn founders(recorded: &Founders) -> Membership {
+    let nodes = recorded.directories.iter();
+    let named = recorded.directories.iter();
+    Membership::new(nodes.map(|(node, _)| NodeId(*node)), []).at_version(
+        recorded.version,
+        named.filter_map(|(node, id)| Some((NodeId(*node), (*id)?))),
+    )
 }
 
 /// Verifies that a message is from the node at the other end of its connection, and that

@@ -51,7 +51,10 @@
 //!
 //! Administrators change the leader and the membership by requests to the leader
 //! (`operation`). A node that joins with an empty disk votes once a leader has admitted
-//! it (`admission`).
+//! it (`admission`). A node that founds its cluster takes part once all founders have said
+//! that they hold no log, and a directory that the cluster does not know takes no part
+//! (`standing`). What members write that older builds do not read waits for the cluster
+//! version (`cluster_version`).
 //!
 //! # Invariants
 //!
@@ -74,9 +77,7 @@
 //! Reads on followers. Filling tables outside the disk thread: a node that installs a
 //! received checkpoint neither votes nor writes while it loads the tables, nor does a
 //! deposed leader while it refills its own from checkpoint and log. Keeping the tables of
-//! a deposed leader's engine. A node does not notice that its disk was lost if it is
-//! started to found its cluster a second time: it then counts as a founder that starts
-//! late.
+//! a deposed leader's engine.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, replay beside it,
 //! service; QuorumX for sending log to followers while the leader still writes it. The
@@ -87,6 +88,7 @@ mod admission;
 mod apply_progress;
 mod apply_ready;
 mod checkpoint;
+mod cluster_version;
 mod disk;
 mod driver;
 mod elections;
@@ -103,14 +105,16 @@ mod property_checker;
 mod read_index;
 mod replay;
 mod settings;
+mod standing;
 mod status;
 mod transfer;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use coeval_consensus::{Consensus, NodeId as Member};
+use coeval_consensus::{Consensus, NodeId as Member, Restored};
 use coeval_env::JoinHandle;
 use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -121,8 +125,10 @@ use driver::{Driver, Request};
 use operation::AdminRequest;
 use origin::Origins;
 use peer_set::PeerSet;
+use standing::{Standing, Start};
 
 pub use apply_progress::ApplyProgress;
+pub use cluster_version::NEWEST_VERSION;
 pub use elections::{Cause, Election};
 pub use error::Error;
 pub use node_status::{NodeStatus, Role};
@@ -150,10 +156,25 @@ pub struct NodeLocation {
     /// has been admitted; a node that returns under the id of a voter after losing its
     /// disk is not admitted (`admission`).
     pub join: bool,
+    /// How a node with an empty directory that does not join founds its cluster.
+    pub founding: Founding,
     /// The node's data directory.
     pub directory: PathBuf,
     /// TLS and authentication of the node's connections.
     pub security: Security,
+}
+
+/// How a node with an empty directory founds its cluster (`standing`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Founding {
+    /// It takes part at once. The caller knows that its disk was never lost: for worlds
+    /// that lose none.
+    AtOnce,
+    /// It takes part once every other founder has said that it holds no log.
+    Asked {
+        /// Founders that are not asked: the administrator vouches for them.
+        without: BTreeSet<NodeId>,
+    },
 }
 
 /// A running node. Dropping it ends the node as a crash would.
@@ -174,6 +195,7 @@ impl Node {
             listen,
             members,
             join,
+            founding,
             directory,
             security,
         } = place;
@@ -185,7 +207,13 @@ impl Node {
         }
         let founders = members.addresses.keys().map(|node| Member(node.0));
         let founders = coeval_consensus::Membership::new(founders.filter(|_| !join), []);
-        let beginning = Beginning { founders, join };
+        let asks = matches!(founding, Founding::Asked { .. });
+        let beginning = Beginning {
+            founders,
+            join,
+            asks,
+            has_identity: asks || settings.cluster_version > coeval_consensus::FIRST_VERSION,
+        };
         let replayed = Replayed::default();
         let (disk, opened, done) = Disk::start(
             directory.clone(),
@@ -195,17 +223,54 @@ impl Node {
         );
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
-        if let Some(observer) = &settings.observer {
-            observer.started(id, &opened.restored, &opened.entries);
+        let restored = opened.restored;
+        let origins = Origins::new(opened.origin, !restored.marks.is_empty());
+        if let Some(observer) = settings.observer.as_ref().filter(|_| !opened.founds) {
+            observer.started(id, &restored, &opened.entries);
         }
         let seed = coeval_env::random_u64();
         let of_consensus = coeval_consensus::Settings {
             batches_non_quorum: settings.batch_interval().is_some(),
             ..settings.consensus.clone()
         };
-        let consensus = Consensus::new(id, of_consensus, &opened.restored, seed)?;
+        // A node that founds takes no part before it has: it starts as a newcomer would.
+        let first = Restored {
+            newcomer: restored.newcomer || opened.founds,
+            ..restored.clone()
+        };
+        let consensus = Consensus::new(id, of_consensus.clone(), &first, seed)?;
+        let without = match founding {
+            Founding::AtOnce => BTreeSet::new(),
+            Founding::Asked { without } => without,
+        };
+        let is_newcomer = restored.newcomer;
+        let founding = opened.founds.then(|| {
+            let founders = members.addresses.keys().copied();
+            let start = Start {
+                restored,
+                settings: of_consensus,
+                seed,
+            };
+            let list = opened.founders.clone();
+            standing::Founding::new(identity.node, founders, without, list, start)
+        });
         let peers = settings.peers.clone();
-        let peer_set = PeerSet::new(identity.node, members.addresses, opened.ever, &consensus);
+        let ever = opened.ever;
+        let mut peer_set = PeerSet::new(
+            identity.node,
+            members.addresses,
+            ever,
+            &consensus,
+            is_newcomer,
+        );
+        // A log whose version is higher than the setting was written by a build that reads it.
+        let reads = consensus.status().membership.version();
+        let reads = reads.max(settings.cluster_version);
+        peer_set.introduce(reads, opened.identity, founding.is_some());
+        if let Some(founders) = &opened.founders {
+            peer_set.founded(founders);
+        }
+        let standing = Standing::new(opened.identity, founding);
         let members = peer_set.members();
         let (peers, inbox) =
             Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;
@@ -214,9 +279,10 @@ impl Node {
         let (shown, node_status) = watch::channel(NodeStatus::of(&consensus));
         let driver = Driver::new(
             consensus,
+            standing,
             (peers, peer_set),
             (disk, directory),
-            Origins::new(opened.origin, !opened.restored.marks.is_empty()),
+            origins,
             shown,
             replayed,
             &settings,

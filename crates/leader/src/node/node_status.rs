@@ -37,6 +37,9 @@ pub struct NodeStatus {
     pub engine: Option<Arc<Engine>>,
     /// Checkpoints being transferred to or from the node.
     pub transfers: Vec<Transfer>,
+    /// Why the node takes no part in its cluster: it founds it and waits for other founders,
+    /// or is not let in. `None` otherwise.
+    pub shut_out: Option<Arc<str>>,
     /// Why the node has stopped; `None` while it runs.
     pub failure: Option<Arc<str>>,
 }
@@ -59,6 +62,7 @@ impl NodeStatus {
         numbers(self) == numbers(other)
             && engine(self) == engine(other)
             && self.transfers == other.transfers
+            && self.shut_out == other.shut_out
     }
 
     pub(super) fn of(consensus: &Consensus) -> Self {
@@ -75,6 +79,7 @@ impl NodeStatus {
             end: consensus.end(),
             engine: None,
             transfers: Vec::new(),
+            shut_out: None,
             failure: None,
         }
     }

@@ -34,7 +34,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_consensus::encoding::encode_membership;
-use coeval_consensus::{Change, ChangeError, NodeId as Member, Refusal, Role as Part, Stage};
+use coeval_consensus::{
+    Change, ChangeError, FIRST_VERSION, NodeId as Member, Refusal, Role as Part, Stage,
+};
 use coeval_env::{Instant, JoinHandle};
 use coeval_peers::{Connection, NodeId, PeerStatus, Unguarded};
 use coeval_types::{Lsn, Remedy, Term};
@@ -42,6 +44,7 @@ use tokio::sync::oneshot;
 
 use super::Error;
 use super::admission::Admitting;
+use super::disk::Command;
 use super::driver::Driver;
 
 /// Why an administrative operation was not carried out.
@@ -168,10 +171,25 @@ pub(super) struct Operation {
     term: Term,
     stage: OperationStep,
     answer: Answer,
+    /// Whether the leader began it by itself. Requests wait for its end.
+    is_unasked: bool,
+}
+
+impl Operation {
+    /// A change that no administrator has asked for.
+    pub(super) fn unasked(term: Term, stage: OperationStep) -> Self {
+        let (answer, _) = oneshot::channel();
+        Self {
+            term,
+            stage,
+            answer,
+            is_unasked: true,
+        }
+    }
 }
 
 #[derive(Debug)]
-enum OperationStep {
+pub(super) enum OperationStep {
     /// Leadership is being transferred.
     Transfer { to: NodeId, until: Instant },
     /// A change of members is being appended to the log and replicated to a majority.
@@ -186,7 +204,7 @@ enum OperationStep {
 }
 
 #[derive(Debug)]
-struct Changing {
+pub(super) struct Changing {
     change: Change,
     /// The task that appends the frame to the log.
     putting: Option<JoinHandle<Result<Lsn, coeval_log::Error>>>,
@@ -196,7 +214,7 @@ struct Changing {
 
 /// A learner that is catching up.
 #[derive(Debug)]
-struct CatchUp {
+pub(super) struct CatchUp {
     node: NodeId,
     /// End of the log when the round began.
     target: Lsn,
@@ -236,6 +254,11 @@ impl Driver {
         request: AdminRequest,
         answer: Answer,
     ) -> Result<(), Error> {
+        let operation = self.operation.as_ref();
+        if operation.is_some_and(|operation| operation.is_unasked) {
+            self.waiting.push_back((request, answer));
+            return Ok(());
+        }
         // Pending log is proposed first, so that those commits do not end in doubt.
         if matches!(request, AdminRequest::Transfer(_)) && self.operation.is_none() {
             self.log_moved().await?;
@@ -248,11 +271,22 @@ impl Driver {
                     term,
                     stage,
                     answer,
+                    is_unasked: false,
                 });
             }
             // The caller may have gone.
             Ok(None) => drop(answer.send(Ok(()))),
             Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+        Ok(())
+    }
+
+    /// Begins the next request that has waited for the end of an operation of this node.
+    pub(super) async fn begin_waiting(&mut self) -> Result<(), Error> {
+        while self.operation.is_none()
+            && let Some((request, answer)) = self.waiting.pop_front()
+        {
+            self.begin(request, answer).await?;
         }
         Ok(())
     }
@@ -331,7 +365,7 @@ impl Driver {
     }
 
     /// Appends a change of members to the log.
-    fn put(&self, change: Change) -> Result<OperationStep, OperationError> {
+    pub(super) fn put(&self, change: Change) -> Result<OperationStep, OperationError> {
         let status = self.consensus.status();
         let after = status.membership.changed(change);
         let after = after.map_err(|error| refused_change(&error))?;
@@ -354,7 +388,15 @@ impl Driver {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let engine = engine.ok_or(OperationError::Begins)?;
         let bytes = encode_membership(&after);
+        let disk = (after.version() > FIRST_VERSION).then(|| self.disk.clone());
         let putting = coeval_env::spawn("put a change of members", async move {
+            if let Some(disk) = disk {
+                let (answer, answered) = oneshot::channel();
+                // If the disk thread has ended, the log says why.
+                if disk.send(Command::Versioned(answer)).is_ok() {
+                    let _ = answered.await;
+                }
+            }
             engine.log().put_membership(&bytes).await
         });
         Ok(OperationStep::Change(Changing {
@@ -446,7 +488,7 @@ impl Driver {
                         OperationStep::CatchUp(CatchUp::new(NodeId(node), status.last.end)),
                     ),
                     (true, Change::Learner(_)) => not_leading(),
-                    (true, Change::Voter(_) | Change::Remove(_)) => Next::Done(Ok(())),
+                    (true, _) => Next::Done(Ok(())),
                     (false, _) if !leads => Next::Done(Err(OperationError::Deposed)),
                     (false, _) => Next::Wait,
                 }
@@ -567,5 +609,6 @@ fn refused_change(error: &ChangeError) -> OperationError {
     match error {
         ChangeError::NothingToDo(node) => OperationError::AlreadyMember(NodeId(node.0)),
         ChangeError::LastVoter(node) => OperationError::LastVoter(NodeId(node.0)),
+        ChangeError::Version(_) | ChangeError::Directory(_) => OperationError::Busy,
     }
 }

@@ -21,8 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
-use coeval_consensus::{Consensus, Membership, NodeId as Member};
-use coeval_peers::{Members, NodeId};
+use coeval_consensus::{Consensus, FIRST_VERSION, Membership, NodeId as Member};
+use coeval_log::Founders;
+use coeval_peers::{DirectoryId, Members, NodeId};
 use coeval_types::planted;
 
 #[derive(Debug)]
@@ -40,6 +41,15 @@ pub(super) struct PeerSet {
     /// Set while this node has joined with an empty disk and was not admitted yet: the
     /// number that distinguishes it from nodes that had its id before.
     newcomer: Option<NonZeroU64>,
+    /// The current membership, which names a version and directories.
+    members: Membership,
+    /// What this node says of itself: the version that it reads, its directory, and whether
+    /// it is founding the cluster.
+    reads: u32,
+    directory: Option<DirectoryId>,
+    founds: bool,
+    /// The founders that this node has written down.
+    founders: Option<Founders>,
 }
 
 fn ids(members: impl IntoIterator<Item = Member>) -> BTreeSet<NodeId> {
@@ -52,6 +62,7 @@ impl PeerSet {
         settings: BTreeMap<NodeId, SocketAddr>,
         ever: impl IntoIterator<Item = Member>,
         consensus: &Consensus,
+        is_newcomer: bool,
     ) -> Self {
         Self {
             own,
@@ -60,21 +71,38 @@ impl PeerSet {
             committed: Membership::default(),
             now: ids(consensus.takes_part()),
             voters: ids(consensus.voters_so_far()),
-            newcomer: match consensus.is_newcomer() {
+            members: consensus.status().membership,
+            reads: FIRST_VERSION,
+            directory: None,
+            founds: false,
+            founders: None,
+            newcomer: match is_newcomer {
                 true => Some(NonZeroU64::MIN | coeval_env::random_u64()),
                 false => None,
             },
         }
     }
 
+    /// Sets what this node says of itself.
+    pub(super) fn introduce(&mut self, reads: u32, directory: Option<DirectoryId>, founds: bool) {
+        (self.reads, self.directory, self.founds) = (reads, directory, founds);
+    }
+
+    /// This node has written down the founders; it takes part if they are done.
+    pub(super) fn founded(&mut self, founders: &Founders) {
+        self.founds = self.founds && !founders.is_done;
+        self.founders = Some(founders.clone());
+    }
+
     /// Sets the current members and voters, each including those before uncommitted
-    /// changes, and the committed membership if there are no such changes. Returns
-    /// whether members or voters have changed.
+    /// changes, the committed membership if there are no such changes, and the membership
+    /// in force. Returns whether members, voters, version or directories have changed.
     pub(super) fn take_part(
         &mut self,
         now: impl IntoIterator<Item = Member>,
         voters: impl IntoIterator<Item = Member>,
         committed: Option<&Membership>,
+        in_force: &Membership,
     ) -> bool {
         if let Some(committed) = committed
             && self.committed != *committed
@@ -86,7 +114,10 @@ impl PeerSet {
             std::mem::replace(&mut self.now, ids(now)),
             std::mem::replace(&mut self.voters, ids(voters)),
         );
+        let named = std::mem::replace(&mut self.members, in_force.clone());
         (&self.now, &self.voters) != (&before.0, &before.1)
+            || named.version() != in_force.version()
+            || named.directories().ne(in_force.directories())
     }
 
     /// This node has been admitted.
@@ -130,6 +161,22 @@ impl PeerSet {
             voters,
             newcomer: self.newcomer,
             addresses,
+            version: self.members.version(),
+            directories: self
+                .members
+                .directories()
+                .map(|(node, id)| (NodeId(node.0), id))
+                .collect(),
+            reads: self.reads,
+            directory: self.directory,
+            founds: self.founds,
+            founders: self
+                .founders
+                .iter()
+                .flat_map(|founders| &founders.directories)
+                .filter_map(|(node, id)| Some((NodeId(*node), (*id)?)))
+                .collect(),
+            founders_digest: self.founders.as_ref().map(Founders::digest),
         }
     }
 }
@@ -158,29 +205,31 @@ mod tests {
         let consensus = Consensus::new(Member(1), Settings::default(), &restored, 7);
         let consensus = consensus.expect("sound");
         let ever = members(&[1, 2, 3]);
-        let mut peer_set = PeerSet::new(NodeId(1), settings.clone(), ever, &consensus);
+        let mut peer_set = PeerSet::new(NodeId(1), settings.clone(), ever, &consensus, false);
         assert_eq!(peer_set.members().addresses, settings);
         let open = None;
+        let before = Membership::new(members(&[1, 2, 3, 4]), []);
         let all = || members(&[1, 2, 3, 4]);
-        assert!(peer_set.take_part(all(), members(&[1, 2, 3]), open));
-        assert!(!peer_set.take_part(all(), members(&[1, 2, 3]), open));
-        assert!(peer_set.take_part(all(), all(), open));
-        let before = Membership::new(all(), []);
-        assert!(!peer_set.take_part(all(), all(), Some(&before)));
+        assert!(peer_set.take_part(all(), members(&[1, 2, 3]), open, &before));
+        assert!(!peer_set.take_part(all(), members(&[1, 2, 3]), open, &before));
+        assert!(peer_set.take_part(all(), all(), open, &before));
+        assert!(!peer_set.take_part(all(), all(), Some(&before), &before));
         let after = Membership::new(members(&[1, 2, 4]), []);
         let left = || members(&[1, 2, 4]);
-        assert!(peer_set.take_part(left(), left(), Some(&after)));
+        assert!(peer_set.take_part(left(), left(), Some(&after), &after));
         let expected = Members {
             addresses: [1, 2, 6].map(at).into(),
             expected: [NodeId(4)].into(),
             removed: [NodeId(3)].into(),
             voters: [1, 2, 4].map(NodeId).into(),
-            newcomer: None,
+            version: 1,
+            reads: 1,
+            ..Members::default()
         };
         assert_eq!(peer_set.members(), expected);
         // A node whose membership was never committed can be added at any time.
-        peer_set.take_part(members(&[1, 2, 4, 5]), left(), open);
-        peer_set.take_part(left(), left(), Some(&after));
+        peer_set.take_part(members(&[1, 2, 4, 5]), left(), open, &after);
+        peer_set.take_part(left(), left(), Some(&after), &after);
         assert!(peer_set.is_removed(NodeId(3)) && !peer_set.is_removed(NodeId(5)));
     }
 }

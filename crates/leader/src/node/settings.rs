@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use coeval_txn::Definitions;
 
-use super::{Error, Observer};
+use super::{Error, NEWEST_VERSION, Observer};
+
 /// A node's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -18,6 +19,10 @@ pub struct Settings {
     /// in this interval, in larger pieces; with 0 it is sent each group of commits at once,
     /// as the other followers are.
     pub batch_interval_milliseconds: u64,
+    /// The highest cluster version that this node says it reads, and raises its cluster to;
+    /// at most [`NEWEST_VERSION`](super::NEWEST_VERSION). With the first, the directory has
+    /// no identity.
+    pub cluster_version: u32,
     /// Settings of consensus. Its spacing must be that of the log; the interval above
     /// determines whether it batches.
     pub consensus: coeval_consensus::Settings,
@@ -46,6 +51,7 @@ impl Default for Settings {
             tick_milliseconds: 50,
             catch_up_milliseconds: 30_000,
             batch_interval_milliseconds: 4,
+            cluster_version: NEWEST_VERSION,
             consensus: coeval_consensus::Settings::default(),
             engine: coeval_occ::Settings::default(),
             replay_ahead_bytes: 64 << 20,
@@ -64,6 +70,8 @@ impl Settings {
             "tick_milliseconds must be from 1 to 10000"
         } else if self.batch_interval_milliseconds > 100 {
             "batch_interval_milliseconds must be from 0 to 100"
+        } else if !(1..=NEWEST_VERSION).contains(&self.cluster_version) {
+            "cluster_version must be one that this build reads"
         } else if self.consensus.spacing != coeval_consensus::Spacing::REDO_LOG {
             "entries of a node's consensus are frames of the redo log: leave its spacing"
         } else if self.consensus.recovery == coeval_consensus::Recovery::Checking {

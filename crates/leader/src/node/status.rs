@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use coeval_consensus::{FollowerStatus, NodeId as Member, Stage};
-use coeval_peers::{Connection, DoorStatus, NodeId, PeerStatus};
+use coeval_consensus::{FIRST_VERSION, FollowerStatus, NodeId as Member, Stage};
+use coeval_peers::{Connection, DirectoryId, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
+use super::cluster_version::announced;
 use super::driver::Driver;
 use super::{ApplyProgress, Election, NodeStatus, ReadIndexCounts, Role};
 
@@ -27,6 +28,10 @@ pub struct Status {
     pub durable: Lsn,
     /// End of the node's log.
     pub end: Lsn,
+    /// The cluster version in force: what members write.
+    pub cluster_version: u32,
+    /// The highest cluster version that the reporting node reads.
+    pub newest_version: u32,
     /// Whether a change of members is not committed yet.
     pub is_changing: bool,
     /// The voter to which leadership is being transferred, if any.
@@ -54,6 +59,11 @@ pub struct MemberStatus {
     pub is_voter: bool,
     /// Whether the reporting node is connected to the member.
     pub link: Link,
+    /// The highest cluster version that the member reads, as far as the reporting node is
+    /// connected to it.
+    pub reads: Option<u32>,
+    /// The member's data directory, if the log names it.
+    pub directory: Option<DirectoryId>,
     /// The connections' report on the member; `None` for the reporting node itself.
     pub peer: Option<PeerStatus>,
     /// How much of the log the member has: a leader knows it of all members, another node
@@ -152,6 +162,15 @@ impl Link {
     }
 }
 
+/// The highest version that a connected member reads: one that announces nothing reads the
+/// first.
+fn reads(peers: &[PeerStatus], member: Member) -> Option<u32> {
+    let peer = peers.iter().find(|peer| peer.node.0 == member.0)?;
+    let stands = matches!(peer.connection, Connection::Standing(_));
+    let announced = announced(peers, member).map(|announced| announced.reads);
+    stands.then(|| announced.unwrap_or(FIRST_VERSION))
+}
+
 impl Driver {
     pub(super) fn status(&self) -> Status {
         let consensus = self.consensus.status();
@@ -172,6 +191,11 @@ impl Driver {
                     .map(|peer| peer.address)
                     .or_else(|| self.peer_set.address(node)),
                 is_voter,
+                reads: match is_own {
+                    true => Some(self.cluster_version),
+                    false => reads(&peers, Member(id)),
+                },
+                directory: consensus.membership.directory(Member(id)),
                 link: match is_own {
                     true => Link::Own,
                     false => Link::of(peer, is_voter),
@@ -201,6 +225,8 @@ impl Driver {
             committed: consensus.commit,
             durable: consensus.durable,
             end,
+            cluster_version: consensus.membership.version(),
+            newest_version: self.cluster_version,
             is_changing: consensus.membership_is_open,
             handing_over: consensus.handing_over.map(|node| NodeId(node.0)),
             members,

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use coeval_env::JoinHandle;
+use coeval_consensus::FIRST_VERSION;
 use coeval_env::sim::{Node as Machine, World};
-use coeval_leader::node::{Node, NodeLocation, NodeStatus, Role, Settings};
+use coeval_env::{JoinHandle, fs};
+use coeval_leader::node::{Founding, Node, NodeLocation, NodeStatus, Role, Settings};
 use coeval_log::{HardState, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
@@ -43,7 +44,7 @@ pub fn engine_settings() -> coeval_occ::Settings {
     }
 }
 
-fn settings(judge: &Shared) -> Settings {
+fn settings(judge: &Shared, cluster_version: u32) -> Settings {
     let consensus = coeval_consensus::Settings {
         // Little memory, so that followers are often sent log that is read from files.
         entry_cache_bytes: 4096,
@@ -55,6 +56,7 @@ fn settings(judge: &Shared) -> Settings {
         catch_up_milliseconds: 3000,
         // Longer than the time between two groups of commits.
         batch_interval_milliseconds: 15,
+        cluster_version,
         consensus,
         engine: engine_settings(),
         follower_log_bytes: 16384,
@@ -73,7 +75,8 @@ pub fn address(node: u64) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))
 }
 
-fn place(node: u64, join: bool) -> NodeLocation {
+fn place(start: &Start) -> NodeLocation {
+    let node = start.number;
     let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node)));
     NodeLocation {
         identity: Identity {
@@ -85,7 +88,8 @@ fn place(node: u64, join: bool) -> NodeLocation {
             addresses: addresses.collect(),
             ..Members::default()
         },
-        join,
+        join: start.join,
+        founding: start.founding.clone(),
         directory: DIRECTORY.into(),
         security: Security::Plain,
     }
@@ -98,15 +102,26 @@ pub struct Shown {
     node: Weak<Node>,
 }
 
+/// How a node starts.
+#[derive(Clone, Debug)]
+pub struct Start {
+    number: u64,
+    join: bool,
+    founding: Founding,
+    /// The highest cluster version that the node says it reads.
+    reads: u32,
+}
+
 /// A node's program: runs the node, and clients on it while it leads. Ends when `stop` is
 /// set.
 pub async fn live(
-    (number, join): (u64, bool),
+    start: Start,
     judge: Shared,
     shown: watch::Sender<Option<Shown>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let node = match Node::start(place(number, join), settings(&judge)).await {
+    let number = start.number;
+    let node = match Node::start(place(&start), settings(&judge, start.reads)).await {
         Ok(node) => Arc::new(node),
         Err(error) => return judge.lock().object(format!("node {number}: {error}")),
     };
@@ -197,13 +212,34 @@ pub struct Cluster {
     programs: Vec<JoinHandle<()>>,
     /// Founders whose disks were replaced.
     lost: BTreeSet<usize>,
+    /// How founders found.
+    pub founding: Founding,
+    /// The highest cluster version that each node says it reads.
+    pub reads: Vec<u32>,
 }
 
 impl Cluster {
+    /// A cluster at the first version, whose nodes found it at once.
     pub fn new(seed: u64) -> Self {
+        let mut cluster = Self::prepared(seed);
+        cluster.start_all();
+        cluster
+    }
+
+    /// Starts the founders.
+    pub fn start_all(&mut self) {
+        for index in 0..NODES as usize {
+            let (program, shown) = self.program(index);
+            self.programs.push(program);
+            self.shown.push(shown);
+        }
+    }
+
+    /// The machines of a cluster, without programs.
+    pub fn prepared(seed: u64) -> Self {
         let world = Rc::new(World::new(seed));
         let machines: Vec<Machine> = (0..NODES).map(|_| world.node()).collect();
-        let mut cluster = Self {
+        Self {
             world,
             machines,
             judge: Shared::default(),
@@ -211,20 +247,27 @@ impl Cluster {
             stops: (0..NODES).map(|_| watch::channel(false).0).collect(),
             programs: Vec::new(),
             lost: BTreeSet::new(),
-        };
-        for index in 0..NODES as usize {
-            let (program, shown) = cluster.program(index);
-            cluster.programs.push(program);
-            cluster.shown.push(shown);
+            founding: Founding::AtOnce,
+            reads: vec![FIRST_VERSION; NODES as usize],
         }
-        cluster
     }
 
     fn program(&self, index: usize) -> (JoinHandle<()>, watch::Receiver<Option<Shown>>) {
         let (shows, shown) = watch::channel(None);
         let join = index as u64 >= NODES || self.lost.contains(&index);
+        let start = Start {
+            number: index as u64 + 1,
+            join,
+            founding: self.founding.clone(),
+            reads: self
+                .reads
+                .get(index)
+                .or(self.reads.first())
+                .copied()
+                .unwrap_or(1),
+        };
         let live = live(
-            (index as u64 + 1, join),
+            start,
             self.judge.clone(),
             shows,
             self.stops[index].subscribe(),
@@ -252,6 +295,28 @@ impl Cluster {
     /// Starts a node's program again, after a crash.
     pub fn restart(&mut self, index: usize) {
         (self.programs[index], self.shown[index]) = self.program(index);
+    }
+
+    /// Gives a node that does not run a new disk with these files.
+    pub async fn replace_disk(&self, index: usize, files: Vec<(PathBuf, Vec<u8>)>) {
+        let machine = self.machines[index];
+        self.world.replace_disk(machine);
+        self.judge.lock().lose_disk(index as u64 + 1);
+        let write = async move {
+            for (path, bytes) in files {
+                let folder = path.parent().expect("a file is in a directory");
+                fs::create_dir_all(folder).await.expect("nothing fails now");
+                let file = fs::open(&path, fs::OpenOptions::REPLACE).await;
+                let file = file.expect("nothing fails now");
+                file.write_at(&bytes, 0).await.expect("nothing fails now");
+                file.sync_all().await.expect("nothing fails now");
+                fs::sync_dir(folder).await.expect("nothing fails now");
+            }
+        };
+        self.world
+            .spawn(machine, write)
+            .await
+            .expect("nothing crashes now");
     }
 
     /// Starts a node's program on a new, empty disk, to join the cluster under its old id.

@@ -101,6 +101,7 @@ impl BackupSource {
             let name = format!("log/{}", segment.file_name());
             send_file(sink, &path, name, follows).await?;
         }
+        let leading = self.shared.leading.as_ref();
         let control = Control {
             database: self.files.database,
             term: self.shared.term,
@@ -108,6 +109,7 @@ impl BackupSource {
             start: self.term_start.min(end),
             clean_end: Some(end),
             member: None,
+            versioned: leading.is_some_and(|leading| leading.is_versioned()),
         };
         let control = control.encode();
         let file = Item::File {

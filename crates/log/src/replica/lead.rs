@@ -21,8 +21,8 @@
 //! them (Raft never counts copies of an earlier term's entries).
 
 use std::future::poll_fn;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_types::{Lsn, Term};
@@ -36,7 +36,7 @@ use super::news::LogNews;
 use super::stream::LogStream;
 use super::window::{LogProgress, Window};
 use crate::checkpoint::CheckpointSource;
-use crate::control::{Control, DataDirectory};
+use crate::control::{Control, DataDirectory, replace};
 use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
 use crate::log::{FIRST_LSN, Log};
@@ -64,6 +64,8 @@ pub(crate) struct Leading {
     unmarked_term: Term,
     /// Log offset from which on the log is retained for followers.
     kept_for_followers: AtomicU64,
+    /// Whether the log may hold memberships with a cluster version.
+    versioned: AtomicBool,
     /// Directory and control data, which the flusher returns when it has ended in order.
     retired: Mutex<Option<Retired>>,
 }
@@ -102,6 +104,11 @@ impl Leading {
     /// Log offset from which on followers need the log.
     pub(crate) fn kept_for_followers(&self) -> Lsn {
         Lsn(self.kept_for_followers.load(Relaxed))
+    }
+
+    /// Whether the log may hold memberships with a cluster version.
+    pub(crate) fn is_versioned(&self) -> bool {
+        self.versioned.load(Relaxed)
     }
 
     /// Waits until everything before `end` is durable on this node.
@@ -169,6 +176,7 @@ impl ReplicaLog {
             unmarked_term: self.unmarked_term,
             // Retain everything until [`Log::keep_for_followers`] is called.
             kept_for_followers: AtomicU64::new(0),
+            versioned: AtomicBool::new(self.control.versioned),
             retired: Mutex::new(None),
         };
         let files = Arc::new(self.files());
@@ -320,6 +328,31 @@ impl Log {
         });
         reservation.membership(members);
         Ok(start)
+    }
+
+    /// Keeps programs away that read no memberships with a cluster version, as
+    /// [`ReplicaLog::set_versioned`] does. The thread that closes the log calls it, since
+    /// CONTROL is written then too.
+    pub async fn set_versioned(&self) -> Result<(), Error> {
+        let (Some(leading), Some(files)) = (self.leading(), &self.files) else {
+            return Err(Error::Setting("a log alone has no members".to_owned()));
+        };
+        if leading.is_versioned() {
+            return Ok(());
+        }
+        let path = files.directory.join("CONTROL");
+        let control = Control::read(&path).await?.ok_or_else(|| Error::Damaged {
+            file: path,
+            offset: 0,
+            what: "the file is missing".to_owned(),
+        })?;
+        let control = Control {
+            versioned: true,
+            ..control
+        };
+        replace(&files.directory, "CONTROL", &control.encode()).await?;
+        leading.versioned.store(true, Relaxed);
+        Ok(())
     }
 
     /// Ends leadership: makes all reserved commits durable, refuses new ones, and returns the

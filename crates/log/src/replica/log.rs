@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coeval_memory::ring::AppendRing;
-use coeval_types::{Lsn, Term};
+use coeval_types::{DirectoryId, Lsn, Term};
 
 use super::check::{Checksums, LogEnd, check};
 use super::files::frames_of;
@@ -13,7 +13,9 @@ use super::landmarks::{Landmarks, Mark, Membership};
 use super::window::Frames;
 use crate::control::{Control, DataDirectory, Member};
 use crate::files::Files;
+use crate::founders::Founders;
 use crate::frame::{HEADER_BYTES, Header, Seed};
+use crate::identity;
 use crate::log::FIRST_LSN;
 use crate::recovery::chain::Chain;
 use crate::recovery::chunks::SeenChunks;
@@ -175,6 +177,34 @@ impl ReplicaLog {
             ..self.control
         })
         .await
+    }
+
+    /// Keeps programs away that read no memberships with a cluster version: the log may
+    /// hold some from now on. Durable when this returns.
+    pub async fn set_versioned(&mut self) -> Result<(), Error> {
+        if self.control.versioned {
+            return Ok(());
+        }
+        self.write_control(Control {
+            versioned: true,
+            ..self.control
+        })
+        .await
+    }
+
+    /// The identity of this log's directory, drawn at its first call.
+    pub async fn identity(&self) -> Result<DirectoryId, Error> {
+        identity::of(&self.directory).await
+    }
+
+    /// The founders of the cluster that this node has written down.
+    pub async fn founders(&self) -> Result<Option<Founders>, Error> {
+        Founders::read(self.directory.path()).await
+    }
+
+    /// Writes down the founders of the cluster. Durable when this returns.
+    pub async fn set_founders(&self, founders: &Founders) -> Result<(), Error> {
+        founders.write(&self.directory).await
     }
 
     /// Writes a hard state: when this returns, it is durable. Of the commit index only the

@@ -45,7 +45,11 @@ fn hello(bytes: &[u8]) {
         assert_eq!((hello.from.cluster, hello.to), (own.cluster, own.node));
         assert_eq!(hello.from.node, NodeId(2));
     }
-    let said = Answer { from: own, verdict };
+    let said = Answer {
+        from: own,
+        announced: None,
+        verdict,
+    };
     let heard = now(Answer::read(&mut &said.encode()[..]));
     assert_eq!(heard.expect("our own words"), said);
 }

@@ -133,6 +133,7 @@ fn somebody_else_at_an_address_is_not_taken_for_the_node() {
                 let _ = Hello::read(&mut stream).await;
                 let answer = coeval_peers::handshake::Answer {
                     from: identity(7),
+                    announced: None,
                     verdict: Ok(*VERSIONS.end()),
                 };
                 let _ = stream.write_all(&answer.encode()).await;

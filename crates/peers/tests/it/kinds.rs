@@ -103,6 +103,7 @@ fn who_connects_skips_what_it_does_not_know_as_well() {
                 let _ = Hello::read(&mut stream).await;
                 let answer = Answer {
                     from: identity(1),
+                    announced: None,
                     verdict: Ok(*VERSIONS.end()),
                 };
                 let _ = stream.write_all(&answer.encode()).await;

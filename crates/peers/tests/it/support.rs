@@ -81,6 +81,7 @@ pub fn hello(purpose: Purpose) -> Hello {
         purpose,
         listens: address(2),
         newcomer: None,
+        announced: None,
     }
 }
 

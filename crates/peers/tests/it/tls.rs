@@ -251,6 +251,7 @@ fn told(certificate: (String, String), authority: &Authority) -> String {
             purpose: coeval_peers::handshake::Purpose::Frames,
             listens: ([127, 0, 0, 1], 7001).into(),
             newcomer: None,
+            announced: None,
         };
         let answer = coeval_peers::handshake::greet(&mut stream, &hello).await;
         match answer {

@@ -6,11 +6,13 @@
 //!
 //! ```text
 //!   this node leads                              yes
-//!   a member says that this node was removed     no, refused
+//!   a member says that this node was removed     no, shut out
 //!   node 2 leads, this node is connected to it   yes
-//!   node 2 leads, it does not admit this node    no, refused: the other node's words
+//!   node 2 leads, it does not admit this node    no, shut out: the other node's words
 //!   node 2 leads, it cannot be reached           no, unconnected: the connection's fault
-//!   no node leads, a member refuses this node    no, refused
+//!   no node leads, a member refuses this node    no, shut out
+//!   this node takes no part: it founds, or its
+//!     directory is not the one the log names     no, shut out: the reason
 //!   no node leads                                no, leaderless
 //! ```
 //!
@@ -43,10 +45,12 @@ impl Unavailable {
 }
 
 /// Whether a node that does not lead serves new clients: `leader` leads as far as it knows,
-/// and `status` is its last report, `None` before the first.
+/// `status` is its last report, `None` before the first, and `shut_out` says why it takes no
+/// part in its cluster.
 pub(super) fn availability(
     leader: Option<NodeId>,
     status: Option<&Status>,
+    shut_out: Option<&str>,
 ) -> Result<(), Unavailable> {
     let peers = || {
         let members = status.into_iter().flat_map(|status| &status.members);
@@ -55,14 +59,15 @@ pub(super) fn availability(
     };
     if peers().any(|peer| peer.refusal == Some(Reason::Removed)) {
         let reason = "this node has been removed from the cluster";
-        return Err(Unavailable::new("refused", reason));
+        return Err(Unavailable::new("shut_out", reason));
     }
     let Some(leader) = leader else {
         // A refusal by one member is told here because it may be what keeps this node from
         // hearing of a leader.
-        return Err(match peers().find_map(refusal) {
-            Some(refused) => refused,
-            None => Unavailable::new("leaderless", "no node leads"),
+        return Err(match (shut_out, peers().find_map(refusal)) {
+            (Some(reason), _) => Unavailable::new("shut_out", reason),
+            (None, Some(refused)) => refused,
+            (None, None) => Unavailable::new("leaderless", "no node leads"),
         });
     };
     // Without a report, or where the leader is not known by address yet, nothing is known
@@ -91,7 +96,7 @@ fn refusal(peer: &PeerStatus) -> Option<Unavailable> {
         _ => {
             let words = peer.fault.as_deref().unwrap_or("it gives no reason");
             let reason = format!("node {node} does not admit this node: {words}");
-            Some(Unavailable::new("refused", reason))
+            Some(Unavailable::new("shut_out", reason))
         }
     }
 }
@@ -114,6 +119,7 @@ mod tests {
             refusal,
             fault_of_its: None,
             newcomer: None,
+            announced: None,
             sent: traffic,
             received: traffic,
             skipped: 0,
@@ -138,6 +144,8 @@ mod tests {
             address: Some(peer.address),
             is_voter: true,
             link: Link::Own,
+            reads: None,
+            directory: None,
             peer: Some(peer),
             progress: None,
             reached: None,
@@ -150,6 +158,8 @@ mod tests {
             committed: Lsn(900),
             durable: Lsn(1000),
             end: Lsn(1000),
+            cluster_version: 2,
+            newest_version: 2,
             is_changing: false,
             handing_over: None,
             members: vec![member(two), member(three)],
@@ -181,7 +191,7 @@ mod tests {
             (
                 Some(3),
                 [(true, None), (false, Some(Reason::Forgotten)), (true, None)],
-                Err(("refused", refused_by_3)),
+                Err(("shut_out", refused_by_3)),
             ),
             (
                 Some(3),
@@ -199,23 +209,25 @@ mod tests {
             (
                 None,
                 [(true, None), (false, Some(Reason::Unknown)), (true, None)],
-                Err(("refused", refused_by_3)),
+                Err(("shut_out", refused_by_3)),
             ),
             (
                 Some(2),
                 [(true, None), (true, None), (false, Some(Reason::Removed))],
-                Err(("refused", "this node has been removed from the cluster")),
+                Err(("shut_out", "this node has been removed from the cluster")),
             ),
         ] {
             let peer = |node, (stands, refusal)| {
                 peer(node, if stands { standing() } else { trying() }, refusal)
             };
             let status = status([peer(2, two), peer(3, three), peer(4, other)]);
-            let seen = availability(leader.map(NodeId), Some(&status));
+            let seen = availability(leader.map(NodeId), Some(&status), None);
             let expected = expected.map_err(|(status, reason)| Unavailable::new(status, reason));
             assert_eq!(seen, expected);
         }
-        assert_eq!(availability(Some(NodeId(2)), None), Ok(()));
-        assert!(availability(None, None).is_err());
+        assert_eq!(availability(Some(NodeId(2)), None, None), Ok(()));
+        assert!(availability(None, None, None).is_err());
+        let founds = availability(None, None, Some("it founds"));
+        assert_eq!(founds, Err(Unavailable::new("shut_out", "it founds")));
     }
 }

@@ -34,6 +34,7 @@ fn of(cluster: &Cluster) -> Value {
         "node": cluster.node,
         "term": cluster.term,
         "leader": cluster.leader,
+        "cluster_version": cluster.version,
         "end_lsn": cluster.end,
         "committed_lsn": cluster.committed,
         "voters": voters,
@@ -53,6 +54,7 @@ fn member(member: &ClusterMember, cluster: &Cluster) -> Value {
         "node": member.node,
         "address": member.address.map(|address| address.to_string()),
         "role": member.role.name(),
+        "reads_version": member.reads,
         "connected": member.connected,
         "last_heard": member.heard.and_then(moment),
         "fault": member.fault,
@@ -104,6 +106,7 @@ mod tests {
             },
             needs_checkpoint: false,
             traffic: None,
+            reads: Some(2),
         };
         let cluster = Cluster {
             node: 1,

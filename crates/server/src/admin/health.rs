@@ -194,7 +194,10 @@ pub(super) fn available(shared: &Shared, lead: &Lead) -> Result<(), Unavailable>
         Lead::There(node) => Some(*node),
         Lead::Nowhere => None,
     };
-    availability(leader, shared.cluster.status().as_deref())
+    let shown = shared.node.as_ref().map(|node| node.node_status());
+    let shut_out = shown.and_then(|shown| shown.borrow().shut_out.clone());
+    let status = shared.cluster.status();
+    availability(leader, status.as_deref(), shut_out.as_deref())
 }
 
 fn failed(reason: &str) -> (bool, String) {

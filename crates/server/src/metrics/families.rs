@@ -394,6 +394,18 @@ families! {
         = |r, out| for (node, member) in members(r) {
             out.value(&[("node", &node)], f64::from(u8::from(member.connected)));
         };
+    Gauge coeval_cluster_version [] "versions"
+        "The cluster version in force: what the members write, and every one of them reads."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            out.value(&[], f64::from(cluster.version));
+        };
+    Gauge coeval_cluster_reads_version ["node"] "versions"
+        "The highest cluster version that a connected member reads: the lowest of them holds the cluster back."
+        = |r, out| for (node, member) in members(r) {
+            if let Some(reads) = member.reads {
+                out.value(&[("node", &node)], f64::from(reads));
+            }
+        };
     Gauge coeval_cluster_log_end_bytes [] "bytes"
         "Where the log of this node ends."
         = |r, out| if let Some(cluster) = &r.cluster {

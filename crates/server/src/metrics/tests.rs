@@ -189,6 +189,7 @@ fn cluster() -> Cluster {
             ..ClusterProgress::default()
         },
         needs_checkpoint: false,
+        reads: Some(2),
         traffic: (node != 1).then(|| ClusterTraffic {
             sent_bytes: 7,
             round_trip: Some(1500),

@@ -1,8 +1,9 @@
 //! The settings of a node of a cluster, and their checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use coeval_leader::node::NEWEST_VERSION;
 use coeval_peers::ClusterId;
 
 use super::{SettingValue, Settings, SettingsError};
@@ -75,6 +76,35 @@ impl SettingValue for ClusterMembers {
     }
 }
 
+/// Numbers of nodes; empty for none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeNumbers(pub BTreeSet<u64>);
+
+impl NodeNumbers {
+    /// No nodes.
+    pub const NONE: Self = Self(BTreeSet::new());
+}
+
+impl SettingValue for NodeNumbers {
+    /// Parses `3,4`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim);
+        let parts = parts.filter(|_| !text.trim().is_empty());
+        let number = |part: &str| match part.parse() {
+            Ok(node) if (1..=MAX_NODES).contains(&node) => Ok(node),
+            _ => Err(format!(
+                "{part:?} is not a node's number, from 1 to {MAX_NODES}"
+            )),
+        };
+        parts.map(number).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn show(&self) -> String {
+        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        numbers.join(",")
+    }
+}
+
 impl Settings {
     /// Whether this server is a node of a cluster.
     #[must_use]
@@ -116,6 +146,7 @@ impl Settings {
                 || !self.cluster_members.0.is_empty()
                 || self.cluster_listen.is_some()
                 || self.cluster_found
+                || !self.cluster_without.0.is_empty()
                 || self.cluster_join;
             if said {
                 let reason = "other settings speak of a cluster; say which node of it this is, \
@@ -127,6 +158,23 @@ impl Settings {
         if self.cluster_found && self.cluster_join {
             let reason = "a node founds its cluster, or joins one that is there";
             return refuse("cluster_join", reason.into());
+        }
+        let strange = self.cluster_without.0.iter();
+        let mut strange = strange.filter(|node| {
+            **node == self.cluster_node || !self.cluster_members.0.contains_key(node)
+        });
+        if let Some(node) = strange.next() {
+            let reason = format!("node {node} is none of the other members");
+            return refuse("cluster_without", reason);
+        }
+        if !self.cluster_without.0.is_empty() && !self.cluster_found {
+            let reason =
+                "only a node that founds its cluster (--cluster-found) goes without others";
+            return refuse("cluster_without", reason.into());
+        }
+        if self.cluster_version_limit > NEWEST_VERSION {
+            let reason = format!("this build reads cluster versions up to {NEWEST_VERSION}");
+            return refuse("cluster_version_limit", reason);
         }
         if self.cluster_id.0.is_none() {
             let reason = "a node needs the id of its cluster: 32 hexadecimal digits, the same on \
@@ -221,6 +269,12 @@ mod tests {
             assert!(ClusterMembers::parse(wrong).is_err(), "{wrong}");
         }
         assert!(OptionalClusterId::parse("7").is_err());
+        for text in ["", "3", "3,4"] {
+            assert_eq!(NodeNumbers::parse(text).unwrap().show(), text);
+        }
+        for wrong in ["0", "1001", "3,", "a"] {
+            assert!(NodeNumbers::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -228,7 +282,17 @@ mod tests {
         type Change = fn(&mut Settings);
         node().check().unwrap();
         assert_eq!(node().cluster_address().unwrap().port(), 7002);
-        let changes: [(&str, Change); 8] = [
+        let changes: [(&str, Change); 11] = [
+            ("cluster_without", |settings| {
+                settings.cluster_found = true;
+                settings.cluster_without = NodeNumbers::parse("2").unwrap();
+            }),
+            ("cluster_without", |settings| {
+                settings.cluster_without = NodeNumbers::parse("1").unwrap();
+            }),
+            ("cluster_version_limit", |settings| {
+                settings.cluster_version_limit = NEWEST_VERSION + 1;
+            }),
             ("cluster_node", |settings| settings.cluster_node = 0),
             ("cluster_node", |settings| settings.cluster_node = 1001),
             ("cluster_id", |settings| settings.cluster_id.0 = None),

@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub(crate) use cluster_settings::MAX_NODES;
-pub use cluster_settings::{ClusterMembers, OptionalClusterId};
+pub use cluster_settings::{ClusterMembers, NodeNumbers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
 pub use value::{LogDuration, LogFormat, MessageLevel, OptionalPath, SettingValue, Timeout};
 
@@ -192,10 +192,19 @@ settings! {
     /// of the cluster's authority.
     cluster_listen: Option<SocketAddr> = None, "ADDRESS";
     /// With a data directory that is empty, found the cluster, together with the others
-    /// that cluster_members names. The administrator says it once, at each founder's
+    /// that cluster_members names: once all of them have said that they hold no log of
+    /// it. The administrator says it once, at each founder's
     /// first start, so it cannot be in the file: a node whose data was lost would take
     /// part as if there had been none.
     cluster_found: bool = false, "BOOL";
+    /// Founders that cluster_found does not wait for, as in `3` or `3,4`. The node takes
+    /// part without their word that they hold no log of the cluster: the administrator
+    /// gives it. Like cluster_found it cannot be in the file.
+    cluster_without: NodeNumbers = NodeNumbers::NONE, "NODES";
+    /// The highest cluster version that this node lets its cluster rise to; 0 for the
+    /// newest that it reads. With a lower one the build before can still take over the
+    /// cluster's directories.
+    cluster_version_limit: u32 = 0, "N";
     /// With a data directory that is empty, join a cluster that exists already.
     cluster_join: bool = false, "BOOL";
     /// The cluster's name in the certificates of its nodes: that of node 3 of shop is

@@ -157,11 +157,17 @@ impl Effective {
     /// Takes one value from the given source.
     pub fn set(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), SettingsError> {
         let key = find(name, || origin.clone())?;
-        if key.name == "cluster_found" && text == "true" && matches!(origin, Origin::File(_)) {
+        let is_said = match key.name {
+            "cluster_found" => text == "true",
+            "cluster_without" => !text.is_empty(),
+            _ => false,
+        };
+        if is_said && matches!(origin, Origin::File(_)) {
             return Err(SettingsError::Value {
                 name: key.name,
                 origin: Some(origin),
-                reason: "it is for a node's first start only; say --cluster-found then".into(),
+                reason: "it is for a node's first start only; say it on the command line then"
+                    .into(),
             });
         }
         (key.set)(&mut self.settings, text).map_err(|reason| SettingsError::Value {

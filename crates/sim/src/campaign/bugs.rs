@@ -115,6 +115,9 @@ pub const BENEATH: &[Bug] = &[
     Bug::AnswerUnconfirmed,
     Bug::ForgetOwedSync,
     Bug::CatalogVersionWithoutTerm,
+    Bug::RaiseUnasked,
+    Bug::VoteWithUnknownIdentity,
+    Bug::FoundAtOnce,
 ];
 
 /// Every other bug, with the scenarios that must catch it.

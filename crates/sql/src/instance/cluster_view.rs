@@ -27,6 +27,10 @@ pub struct Cluster {
     pub end: u64,
     /// Commit index: the log before this offset is committed, as far as the node knows.
     pub committed: u64,
+    /// The cluster version in force; 0 when the node has not said it yet.
+    pub version: u32,
+    /// The highest cluster version that the reporting node reads.
+    pub newest_version: u32,
     /// Members of the cluster, by node id, including the reporting node.
     pub members: Vec<ClusterMember>,
     /// Whether a membership change is not committed yet.
@@ -90,6 +94,9 @@ pub struct ClusterMember {
     pub progress: ClusterProgress,
     /// Whether the member needs a checkpoint, because the log that it lacks was deleted.
     pub needs_checkpoint: bool,
+    /// The highest cluster version that the member reads, if the reporting node is connected
+    /// to it.
+    pub reads: Option<u32>,
     /// Network traffic between both nodes; `None` for the reporting node itself.
     pub traffic: Option<ClusterTraffic>,
 }
@@ -239,6 +246,7 @@ impl Cluster {
             );
         }
         words.push(self.quorum());
+        words.extend(self.versions());
         if self.is_changing {
             words.push("a change of members is under way".to_owned());
         }
@@ -274,6 +282,32 @@ impl Cluster {
             }
         }
         words
+    }
+
+    /// Describes the cluster version, and which members keep it from rising.
+    fn versions(&self) -> Option<String> {
+        let next = self.version + 1;
+        let what = format!("cluster version {}", self.version);
+        if self.version == 0 || next > self.newest_version {
+            return Some(what).filter(|_| self.version > 0);
+        }
+        let holds = |member: &&ClusterMember| member.reads.is_none_or(|reads| reads < next);
+        let holds: Vec<String> = self
+            .members
+            .iter()
+            .filter(holds)
+            .map(|member| match member.reads {
+                Some(reads) => format!("node {}, which reads up to {reads}", member.node),
+                None => format!("node {}, which is not connected", member.node),
+            })
+            .collect();
+        Some(match holds.is_empty() {
+            true => what,
+            false => format!(
+                "{what}; version {next} is held back by {}",
+                holds.join(" and ")
+            ),
+        })
     }
 
     /// Describes how many more failures the cluster tolerates.
@@ -320,8 +354,30 @@ mod tests {
             fault: (!connected).then(|| "connection refused".to_owned()),
             progress: ClusterProgress::default(),
             needs_checkpoint: false,
+            reads: None,
             traffic: None,
         }
+    }
+
+    #[test]
+    fn the_members_that_hold_the_version_back_are_named() {
+        let member = |node, reads| ClusterMember {
+            reads,
+            ..member(node, ClusterRole::Voter, reads.is_some())
+        };
+        let cluster = |version, third| Cluster {
+            version,
+            newest_version: 2,
+            members: vec![member(1, Some(2)), member(2, Some(2)), member(3, third)],
+            ..Cluster::default()
+        };
+        let said = |version, third| cluster(version, third).versions();
+        let held = "cluster version 1; version 2 is held back by node 3, which";
+        assert_eq!(said(1, Some(1)), Some(format!("{held} reads up to 1")));
+        assert_eq!(said(1, None), Some(format!("{held} is not connected")));
+        assert_eq!(said(1, Some(2)), Some("cluster version 1".to_owned()));
+        assert_eq!(said(2, Some(1)), Some("cluster version 2".to_owned()));
+        assert_eq!(said(0, None), None);
     }
 
     fn cluster(voters: u64, reached: u64) -> Cluster {

@@ -36,6 +36,7 @@ fn member(node: u64, role: ClusterRole) -> ClusterMember {
             replayed: leads.then_some(1000),
         },
         needs_checkpoint: false,
+        reads: Some(3 - node as u32 % 2),
         traffic: (!leads).then(|| ClusterTraffic {
             round_trip: Some(1500),
             ..ClusterTraffic::default()
@@ -68,6 +69,8 @@ impl Host for Made {
             leader: Some(1),
             end: 1000,
             committed: 990,
+            version: 1,
+            newest_version: 2,
             members: vec![
                 member(1, ClusterRole::Leader),
                 member(2, ClusterRole::Voter),
@@ -116,7 +119,7 @@ async fn the_views_say_how_the_cluster_is() {
     let rows = must(
         &mut session,
         "select cluster_id, node, term, leader, committed_lsn, voters, reachable_voters, sound,
-         split_part(condition, E'\n', 1), split_part(condition, E'\n', 2)
+         split_part(condition, E'\n', 1), split_part(condition, E'\n', 3)
          from coeval.cluster_status",
     )
     .await;
@@ -140,6 +143,13 @@ async fn the_views_say_how_the_cluster_is() {
             "  3 | 127.0.0.1:7003 | voter | f | ∅ | connection refused | 997 | 3 | 100 | ∅ | 1.5",
         ]
     );
+    let rows = must(
+        &mut session,
+        "select reads_version, cluster_version from coeval.cluster_members, coeval.cluster_status
+         order by cluster_members.node",
+    )
+    .await;
+    assert_eq!(rows[1..4], ["  2 | 1", "  3 | 1", "  2 | 1"]);
     let rows = must(&mut session, "select * from coeval.cluster_elections").await;
     assert_eq!(
         rows[1],

@@ -192,7 +192,7 @@ fn change(chance: &mut Chance, scene: &Scene, player: &dyn Player, leader: u64) 
     };
     match change {
         Change::Voter(_) => voters.insert(node),
-        Change::Learner(_) | Change::Remove(_) => voters.remove(&node),
+        _ => voters.remove(&node),
     };
     let is_decided = decides(scene, leader, &view.voters) && decides(scene, leader, &voters);
     (node != leader && voters.len() >= 2 && is_decided).then_some(change)

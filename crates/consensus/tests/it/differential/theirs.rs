@@ -46,6 +46,7 @@ fn conf_change(change: Change) -> ConfChange {
         Change::Learner(node) => (ConfChangeType::AddLearnerNode, node),
         Change::Voter(node) => (ConfChangeType::AddNode, node),
         Change::Remove(node) => (ConfChangeType::RemoveNode, node),
+        Change::Raise(_) | Change::Identify(..) => unreachable!("raft-rs has none"),
     };
     let mut conf_change = ConfChange::default();
     conf_change.set_change_type(kind);
@@ -59,6 +60,7 @@ fn context(change: Change) -> Vec<u8> {
         Change::Learner(node) => (0, node),
         Change::Voter(node) => (1, node),
         Change::Remove(node) => (2, node),
+        Change::Raise(_) | Change::Identify(..) => unreachable!("raft-rs has none"),
     };
     vec![kind, node.0 as u8]
 }

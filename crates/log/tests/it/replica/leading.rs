@@ -38,7 +38,7 @@ pub async fn commit_all(log: &Log) -> Lsn {
     installed
 }
 
-async fn leader(directory: &Path) -> Log {
+pub async fn leader(directory: &Path) -> Log {
     let (log, _) = open(directory, small()).await.unwrap();
     let log = lead(log).await;
     commit_all(&log).await;

@@ -4,6 +4,7 @@ mod crashes;
 mod damage;
 mod following;
 mod frames;
+mod identities;
 mod installing;
 mod leading;
 mod replaying;

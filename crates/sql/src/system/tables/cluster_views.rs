@@ -56,6 +56,10 @@ system_table! {
             || "this server is no node of a cluster".to_owned(),
             |cluster| cluster.condition().join("\n"),
         ),
+        cluster_version: Int4 = cluster
+            .as_ref()
+            .filter(|cluster| cluster.version > 0)
+            .map(|cluster| cluster.version as i32),
     }
 }
 
@@ -83,6 +87,7 @@ system_table! {
             .traffic
             .and_then(|traffic| traffic.round_trip)
             .map_or(Value::Null, |microseconds| Value::Float8(microseconds as f64 / 1e3)),
+        reads_version: Int4 = member.reads.map(|reads| reads as i32),
     }
 }
 

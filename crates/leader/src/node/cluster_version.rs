@@ -1,0 +1,104 @@
+//! The cluster version: one number in the log, which says what members write and so must read.
+//!
+//! ```text
+//!   leader 1          2, reads 2     3, reads 1
+//!   version 1         ◀─ announced ──┴──        3 holds version 2 back
+//!                                    restarted with a newer build, reads 2
+//!   raise to 2  ────▶ in the log: from here on entries, rows and messages of version 2
+//!   identify 1, 2, 3 ▶ each member's directory, by the identity that it announces
+//! ```
+//!
+//! A membership carries the version (crate `consensus`), so it has one order with the log and
+//! is in every mark and checkpoint. The leader raises it by one when every member, voter or
+//! learner, is connected and has announced that it reads the next; no operator asks for it. A
+//! node that reads less than the version in force is refused when it connects, with the reason
+//! (crate `peers`), and a build that knows no versions refuses the directory by CONTROL's
+//! format version.
+//!
+//! | version | written from it on |
+//! | --- | --- |
+//! | 1 | what builds read that announce nothing |
+//! | 2 | memberships with a version and the identities of directories |
+//!
+//! What a later build writes for the first time gets the next number here, and asks
+//! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
+
+use coeval_consensus::{Change, IDENTITIES, NodeId as Member, Role as Part};
+use coeval_peers::{Announcement, Connection, PeerStatus};
+use coeval_types::planted;
+
+use super::driver::Driver;
+use super::operation::Operation;
+
+/// The newest cluster version that this build reads.
+pub const NEWEST_VERSION: u32 = IDENTITIES;
+
+/// What a connected member has announced.
+pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {
+    let peer = peers.iter().find(|peer| peer.node.0 == member.0)?;
+    let stands = matches!(peer.connection, Connection::Standing(_));
+    peer.announced.filter(|_| stands)
+}
+
+impl Driver {
+    /// Raises the cluster version, or names a member's directory, if that is due and no other
+    /// change is under way. Called at every tick.
+    pub(super) fn tend_version(&mut self) {
+        let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
+        if !is_engaged || self.operation.is_some() || !self.waiting.is_empty() {
+            return;
+        }
+        let status = self.consensus.status();
+        let is_free = matches!(status.role.role, Part::Leader { serving: true })
+            && !status.membership_is_open
+            && status.handing_over.is_none();
+        if !is_free {
+            return;
+        }
+        let members = &status.membership;
+        let next = members.version() + 1;
+        let peers = self.peers.status();
+        let reads = |member: Member| {
+            let announced = announced(&peers, member);
+            member == status.id || announced.is_some_and(|announced| announced.reads >= next)
+        };
+        let is_read = members.members().all(reads) || planted!(RaiseUnasked);
+        let directory = |member: Member| match member == status.id {
+            true => self.standing.directory,
+            // A newcomer is named once it has been admitted.
+            false => {
+                announced(&peers, member)
+                    .filter(|announced| !announced.founds && !self.is_newcomer(&peers, member))?
+                    .directory
+            }
+        };
+        let unnamed = || {
+            let mut unnamed = members
+                .members()
+                .filter(|node| members.directory(*node).is_none());
+            unnamed.find_map(|node| Some(Change::Identify(node, directory(node)?)))
+        };
+        let change = if next <= self.cluster_version && is_read {
+            Some(Change::Raise(next))
+        } else if members.version() >= IDENTITIES {
+            unnamed()
+        } else {
+            None
+        };
+        let Some(change) = change else {
+            return;
+        };
+        match self.put(change) {
+            Ok(stage) => {
+                tracing::info!(?change, "the cluster's version or a member's directory");
+                self.operation = Some(Operation::unasked(status.role.term, stage));
+            }
+            Err(refusal) => tracing::debug!(%refusal, "the cluster's version stays"),
+        }
+    }
+
+    fn is_newcomer(&self, peers: &[PeerStatus], member: Member) -> bool {
+        let peer = peers.iter().find(|peer| peer.node.0 == member.0);
+        peer.is_some_and(|peer| peer.newcomer.is_some())
+    }
+}

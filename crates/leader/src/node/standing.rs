@@ -1,0 +1,318 @@
+//! Whether a node takes part in its cluster: founding, and directories that a cluster does not
+//! know.
+//!
+//! A node's promises, its votes and acknowledgements, are in its data directory. A directory
+//! that was emptied or replaced has lost them, under the same number. So a node with an empty
+//! directory that is started to *found* its cluster takes no part before every other founder
+//! has said that it holds no log either:
+//!
+//! ```text
+//!   founder 1, identity 7a       founder 2, identity c1       3, identity 05, started last
+//!     ◀────── founds, c1 ────────
+//!   waits for 3                  waits for 3
+//!     ◀──────────────────────── founds, 05 ─────────────────▶
+//!   writes down 7a c1 05         writes down 7a c1 05         crashes
+//!     ◀── founds, 7a c1 05 ──▶
+//!   waits for 3                  waits for 3                  starts: 05, no log
+//!     ◀──────────────────────── founds, 05 ─────────────────▶
+//!                                                             writes down 7a c1 05
+//!     ◀──────────────────────── founds, 7a c1 05 ───────────▶
+//!   done: votes                  done: votes                  done: votes
+//! ```
+//!
+//! A founder that has written down a list writes no other, so it never founds with a directory
+//! that has come in the place of one of these.
+//!
+//! # Why it is right
+//!
+//! Say that a list L of directories is done at some node. Then each of them has written L down,
+//! and none has had a log before it did. A directory that comes later under the number of one
+//! that was lost could take part only by another list L', done by all its directories; one of
+//! these is in L and still there, and has written down L, or all of L are lost and with them all
+//! that was acknowledged. A directory of L that comes back before it was done has promised
+//! nothing, and is let in. A member that has a log and no list, because an earlier build founded
+//! its cluster, never founds; so no list with it is done.
+//!
+//! With `without`, the administrator vouches for a founder that does not answer.
+//!
+//! A node whose own log names another directory for it takes no part either, and says so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use coeval_consensus::{Consensus, FIRST_VERSION, Membership, Restored};
+use coeval_log::Founders;
+use coeval_peers::{Announcement, Connection, DirectoryId, NodeId, PeerStatus};
+use coeval_types::planted;
+
+use super::disk::Command;
+use super::driver::Driver;
+use super::{Error, entries};
+
+/// A node's part in its cluster.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// Identity of the node's directory.
+    pub(super) directory: Option<DirectoryId>,
+    founding: Option<Founding>,
+    /// The log names another directory for this node.
+    stranger: Option<Arc<str>>,
+    /// What this node says of its founding, or the refusal of others.
+    said: Option<Arc<str>>,
+}
+
+/// A founding under way.
+#[derive(Debug)]
+pub(super) struct Founding {
+    /// The other founders.
+    others: BTreeSet<NodeId>,
+    /// Founders whose answers are not waited for.
+    without: BTreeSet<NodeId>,
+    /// What consensus starts with once the cluster is founded.
+    start: Start,
+    /// The founders that this node has written down.
+    list: Option<Founders>,
+    /// Whether the disk thread is writing the founders down.
+    is_writing: bool,
+}
+
+/// The arguments with which consensus starts.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) restored: Restored,
+    pub(super) settings: coeval_consensus::Settings,
+    pub(super) seed: u64,
+}
+
+impl Founding {
+    pub(super) fn new(
+        own: NodeId,
+        founders: impl IntoIterator<Item = NodeId>,
+        without: BTreeSet<NodeId>,
+        list: Option<Founders>,
+        start: Start,
+    ) -> Self {
+        Self {
+            others: founders.into_iter().filter(|node| *node != own).collect(),
+            without,
+            start,
+            list,
+            is_writing: false,
+        }
+    }
+
+    /// What the founders are to be written down as now, or why there is nothing to write.
+    fn next(&self, own: Founder, peers: &[PeerStatus]) -> Result<Founders, String> {
+        let peer = |node: &NodeId| peers.iter().find(|peer| peer.node == *node);
+        let said = |node: &NodeId| peer(node).and_then(|peer| peer.announced);
+        let asked = self.others.difference(&self.without);
+        let asked: Vec<_> = asked.map(|node| (*node, said(node))).collect();
+        let digest = self.list.as_ref().map(Founders::digest);
+        // It has founded by this list, so all others have written it down.
+        let is_done = |said: &Announcement| !said.founds && said.founders == digest;
+        let some_done = digest.is_some()
+            && asked
+                .iter()
+                .any(|(_, said)| said.as_ref().is_some_and(is_done));
+        let is_missing = |said: Option<Announcement>| match (said, digest) {
+            (None, _) => true,
+            (Some(said), None) => !said.founds,
+            (Some(said), digest) => said.founders != digest,
+        };
+        let missing = asked.iter().filter(|(_, said)| is_missing(*said));
+        let why = |(node, said): &(NodeId, Option<Announcement>)| {
+            let peer = peer(node);
+            let fault = peer.and_then(|peer| peer.fault.as_deref());
+            let stands = |peer: &PeerStatus| matches!(peer.connection, Connection::Standing(_));
+            match (said, fault) {
+                (Some(said), _) if !said.founds => {
+                    format!("node {node} holds a log of the cluster")
+                }
+                (Some(said), _) if said.founders.is_some() => format!(
+                    "node {node} has written down other founders; if no node of the cluster has \
+                     taken part yet, empty the directories of all founders and start them anew"
+                ),
+                (Some(_), _) => format!("node {node} has not heard of all founders"),
+                (None, _) if peer.is_some_and(stands) => {
+                    format!("node {node} runs a build that does not say whether it holds a log")
+                }
+                (None, Some(fault)) => format!("node {node} has not answered: {fault}"),
+                (None, None) => format!("node {node} has not answered"),
+            }
+        };
+        let missing: Vec<String> = missing.map(why).collect();
+        if !missing.is_empty() && !some_done && !planted!(FoundAtOnce) {
+            return Err(missing.join("; "));
+        }
+        if let Some(list) = &self.list {
+            return Ok(Founders {
+                is_done: true,
+                ..list.clone()
+            });
+        }
+        let reads = asked
+            .iter()
+            .filter_map(|(_, said)| said.map(|said| said.reads));
+        let version = reads.chain([own.reads]).min().unwrap_or(FIRST_VERSION);
+        let named = asked.iter().map(|(node, said)| {
+            let directory = said.and_then(|said| said.directory);
+            (node.0, directory)
+        });
+        let vouched = self.others.intersection(&self.without);
+        let vouched = vouched.map(|node| (node.0, None));
+        let mut directories: Vec<_> = named.chain(vouched).collect();
+        directories.push((own.node.0, own.directory));
+        directories.sort_unstable();
+        Ok(Founders {
+            version,
+            is_done: planted!(FoundAtOnce),
+            directories,
+        })
+    }
+}
+
+/// What a node says of itself to the other founders.
+#[derive(Clone, Copy, Debug)]
+struct Founder {
+    node: NodeId,
+    reads: u32,
+    directory: Option<DirectoryId>,
+}
+
+impl Standing {
+    pub(super) const fn new(directory: Option<DirectoryId>, founding: Option<Founding>) -> Self {
+        Self {
+            directory,
+            founding,
+            stranger: None,
+            said: None,
+        }
+    }
+
+    /// Whether the node takes part: messages of consensus reach it, and its clock runs.
+    pub(super) const fn takes_part(&self) -> bool {
+        self.founding.is_none() && self.stranger.is_none()
+    }
+
+    /// Why the node takes no part, or is not let in.
+    pub(super) fn shut_out(&self) -> Option<Arc<str>> {
+        self.stranger.clone().or_else(|| self.said.clone())
+    }
+}
+
+/// Why a node whose log names another directory for it takes no part; `None` if it names this
+/// one, or none.
+pub(super) fn stranger(
+    own: NodeId,
+    directory: Option<DirectoryId>,
+    members: &Membership,
+) -> Option<Arc<str>> {
+    let named = members.directory(coeval_consensus::NodeId(own.0))?;
+    if Some(named) == directory || planted!(VoteWithUnknownIdentity) {
+        return None;
+    }
+    let words = format!(
+        "the log names another directory for node {own} than this one, which is an old copy or a \
+         restored backup: what the node had acknowledged may be lost. It neither votes nor \
+         acknowledges; have it removed (coeval cluster remove {own}), and add its machine under an \
+         id that was never used"
+    );
+    Some(words.into())
+}
+
+impl Driver {
+    /// Looks whether the membership in force knows this node's directory.
+    pub(super) fn look_at_own_directory(&mut self, members: &Membership) {
+        let own = NodeId(self.consensus.id().0);
+        let now = stranger(own, self.standing.directory, members);
+        if now != self.standing.stranger {
+            if let Some(reason) = &now {
+                tracing::error!(%reason, "this node takes no part");
+            }
+            self.standing.stranger = now;
+        }
+    }
+
+    /// Goes on with the founding, and notes why this node is not let in, if so. Called at
+    /// every tick.
+    pub(super) fn look_at_standing(&mut self) -> Result<(), Error> {
+        let peers = self.peers.status();
+        let own = Founder {
+            node: NodeId(self.consensus.id().0),
+            reads: self.cluster_version,
+            directory: self.standing.directory,
+        };
+        let said = match &mut self.standing.founding {
+            Some(founding) if founding.is_writing => return Ok(()),
+            Some(founding) => match founding.next(own, &peers) {
+                Ok(founders) => {
+                    founding.is_writing = true;
+                    return self.tell_disk(Command::Found(founders));
+                }
+                Err(missing) => Some(format!(
+                    "this node founds the cluster, and neither votes nor acknowledges until every \
+                     founder has said that it holds no log: {missing}"
+                )),
+            },
+            None => self.refused_by(&peers),
+        };
+        let said: Option<Arc<str>> = said.map(Into::into);
+        if said != self.standing.said {
+            if let Some(reason) = &said {
+                tracing::warn!(%reason, "this node takes no part");
+            }
+            self.standing.said = said;
+            self.show();
+        }
+        Ok(())
+    }
+
+    /// Why the leader does not let this node in, or any node if none leads.
+    fn refused_by(&self, peers: &[PeerStatus]) -> Option<String> {
+        let leader = self.consensus.role().leader.map(|node| NodeId(node.0));
+        let is_asked = |peer: &&PeerStatus| leader.is_none_or(|leader| leader == peer.node);
+        let refuses =
+            |peer: &&PeerStatus| peer.refusal.is_some_and(coeval_peers::Reason::shuts_out);
+        let peer = peers.iter().filter(is_asked).find(refuses)?;
+        let fault = peer.fault.as_deref().unwrap_or_default();
+        Some(format!(
+            "node {} does not admit this node: {fault}",
+            peer.node
+        ))
+    }
+
+    /// The founders are written down. Once they are done, this node takes part.
+    pub(super) fn founded(&mut self, founders: Founders) -> Result<(), Error> {
+        let Some(founding) = &mut self.standing.founding else {
+            return Ok(());
+        };
+        founding.is_writing = false;
+        self.peer_set.founded(&founders);
+        if !founders.is_done {
+            founding.list = Some(founders);
+            self.tell_peers();
+            return Ok(());
+        }
+        let Some(founding) = self.standing.founding.take() else {
+            return Ok(());
+        };
+        let Start {
+            mut restored,
+            settings,
+            seed,
+        } = founding.start;
+        restored.membership = entries::founders(&founders);
+        restored.newcomer = false;
+        let id = self.consensus.id();
+        if let Some(watch) = &self.watch {
+            watch.started(id, &restored, &[]);
+        }
+        let without: Vec<String> = founding.without.iter().map(ToString::to_string).collect();
+        tracing::info!(members = %restored.membership, without = without.join(","), "the cluster is founded");
+        self.consensus = Consensus::new(id, settings, &restored, seed)?;
+        self.met_at = None;
+        self.standing.said = None;
+        self.tell_peers();
+        self.apply_ready()
+    }
+}

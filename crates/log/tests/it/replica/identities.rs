@@ -1,0 +1,94 @@
+//! What a node's directory says of itself: its identity, its founders, and whether older
+//! programs may open it.
+
+use std::path::Path;
+
+use coeval_env::fs;
+use coeval_log::{Error, Founders, read_identity};
+use coeval_types::DirectoryId;
+
+use super::frames::open;
+use super::leading::{commit_all, leader};
+use crate::support::{real, small};
+
+/// Byte 8 of CONTROL is the format version.
+async fn format(directory: &Path) -> u8 {
+    fs::read(&directory.join("CONTROL")).await.unwrap()[8]
+}
+
+async fn replace(path: &Path, bytes: &[u8]) {
+    let file = fs::open(path, fs::OpenOptions::REPLACE).await.unwrap();
+    file.write_at(bytes, 0).await.unwrap();
+}
+
+#[test]
+fn a_directory_has_one_identity_and_keeps_its_founders() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    real(async {
+        let (log, _) = open(one.path(), small()).await.unwrap();
+        assert_eq!(read_identity(one.path()).await.unwrap(), None);
+        let id = log.identity().await.unwrap();
+        assert_eq!(log.founders().await.unwrap(), None);
+        let founders = Founders {
+            version: 2,
+            is_done: false,
+            directories: vec![(1, Some(id)), (2, None), (3, Some(DirectoryId(7)))],
+        };
+        log.set_founders(&founders).await.unwrap();
+        drop(log);
+        let (log, _) = open(one.path(), small()).await.unwrap();
+        assert_eq!(log.identity().await.unwrap(), id);
+        assert_eq!(log.founders().await.unwrap(), Some(founders.clone()));
+        let (stranger, _) = open(other.path(), small()).await.unwrap();
+        assert_ne!(stranger.identity().await.unwrap(), id);
+        let done = Founders {
+            is_done: true,
+            ..founders.clone()
+        };
+        assert_eq!(done.digest(), founders.digest());
+        let mut others = founders.clone();
+        others.directories[1].1 = Some(DirectoryId(8));
+        assert_ne!(others.digest(), founders.digest());
+        for file in ["IDENTITY", "FOUNDERS"] {
+            let path = one.path().join(file);
+            let bytes = fs::read(&path).await.unwrap();
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1;
+                replace(&path, &damaged).await;
+                let read = match file {
+                    "IDENTITY" => log.identity().await.map(|_| ()),
+                    _ => log.founders().await.map(|_| ()),
+                };
+                let error = read.expect_err("every byte counts");
+                let is_named = matches!(error, Error::Damaged { .. } | Error::Format { .. });
+                assert!(is_named, "{file}, byte {at}: {error}");
+            }
+            replace(&path, &bytes[..bytes.len() - 1]).await;
+        }
+        assert!(log.identity().await.is_err() && log.founders().await.is_err());
+    });
+}
+
+#[test]
+fn control_keeps_older_programs_away_only_once_it_has_to() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let (log, _) = open(directory.path(), small()).await.unwrap();
+        assert_eq!(format(directory.path()).await, 3);
+        log.close().await.unwrap();
+        let log = leader(directory.path()).await;
+        log.put_membership(b"as ever").await.unwrap();
+        commit_all(&log).await;
+        assert_eq!(format(directory.path()).await, 3);
+        log.set_versioned().await.unwrap();
+        assert_eq!(format(directory.path()).await, 4);
+        let mut log = log.retire().await.unwrap();
+        assert_eq!(format(directory.path()).await, 4);
+        log.set_versioned().await.unwrap();
+        log.close().await.unwrap();
+        let (log, _) = open(directory.path(), small()).await.unwrap();
+        log.close().await.unwrap();
+        assert_eq!(format(directory.path()).await, 4);
+    });
+}
