@@ -358,6 +358,7 @@ mod tests {
             seen.condition(),
             [
                 "1 of 2 voters reachable; writes wait until there are 2",
+                "cluster version 1; version 2 is held back by node 3, which is not connected",
                 "a change of members is under way",
                 "node 2 is not connected: refused",
                 "node 3 waits for a checkpoint: the log that it lacks is gone",

@@ -107,6 +107,9 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   protocol, and those of the simulated loads use the simple one.
 /// - A version of the catalog that names two states ([`Bug::CatalogVersionWithoutTerm`])
 ///   shows where a cache outlives a serving term, and none does.
+/// - What a directory or a founding is, and the cluster version, only worlds show whose nodes
+///   lose their directories or are of two builds ([`Bug::RaiseUnasked`],
+///   [`Bug::VoteWithUnknownIdentity`], [`Bug::FoundAtOnce`]): those of `coeval-leader`.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_env as env;
-use coeval_workload::server::{Launch, Server, free_port};
+use coeval_workload::server::{Error, Launch, Server, free_port};
 
 type Wrong = Box<dyn std::error::Error>;
 
@@ -246,9 +246,9 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
     servers.remove(0).stop().await?;
     let mut refused = with(&launches[0], &arguments.old, &[]).start()?;
     match refused.ready().await {
-        Err(coeval_workload::server::Error::Ended { log, .. })
-            if log.contains("format version") => {}
-        other => return Err(format!("the old program takes the directory: {other:?}").into()),
+        Err(Error::Ended { log, .. }) if log.contains("format version") => {}
+        Err(error) => return Err(error.into()),
+        Ok(_) => return Err("the old program takes the directory".into()),
     }
     println!(
         "{} rows acknowledged, none lost; cluster version 2",
