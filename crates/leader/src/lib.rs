@@ -5,7 +5,9 @@
 //! is committed is decided by `consensus`, a pure function that this crate feeds; how a
 //! transaction is validated is decided by `occ`.
 //!
-//! Its one module is [`node`]: a node, which assembles consensus, log, engine and the
-//! connections to the other nodes (`coeval_peers`).
+//! - [`node`]: a node, which assembles consensus, log, engine and the connections to the
+//!   other nodes (`coeval_peers`).
+//! - [`recovery`]: a cluster whose majority is lost for ever.
 
 pub mod node;
+pub mod recovery;

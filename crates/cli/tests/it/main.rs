@@ -10,7 +10,8 @@
 //! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
 //!   `cluster_sessions`: those whose client and leader are at different nodes.
 //!   `cluster_reads`: reads through any node. `cluster_disk`: a follower whose disk is full.
-//!   `cluster_restore`: clusters founded from backups, and back.
+//!   `cluster_restore`: clusters founded from backups, and back. `cluster_recover`: of a
+//!   cluster that has lost its majority.
 //!   `cluster_command`: looking at them, and changing which nodes take part and which one
 //!   leads. `demo`.
 //! - `disk`: a process whose disk is full or fails.
@@ -32,6 +33,7 @@ mod cluster;
 mod cluster_command;
 mod cluster_disk;
 mod cluster_reads;
+mod cluster_recover;
 mod cluster_restore;
 mod cluster_sessions;
 mod cluster_unavailable;

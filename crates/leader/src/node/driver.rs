@@ -307,6 +307,7 @@ impl Driver {
     fn make_up_for_ticks(&mut self) -> Result<(), Error> {
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
+            self.look_whether_removed()?;
             if self.standing.takes_part() {
                 self.consensus.tick();
             }

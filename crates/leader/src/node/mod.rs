@@ -103,6 +103,7 @@ mod origin;
 mod peer_set;
 mod property_checker;
 mod read_index;
+mod removed;
 mod replay;
 mod settings;
 mod standing;

@@ -57,6 +57,8 @@ pub(super) struct Standing {
     founding: Option<Founding>,
     /// The log names another directory for this node.
     stranger: Option<Arc<str>>,
+    /// Another node has refused this one as removed.
+    removed: bool,
     /// What this node says of its founding, or the refusal of others.
     said: Option<Arc<str>>,
 }
@@ -185,13 +187,24 @@ impl Standing {
             directory,
             founding,
             stranger: None,
+            removed: false,
             said: None,
         }
     }
 
+    /// Whether another node has refused this one as removed.
+    pub(super) const fn is_removed(&self) -> bool {
+        self.removed
+    }
+
+    /// Notes that another node has refused this one as removed, which is final.
+    pub(super) const fn note_removed(&mut self) {
+        self.removed = true;
+    }
+
     /// Whether the node takes part: messages of consensus reach it, and its clock runs.
     pub(super) const fn takes_part(&self) -> bool {
-        self.founding.is_none() && self.stranger.is_none()
+        self.founding.is_none() && self.stranger.is_none() && !self.removed
     }
 
     /// Why the node takes no part, or is not let in.

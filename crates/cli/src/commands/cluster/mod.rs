@@ -20,9 +20,11 @@
 //!
 //! - [`mod@picture`]: reads the views or the listener's report, and formats their contents.
 //! - [`change`]: requests a change, and waits until the cluster shows it.
+//! - [`recover`]: leaves a majority that is lost for ever; needs no server.
 
 mod change;
 mod picture;
+mod recover;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -69,7 +71,8 @@ Examples:
   coeval cluster status --url postgres://ada@db1.example:5433/bank --json
   coeval cluster status --admin 127.0.0.1:9433
   coeval cluster add 4 192.0.2.14:7001
-  coeval cluster transfer 2 && coeval cluster remove 1";
+  coeval cluster transfer 2 && coeval cluster remove 1
+  coeval cluster recover --data-dir /var/lib/coeval --node 3";
 
 const STATUS_HELP: &str = "\
 Of each member: how many bytes of the leader's log were not sent to it yet, are not on
@@ -160,6 +163,7 @@ pub(super) fn command() -> Command {
                 .arg(node("The number of the one that is to lead"))
                 .arg(wait()),
         )
+        .subcommand(recover::command())
 }
 
 /// Runs `coeval cluster`.
@@ -167,6 +171,9 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let Some((name, matches)) = matches.subcommand() else {
         return ExitCode::from(2);
     };
+    if name == "recover" {
+        return recover::run(matches);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,0 +1,45 @@
+//! A node that other nodes have removed: it takes no part any more, whatever its own log
+//! says.
+//!
+//! Usually a removed node knows of it from its log. A node that was away does not; nor does
+//! a member of a cluster that was [recovered](crate::recovery) without it, and with such
+//! others it may still be a majority of the old cluster. But a member that refuses its
+//! connection as removed has the removal among its committed entries, so it is final:
+//!
+//! ```text
+//!   node 1   voters 1 2 3    hello ──▶  node 3   voters 3, removed 1 2
+//!                            ◀── refused: removed
+//!   neither votes nor stands for election, and ignores what others say
+//! ```
+//!
+//! A node that leads meanwhile stops.
+
+use coeval_peers::Reason;
+
+use super::Error;
+use super::driver::Driver;
+
+impl Driver {
+    /// Notes whether another node has refused this one as removed.
+    pub(super) fn look_whether_removed(&mut self) -> Result<(), Error> {
+        if self.standing.is_removed() {
+            return Ok(());
+        }
+        let peers = self.peers.status();
+        let refused = |reason| reason == Some(Reason::Removed);
+        let Some(by) = peers.iter().find(|peer| refused(peer.refusal)) else {
+            return Ok(());
+        };
+        if self.lead.is_some() {
+            return Err(Error::Setting(format!(
+                "node {} has removed this node from the cluster, which goes on without it: what \
+                 this node has is not to be used. Add its machine with an empty directory and \
+                 --cluster-join under a number that was never used",
+                by.node.0
+            )));
+        }
+        self.standing.note_removed();
+        tracing::warn!(by = %by.node, "this node was removed from the cluster, and takes no part");
+        Ok(())
+    }
+}
