@@ -71,6 +71,8 @@ thread_local! {
     /// can be used until the thread's very end; its remainder is then lost, a batch at
     /// most.
     static OWN: Cell<i64> = const { Cell::new(0) };
+    /// Bytes that this thread has added to the total, so that its own sum can be told.
+    static HANDED_OVER: Cell<i64> = const { Cell::new(0) };
     /// Bytes that this thread has freed and not yet added to [`FREED`]; likewise without a
     /// destructor.
     static OWN_FREED: Cell<u64> = const { Cell::new(0) };
@@ -87,6 +89,7 @@ fn count(bytes: i64) {
             0
         } else {
             own.set(0);
+            let _ = HANDED_OVER.try_with(|all| all.set(all.get() + sum));
             sum
         }
     });
@@ -225,6 +228,15 @@ pub fn counts(give_back: fn()) {
 pub fn bytes() -> Option<u64> {
     GIVE_BACK.get()?;
     Some(TOTAL.load(Ordering::Relaxed).try_into().unwrap_or(0))
+}
+
+/// Bytes that this thread has allocated, less those that it has freed; 0 where no allocator
+/// counts. The difference of two readings is what the code between them has kept, as long as
+/// it ran on this thread only.
+#[inline]
+#[must_use]
+pub fn of_this_thread() -> i64 {
+    HANDED_OVER.get() + OWN.get()
 }
 
 /// Bytes that have been freed since the process started, to within a batch per thread.

@@ -25,6 +25,9 @@ use crate::memory::{self, Watch};
 use crate::metrics::ServerHost;
 use crate::settings::Settings;
 
+/// The part of the memory limit that all sessions may keep between statements: a quarter.
+const SESSIONS_SHARE: u64 = 4;
+
 /// An engine, and the parts that live as long as it serves.
 pub(crate) struct ServingTerm {
     pub(crate) engine: Arc<dyn Engine>,
@@ -60,6 +63,10 @@ impl ServingTerm {
         let admission = database.admission();
         admission.set_places(settings.running_transactions());
         database.instance().set_host(Box::new(host));
+        let sessions = own.memory().limit / SESSIONS_SHARE;
+        if sessions > 0 {
+            database.instance().sessions_memory().set_limit(sessions);
+        }
         Ok(Arc::new(Self {
             memory: memory::watch(&own),
             forgetting: forgetting::start(&database, settings),

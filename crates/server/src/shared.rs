@@ -99,6 +99,7 @@ impl Shared {
             statement_bytes: self.settings.max_statement_bytes,
             parameters: self.settings.max_parameters,
             prepared_statements: self.settings.max_prepared_statements,
+            session_memory: self.settings.max_session_memory_bytes,
         }
     }
 

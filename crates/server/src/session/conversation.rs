@@ -9,7 +9,7 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::{DescribeTarget, Message};
-use coeval_sql::instance::{Limits, TimeLimit};
+use coeval_sql::instance::{Limits, MessageCharge, TimeLimit};
 use coeval_sql::output::TransactionStatus;
 use coeval_sql::session::{Portal, Session};
 use coeval_sql::statement::{Statement, Statements};
@@ -99,6 +99,9 @@ impl<T> Named<T> {
     }
 }
 
+/// Size in bytes of an input buffer that any session may have.
+const UNCHARGED: usize = 1 << 20;
+
 /// A session, and its state of the protocol.
 pub(super) struct Conversation {
     pub(super) session: Session,
@@ -126,6 +129,8 @@ pub(super) struct Conversation {
     done_when_asked: (Timestamp, u64),
     /// Size in bytes of the input buffer that the memory budget was last asked for.
     asked_for: usize,
+    /// What the message that arrives is charged to all sessions.
+    message_charge: Option<MessageCharge>,
 }
 
 /// The effects of a session that no rollback undoes: its newest commit that wrote, and
@@ -148,6 +153,7 @@ impl Conversation {
             copying: None,
             done_when_asked: done(&session),
             asked_for: 0,
+            message_charge: None,
             session,
             limits,
             output,
@@ -175,13 +181,11 @@ impl Conversation {
                     // The buffer may have to grow by as much again for the rest of a
                     // message.
                     let held = buffer.capacity();
-                    if held > self.asked_for {
-                        let room = self.session.budget();
-                        if let Err(error) = room.ask_for(held as u64, "A message") {
-                            return self.end(error).await;
-                        }
+                    // An empty buffer is given back before the next read.
+                    let held = if buffer.is_empty() { 0 } else { held };
+                    if let Err(error) = self.charge_message(held) {
+                        return self.end(error).await;
                     }
-                    self.asked_for = held;
                     let cancelable = self.owed.is_copying();
                     let patience = self.session.patience();
                     match input.fill(&self.signal, cancelable, patience).await {
@@ -222,6 +226,25 @@ impl Conversation {
                 return self.stopped().await;
             }
         }
+    }
+
+    /// Charges the message that arrives, in an input buffer of this size, which may have to
+    /// grow by as much again.
+    fn charge_message(&mut self, held: usize) -> Result<(), Error> {
+        if held == self.asked_for {
+            return Ok(());
+        }
+        self.message_charge = None;
+        if held > self.asked_for {
+            let room = self.session.budget();
+            room.ask_for(held as u64, "A message")?;
+        }
+        self.asked_for = held;
+        if held > UNCHARGED {
+            let charge = self.session.memory().charge_message(held as u64)?;
+            self.message_charge = Some(charge);
+        }
+        Ok(())
     }
 
     /// Deposes a session that was registered after the serving term's end had been

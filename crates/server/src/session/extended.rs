@@ -126,6 +126,10 @@ impl Conversation {
                 session.bind(&prepared, values, formats, result_formats)
             })
         })?;
+        let mut portal = portal;
+        if !bind.portal.is_empty() {
+            self.session.charge_portal(&mut portal)?;
+        }
         self.portals.insert(bind.portal, portal);
         hot::bind_complete(&mut self.output.buffer);
         Ok(())

@@ -118,6 +118,10 @@ settings! {
     /// The most statements a session keeps prepared, and the most portals it keeps
     /// open, by name.
     max_prepared_statements: usize = 10_000, "N";
+    /// How much memory a session keeps in prepared statements and portals, in bytes;
+    /// further ones are refused with 53200. All sessions together keep at most a quarter
+    /// of the memory limit.
+    max_session_memory_bytes: u64 = 64 << 20, "BYTES";
     /// The largest result of one statement, in bytes as sent; 0 for no limit.
     max_result_bytes: u64 = 0, "BYTES";
     /// How much of a result is produced ahead of what the client has taken, in
@@ -370,6 +374,10 @@ impl Settings {
         if !(1..=1_000_000).contains(&self.max_prepared_statements) {
             let reason = "must be from 1 to 1000000".into();
             return refuse("max_prepared_statements", reason);
+        }
+        if !(64 << 10..=1 << 40).contains(&self.max_session_memory_bytes) {
+            let reason = "must be from 65536 to 1099511627776".into();
+            return refuse("max_session_memory_bytes", reason);
         }
         if self.worker_threads > 1024 {
             return refuse("worker_threads", "must be from 0 to 1024".into());

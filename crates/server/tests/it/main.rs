@@ -26,6 +26,7 @@ mod hostile;
 mod limits;
 mod login;
 mod portals;
+mod session_memory;
 mod timeouts;
 mod tls;
 mod tools;

@@ -16,6 +16,9 @@ pub struct Limits {
     pub parameters: usize,
     /// Maximum number of statements prepared by PREPARE: `max_prepared_statements`.
     pub prepared_statements: usize,
+    /// Maximum number of bytes that the session keeps in prepared statements and portals:
+    /// `max_session_memory_bytes`.
+    pub session_memory: u64,
 }
 
 impl Default for Limits {
@@ -24,6 +27,7 @@ impl Default for Limits {
             statement_bytes: 16 << 20,
             parameters: 65_535,
             prepared_statements: 10_000,
+            session_memory: 64 << 20,
         }
     }
 }

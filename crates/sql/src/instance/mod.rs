@@ -13,7 +13,7 @@
 //!
 //! - `shared`: the instance itself, and the interface to the server process.
 //! - `memory_budget`: memory accounting: the memory budget for statements, and one statement's
-//!   share.
+//!   share. `session_memory`: what sessions keep between statements.
 //! - `admission`: admission control: how many transactions run at once.
 //! - `deadline`: time limits. `limits`: size limits.
 //! - [`activity`]: what each session is doing; `waiting`: what it waits for, apart from
@@ -26,6 +26,7 @@ mod cluster_view;
 pub(crate) mod deadline;
 mod limits;
 mod memory_budget;
+mod session_memory;
 mod shared;
 mod waiting;
 
@@ -37,10 +38,12 @@ pub use cluster_view::{
 pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};
 pub use memory_budget::{MemoryBudget, StatementMemory};
+pub use session_memory::{Charge, MessageCharge, SessionMemory, SessionsMemory};
 pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
 
 pub(crate) use admission::Ticket;
 pub(crate) use deadline::within;
+pub(crate) use session_memory::measured;
 pub(crate) use waiting::noting;
 
 /// The version of PostgreSQL whose dialect this is, as `server_version`.

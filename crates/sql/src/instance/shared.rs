@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::activity::Activities;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::memory_budget::MemoryBudget;
+use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
 
@@ -94,6 +95,7 @@ pub struct Instance {
     pub(crate) activities: Activities,
     pub(crate) outcomes: Arc<Outcomes>,
     budget: MemoryBudget,
+    sessions_memory: Arc<SessionsMemory>,
     host: OnceLock<Box<dyn Host>>,
 }
 
@@ -108,6 +110,12 @@ impl Instance {
     #[must_use]
     pub fn budget(&self) -> &MemoryBudget {
         &self.budget
+    }
+
+    /// What all sessions keep between statements.
+    #[must_use]
+    pub fn sessions_memory(&self) -> &Arc<SessionsMemory> {
+        &self.sessions_memory
     }
 
     /// The server process, if it has called [`Instance::set_host`].

@@ -78,7 +78,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo, WorkMeter};
 use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
-use crate::instance::{Limits, MemoryBudget, Ticket, within};
+use crate::instance::{Charge, Limits, MemoryBudget, SessionMemory, Ticket, measured, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
@@ -132,6 +132,8 @@ pub struct Session {
     database: Arc<Database>,
     info: SessionInfo,
     limits: Limits,
+    /// What the session keeps between statements.
+    memory: Arc<SessionMemory>,
     ticket: Ticket,
     /// This session's entry in the list of all sessions.
     listed: Listed,
@@ -168,6 +170,8 @@ pub struct Session {
     /// Statements that were prepared while another node served the session, and have not
     /// been used since: none of these names is in [`Session::named`].
     asleep: BTreeMap<String, HandoverStatement>,
+    /// What the sleeping statements are charged to the session.
+    asleep_charge: Option<Charge>,
     /// Changes the node of the client needs for a session handover, if it asked for them.
     delta: Option<Box<HandoverDelta>>,
     /// The block failed because the leader changed, and the client has not been informed
@@ -239,6 +243,10 @@ impl Session {
         };
         let mut session = Self {
             ticket,
+            memory: SessionMemory::new(
+                options.limits.session_memory,
+                database.around.sessions_memory(),
+            ),
             database,
             info,
             limits: options.limits,
@@ -261,6 +269,7 @@ impl Session {
             named: BTreeMap::new(),
             unnamed: None,
             asleep: BTreeMap::new(),
+            asleep_charge: None,
             delta: None,
             lost_transaction: false,
             plan_cache: PlanCache::default(),
@@ -368,14 +377,32 @@ impl Session {
         let bytes: usize = parameters.iter().flatten().map(|bytes| bytes.len()).sum();
         self.budget().ask_for(2 * bytes as u64, "The parameters")?;
         let number = self.portals.number();
-        Portal::new(
-            Arc::clone(prepared),
-            parameters,
-            formats,
-            result_formats,
-            &self.info.style,
-            number,
-        )
+        let (portal, kept) = measured(2 * bytes as u64, || {
+            Portal::new(
+                Arc::clone(prepared),
+                parameters,
+                formats,
+                result_formats,
+                &self.info.style,
+                number,
+            )
+        });
+        let mut portal = portal?;
+        portal.bytes = kept + size_of::<Portal>() as u64;
+        Ok(portal)
+    }
+
+    /// Charges the session for a portal that is kept under a name, or fails with SQLSTATE
+    /// 53200.
+    pub fn charge_portal(&self, portal: &mut Portal) -> Result<()> {
+        portal.charge = Some(self.memory.charge(portal.bytes, "A portal")?);
+        Ok(())
+    }
+
+    /// What the session keeps between statements.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<SessionMemory> {
+        &self.memory
     }
 
     /// Promises that the next execution is the last before [`Session::finish`]: that
@@ -478,6 +505,7 @@ impl Session {
             Block::Failed => SessionState::IdleInFailedTransaction,
         };
         self.announced = false;
+        self.doze();
         self.listed.rest(state, EvaluationContext::clock());
     }
 

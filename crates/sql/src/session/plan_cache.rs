@@ -16,8 +16,8 @@
 //! prepared: both take the ordinary path, so the session reports every error for the text
 //! that the client sent.
 //!
-//! Each session caches its own shapes, at most [`MAX_SHAPES`]. It drops them when a
-//! setting changes. A literal whose value depends on the time, such as `'now'`, makes no
+//! Each session caches its own shapes, at most [`MAX_SHAPES`] and [`MAX_BYTES`]. It drops
+//! them when a setting changes. A literal whose value depends on the time, such as `'now'`, makes no
 //! shape.
 
 use std::collections::BTreeMap;
@@ -35,6 +35,9 @@ use crate::value::{DataType, Value};
 
 /// Maximum number of shapes; a session that exceeds it drops all of them.
 const MAX_SHAPES: usize = 256;
+/// Maximum memory of the prepared statements of all shapes, in bytes; likewise. A text of 4 KiB
+/// may have a plan of a megabyte.
+const MAX_BYTES: u64 = 16 << 20;
 /// Maximum length of a text, in bytes; longer ones are not worth a second scan.
 const LONGEST_TEXT: usize = 4096;
 /// Maximum number of literals in a text; a hand-written statement has fewer.
@@ -45,6 +48,8 @@ const MAX_NUMBERS: usize = 128;
 pub(super) struct PlanCache {
     /// Prepared statements by shape; `None` for a shape that cannot be prepared.
     shapes: BTreeMap<String, Option<Arc<Prepared>>>,
+    /// Memory of the prepared statements when they were cached, in bytes.
+    bytes: u64,
     /// The settings under which the shapes are valid, compared by identity: the value of
     /// a literal such as `'2026-11-21'` depends on the time zone.
     settings: Option<Arc<Settings>>,
@@ -53,11 +58,26 @@ pub(super) struct PlanCache {
 }
 
 impl PlanCache {
+    fn clear(&mut self) {
+        self.shapes.clear();
+        self.bytes = 0;
+    }
+
+    /// Caches what the shape that was read last is prepared as.
+    fn insert(&mut self, prepared: Option<Arc<Prepared>>) {
+        let bytes = prepared.as_ref().map_or(0, |prepared| prepared.bytes());
+        if self.shapes.len() >= MAX_SHAPES || self.bytes + bytes > MAX_BYTES {
+            self.clear();
+        }
+        self.bytes += bytes;
+        self.shapes.insert(self.shape.text.clone(), prepared);
+    }
+
     /// Drops the shapes that were prepared under other settings.
     fn hold_for(&mut self, settings: &Arc<Settings>) {
         let known = self.settings.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, settings)) {
-            self.shapes.clear();
+            self.clear();
             self.settings = Some(Arc::clone(settings));
         }
     }
@@ -268,18 +288,15 @@ impl Session {
 
     /// [`Session::recall`] for the text whose shape was read last.
     async fn recall_shape(&mut self, plan_cache: &mut PlanCache) -> Result<Option<Portal>> {
-        let PlanCache { shapes, shape, .. } = plan_cache;
-        let known = match shapes.get(shape.text.as_str()) {
+        let known = match plan_cache.shapes.get(plan_cache.shape.text.as_str()) {
             Some(known) => known.clone(),
             None => {
-                let prepared = self.prepare_shape(shape).await?;
-                if shapes.len() >= MAX_SHAPES {
-                    shapes.clear();
-                }
-                shapes.insert(shape.text.clone(), prepared.clone());
+                let prepared = self.prepare_shape(&plan_cache.shape).await?;
+                plan_cache.insert(prepared.clone());
                 prepared
             }
         };
+        let PlanCache { shapes, shape, .. } = plan_cache;
         let Some(prepared) = known else {
             return Ok(None);
         };

@@ -28,6 +28,7 @@ use super::prepared::Prepared;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::instance::Charge;
 use crate::output::{Column, CommandTag, Format};
 use crate::select::{Cursor, QueryPlan, row_bytes};
 use crate::statement::Statement;
@@ -43,6 +44,10 @@ pub struct Portal {
     pub(super) progress: PortalProgress,
     /// The portal's number in its session; see [`Portals`].
     number: u64,
+    /// Memory that the portal takes, in bytes, without its prepared statement.
+    pub(super) bytes: u64,
+    /// What the portal is charged to its session, while it is kept under a name.
+    pub(super) charge: Option<Charge>,
 }
 
 /// How far a portal has been executed.
@@ -116,6 +121,8 @@ impl Portal {
             formats,
             progress: PortalProgress::New,
             number,
+            bytes: 0,
+            charge: None,
         })
     }
 
@@ -129,6 +136,8 @@ impl Portal {
             formats: vec![Format::Text; columns],
             progress: PortalProgress::New,
             number: 0,
+            bytes: 0,
+            charge: None,
         }
     }
 
@@ -298,9 +307,14 @@ impl Session {
         context.settings = Some(&viewer);
         let mut rows = VecDeque::new();
         let mut row = Vec::new();
+        let mut bytes = portal.bytes;
         while cursor.next(&mut context, &mut row).await? {
             context.memory.take(row_bytes(&row))?;
+            bytes += row_bytes(&row) as u64;
             rows.push_back(std::mem::take(&mut row));
+        }
+        if let Some(charge) = &mut portal.charge {
+            charge.resize(bytes);
         }
         portal.progress = PortalProgress::Collected(rows);
         self.take_over(viewer);

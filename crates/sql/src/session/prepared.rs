@@ -11,14 +11,17 @@ use coeval_txn::TableLock;
 use coeval_types::StorageId;
 
 use super::Session;
+use super::handover::HandoverStatement;
 use super::run::{MAX_REPLANS, is_conflict, keeps_changing};
 use super::set::{show_columns, text_column};
+use super::statement_cache::StatementCache;
 use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
 use crate::change::{self, ChangePlan};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Parameters, resolve_type};
+use crate::instance::{Charge, measured};
 use crate::output::Column;
 use crate::select::{self, QueryPlan};
 use crate::statement::{Command, Statement};
@@ -36,6 +39,8 @@ pub struct Prepared {
     momentary: bool,
     /// The most recent plan, if the statement has one.
     plan: Mutex<Option<Planned>>,
+    /// What the statement is charged to its session, while it is kept under a name.
+    charge: Mutex<Option<Charge>>,
 }
 
 /// A plan and the catalog version it is valid for.
@@ -45,6 +50,8 @@ struct Planned {
     plan: Arc<Plan>,
     needs: Arc<Needs>,
     locks: Arc<[PlannedLock]>,
+    /// Memory that the plan takes, in bytes.
+    bytes: u64,
     /// The role that passed the privilege check last, under this catalog version.
     allowed: Option<u32>,
 }
@@ -60,6 +67,8 @@ struct Bound {
     needs: Needs,
     /// Locks that the statement takes before it runs.
     locks: Arc<[PlannedLock]>,
+    /// Memory that all this takes, in bytes.
+    bytes: u64,
 }
 
 /// A lock that a statement takes on a table that it names, before it runs.
@@ -163,6 +172,23 @@ impl Prepared {
         self.momentary
     }
 
+    /// Memory that the statement takes with its plan, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let planned = self.plan.lock().expect("no panic while it was held");
+        let plan = planned.as_ref().map_or(0, |planned| planned.bytes + SHARED);
+        size_of::<Self>() as u64 + NAMED + self.statement.bytes() + plan
+    }
+
+    /// Charges the statement to its session, if it is not charged yet.
+    fn charge(&self, to: impl FnOnce(u64) -> Result<Charge>) -> Result<()> {
+        let mut charge = self.charge.lock().expect("no panic while it was held");
+        if charge.is_none() {
+            *charge = Some(to(self.bytes())?);
+        }
+        Ok(())
+    }
+
     /// Types of the parameters.
     pub(super) fn types(&self) -> &[DataType] {
         &self.parameter_types
@@ -176,6 +202,7 @@ impl Prepared {
             columns,
             momentary: false,
             plan: Mutex::new(None),
+            charge: Mutex::default(),
         })
     }
 }
@@ -219,6 +246,12 @@ fn executed(statement: &Statement) -> Option<&str> {
     }
 }
 
+/// Memory of the columns of a result, in bytes.
+fn bytes_of_columns(columns: &[Column]) -> usize {
+    let names = columns.iter().map(|column| column.name.len());
+    size_of_val(columns) + names.sum::<usize>()
+}
+
 /// Whether both lists have the same column names and types, from whatever tables.
 fn same_results(now: &[Column], told: &[Column]) -> bool {
     now.len() == told.len()
@@ -231,6 +264,17 @@ fn same_results(now: &[Column], told: &[Column]) -> bool {
 /// Maximum plan size, in bytes, for planning on the executor's thread: planning a larger
 /// statement would delay other sessions too long.
 const PLANNED_IN_A_STEP: u64 = 4 << 20;
+
+/// Memory of what makes a statement findable, in bytes: its name, its entry among the session's
+/// statements, and what its text is located by in errors.
+const NAMED: u64 = 200;
+
+/// Memory of the shared parts of a plan, in bytes, beyond what planning it has kept.
+const SHARED: u64 = 300;
+
+/// Memory of an unnamed statement, in bytes, from which it is kept as a text while its client
+/// is silent. Any session has one, so it is not refused for its size.
+const LARGE_UNNAMED: u64 = 1 << 20;
 
 impl Session {
     /// [`Session::prepare`] without failing the transaction on an error.
@@ -314,17 +358,23 @@ impl Session {
             momentary,
             needs,
             locks,
+            bytes,
         } = bound;
+        let columns = plan.columns();
+        let described = columns.as_deref().map_or(0, bytes_of_columns)
+            + types.len() * (size_of::<u32>() + size_of::<DataType>());
         let prepared = Arc::new(Prepared {
             parameter_oids: types.iter().map(|each| each.oid()).collect(),
             parameter_types: types,
-            columns: plan.columns(),
+            columns,
             momentary,
+            charge: Mutex::default(),
             plan: Mutex::new(Some(Planned {
                 version,
                 plan: Arc::new(plan),
                 needs: Arc::new(needs),
                 locks: Arc::clone(&locks),
+                bytes: bytes + described as u64,
                 allowed: None,
             })),
             statement,
@@ -382,16 +432,64 @@ impl Session {
     /// Stores a statement under its name, if that is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
+        self.charge_statement(name, &prepared)?;
         if let Some(delta) = &mut self.delta {
             delta.statement(name);
         }
         if name.is_empty() {
-            self.asleep.remove(name);
+            self.remove_asleep(name);
             self.unnamed = Some(prepared);
         } else {
             self.named.insert(name.to_owned(), prepared);
         }
         Ok(())
+    }
+
+    /// Charges a statement to the session, before it gets its name.
+    pub(super) fn charge_statement(&mut self, name: &str, prepared: &Arc<Prepared>) -> Result<()> {
+        let memory = Arc::clone(&self.memory);
+        if name.is_empty() {
+            return match prepared.bytes() > LARGE_UNNAMED {
+                // It will be kept as its text.
+                true => memory
+                    .charge(prepared.text().len() as u64, "A statement")
+                    .map(drop),
+                false => prepared.charge(|bytes| Ok(memory.charge_anyway(bytes))),
+            };
+        }
+        let charge = || prepared.charge(|bytes| memory.charge(bytes, "A prepared statement"));
+        charge().or_else(|_| {
+            // Statements that were deallocated may be kept here still.
+            self.statement_cache = StatementCache::default();
+            charge()
+        })
+    }
+
+    /// Keeps a large unnamed statement as a text only, until it is used again: its session
+    /// rests, perhaps for long.
+    pub(super) fn doze(&mut self) {
+        let large = |prepared: &Arc<Prepared>| prepared.bytes() > LARGE_UNNAMED;
+        let large = self.unnamed.as_ref().filter(|unnamed| large(unnamed));
+        if let Some(text) = large.and_then(|unnamed| HandoverStatement::of(unnamed)) {
+            self.unnamed = None;
+            let charge = self.memory.charge_anyway(text.bytes(""));
+            self.asleep.insert(String::new(), text);
+            match &mut self.asleep_charge {
+                Some(all) => all.join(charge),
+                None => self.asleep_charge = Some(charge),
+            }
+        }
+    }
+
+    /// Drops a sleeping statement, and its charge. Returns whether it existed.
+    pub(super) fn remove_asleep(&mut self, name: &str) -> bool {
+        let Some(asleep) = self.asleep.remove(name) else {
+            return false;
+        };
+        if let Some(charge) = &mut self.asleep_charge {
+            charge.give_back(asleep.bytes(name));
+        }
+        true
     }
 
     /// Drops the statement of this name. Returns whether it existed.
@@ -401,7 +499,7 @@ impl Session {
         } else {
             self.named.remove(name).is_some()
         };
-        let was = awake || self.asleep.remove(name).is_some();
+        let was = awake || self.remove_asleep(name);
         if was && let Some(delta) = &mut self.delta {
             delta.statement(name);
         }
@@ -411,7 +509,16 @@ impl Session {
     /// Drops all statements that have names.
     pub(super) fn forget_all(&mut self) {
         self.named.clear();
-        self.asleep.retain(|name, _| name.is_empty());
+        let asleep = std::mem::take(&mut self.asleep);
+        self.asleep_charge = None;
+        if let Some((name, unnamed)) = asleep
+            .into_iter()
+            .next()
+            .filter(|(name, _)| name.is_empty())
+        {
+            self.asleep_charge = Some(self.memory.charge_anyway(unnamed.bytes(&name)));
+            self.asleep.insert(name, unnamed);
+        }
         if let Some(delta) = &mut self.delta {
             delta.all_statements();
         }
@@ -462,6 +569,7 @@ impl Session {
             types,
             needs,
             locks,
+            bytes,
             ..
         } = bound;
         needs.check(catalog, role)?;
@@ -483,8 +591,14 @@ impl Session {
             plan: Arc::clone(&plan),
             needs: Arc::new(needs),
             locks: Arc::clone(&locks),
+            bytes,
             allowed: Some(role),
         });
+        let mut charge = prepared.charge.lock().expect("no panic while it was held");
+        if let Some(charge) = &mut *charge {
+            charge.resize(prepared.bytes());
+        }
+        drop(charge);
         Ok((plan, locks))
     }
 
@@ -504,6 +618,18 @@ impl Session {
     }
 
     fn plan_here(
+        &self,
+        statement: &Statement,
+        parameter_oids: &[u32],
+        catalog: &Arc<Catalog>,
+    ) -> Result<Bound> {
+        let (bound, bytes) = measured(statement.plan_bytes(), || {
+            self.bound(statement, parameter_oids, catalog)
+        });
+        bound.map(|bound| Bound { bytes, ..bound })
+    }
+
+    fn bound(
         &self,
         statement: &Statement,
         parameter_oids: &[u32],
@@ -551,6 +677,7 @@ impl Session {
             types: binder.parameters.finish()?,
             momentary: binder.parameters.is_momentary(),
             needs: binder.needs,
+            bytes: 0,
         })
     }
 }

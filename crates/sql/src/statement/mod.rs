@@ -56,7 +56,7 @@ pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
-use crate::instance::MemoryBudget;
+use crate::instance::{MemoryBudget, measured};
 
 /// Maximum depth of an expression, counting nested parentheses and chained operators.
 const MAX_DEPTH: usize = 1000;
@@ -75,6 +75,8 @@ struct Parsed {
     text: Box<str>,
     /// Number of tokens of the statement, whitespace included.
     tokens: usize,
+    /// Memory that the command and the text take, in bytes.
+    bytes: u64,
     lines: Arc<Text>,
 }
 
@@ -87,6 +89,7 @@ impl Statement {
             command: Command::Empty,
             text: "".into(),
             tokens: 0,
+            bytes: 0,
             lines: Arc::new(Text::new("")),
         }))
     }
@@ -165,6 +168,11 @@ impl Statement {
     /// Approximate memory that the statement's plan will take, in bytes.
     pub(crate) fn plan_bytes(&self) -> u64 {
         self.0.tokens as u64 * size::PLANNED
+    }
+
+    /// Memory that the statement takes, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes
     }
 
     /// Converts a location reported by the library to characters of the query string.
@@ -286,13 +294,15 @@ fn parse_one(
         .with_options(ParserOptions::new())
         .with_tokens_with_locations(tokens);
     let own = query.get(start..end).unwrap_or(query);
-    let parsed = utility::command(&mut parser, own, text).and_then(|command| {
-        match parser.peek_token().token {
-            Token::EOF => Ok(command),
-            _ => parser
-                .expected("end of statement", parser.peek_token())
-                .map_err(Failure::Parser),
-        }
+    let (parsed, bytes) = measured(size::TREE * count as u64, || {
+        utility::command(&mut parser, own, text).and_then(|command| {
+            match parser.peek_token().token {
+                Token::EOF => Ok(command),
+                _ => parser
+                    .expected("end of statement", parser.peek_token())
+                    .map_err(Failure::Parser),
+            }
+        })
     });
     match parsed {
         Ok(command) => {
@@ -302,6 +312,7 @@ fn parse_one(
                     _ => own.into(),
                 },
                 tokens: count,
+                bytes: bytes + own.len() as u64,
                 command,
                 lines: Arc::clone(text),
             }));

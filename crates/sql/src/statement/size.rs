@@ -25,6 +25,9 @@ pub(crate) const KEPT: u64 = 2;
 /// parser has dropped the tokens by then, which are a large part of [`PARSED`].
 pub(crate) const PLANNED: u64 = 250;
 
+/// Memory of a token's part of the tree, in bytes, where the allocator does not count.
+pub(crate) const TREE: u64 = 200;
+
 /// Approximate number of tokens of a text.
 pub(crate) fn tokens(text: &str) -> usize {
     let bytes = text.as_bytes();

@@ -25,6 +25,7 @@ use super::words::{
 };
 use super::{Parsed, Statement};
 use crate::error::Error;
+use crate::instance::measured;
 
 /// Commands of PostgreSQL that this database does not support at all.
 const UNSUPPORTED: [&str; 19] = [
@@ -331,10 +332,15 @@ fn truncate(parser: &mut Parser<'_>) -> Parse<Command> {
 
 /// Parses a statement that is part of another one.
 fn inner(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Statement> {
+    let tokens = super::size::tokens(own);
+    let (command, bytes) = measured(super::size::TREE * tokens as u64, || {
+        command(parser, own, text)
+    });
     Ok(Statement(Arc::new(Parsed {
-        command: command(parser, own, text)?,
+        command: command?,
         text: own.into(),
-        tokens: super::size::tokens(own),
+        tokens,
+        bytes: bytes + own.len() as u64,
         lines: Arc::clone(text),
     })))
 }

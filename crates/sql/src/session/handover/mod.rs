@@ -99,8 +99,14 @@ impl ActsAs {
 }
 
 impl HandoverStatement {
+    /// Memory that the statement takes under this name, in bytes.
+    pub(super) fn bytes(&self, name: &str) -> u64 {
+        let parameters = size_of_val(&self.parameters[..]);
+        (size_of::<(String, Self)>() + name.len() + self.text.len() + parameters) as u64
+    }
+
     /// `None` when the text was redacted because it contained a password.
-    fn of(prepared: &Prepared) -> Option<Self> {
+    pub(super) fn of(prepared: &Prepared) -> Option<Self> {
         let statement = &prepared.statement;
         statement.is_whole().then(|| Self {
             text: statement.text().to_owned(),

@@ -34,6 +34,9 @@ impl Session {
             Ok(())
         })?;
         session.resume_settings(&handover, &mut refused).await?;
+        let asleep = handover.statements.iter();
+        let asleep: u64 = asleep.map(|(name, statement)| statement.bytes(name)).sum();
+        session.asleep_charge = (asleep > 0).then(|| session.memory.charge_anyway(asleep));
         session.asleep = handover.statements;
         if lost_transaction {
             session.block = Block::Failed;
@@ -132,7 +135,8 @@ impl Session {
                 "cached plan must not change result type",
             ));
         }
-        self.asleep.remove(name);
+        self.charge_statement(name, &prepared)?;
+        self.remove_asleep(name);
         if name.is_empty() {
             self.unnamed = Some(prepared);
         } else {
