@@ -6,6 +6,8 @@
 //! the rest: what runs at that moment, and what arrives at a leader that has a successor,
 //! must be answered. Afterwards the connection goes on.
 
+mod waits;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -147,7 +149,19 @@ struct Matrix<'world> {
     board: Shared,
 }
 
-impl Matrix<'_> {
+impl<'world> Matrix<'world> {
+    fn new(world: &'world World, seed: u64) -> Self {
+        let scenario: Scenario = "servers/bank/read-committed/none"
+            .parse()
+            .expect("a scenario");
+        Self {
+            world,
+            system: SystemUnderTest::new(world, &Options::new(scenario, seed), None),
+            client: world.node(),
+            board: Shared::default(),
+        }
+    }
+
     async fn until(&mut self, what: &str, mut is: impl FnMut(&Self) -> bool) {
         let until = self.world.elapsed() + 2 * PATIENCE;
         while !is(self) {
@@ -250,19 +264,10 @@ impl Matrix<'_> {
 
 /// Plays the whole matrix under one fault.
 fn matrix(fate: Fate, seed: u64) {
-    let scenario: Scenario = "servers/bank/read-committed/none"
-        .parse()
-        .expect("a scenario");
-    let options = Options::new(scenario, seed);
     let world = World::new(seed);
     let cases = cases(fate);
     let wrong = world.block_on(async {
-        let mut matrix = Matrix {
-            world: &world,
-            system: SystemUnderTest::new(&world, &options, None),
-            client: world.node(),
-            board: Shared::default(),
-        };
+        let mut matrix = Matrix::new(&world, seed);
         let leader = matrix.start().await;
         let follower = matrix.others(leader)[0];
         for (number, &case) in cases.iter().enumerate() {

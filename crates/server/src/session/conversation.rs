@@ -123,6 +123,9 @@ pub(super) struct Conversation {
     pub(super) moves: Moves,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
+    /// Changed parameters and handover state that the client, or its node, does not have
+    /// yet: they leave with ReadyForQuery.
+    changes: Vec<u8>,
     /// The COPY FROM STDIN that runs, and its start time.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
     /// The session's irrevocable effects when its client began to wait; see [`done`].
@@ -150,6 +153,7 @@ impl Conversation {
         Self {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
+            changes: Vec::new(),
             copying: None,
             done_when_asked: done(&session),
             asked_for: 0,
@@ -196,16 +200,12 @@ impl Conversation {
                         Wake::Gone => return Ended::Gone,
                         Wake::Terminated => return self.stopped().await,
                         Wake::Deposed => return Ended::Moved,
-                        Wake::Canceled => {
-                            let error = Error::canceled();
-                            match self.copy_interrupted(&error, &mut input.watch).await {
-                                Ok(()) => continue,
-                                Err(ended) => return ended,
-                            }
-                        }
+                        Wake::Canceled => match self.interrupted(Error::canceled()).await {
+                            Ok(()) => continue,
+                            Err(ended) => return ended,
+                        },
                         Wake::Late(TimeLimit::Statement) => {
-                            let error = TimeLimit::Statement.error();
-                            match self.copy_interrupted(&error, &mut input.watch).await {
+                            match self.interrupted(TimeLimit::Statement.error()).await {
                                 Ok(()) => continue,
                                 Err(ended) => return ended,
                             }
@@ -219,8 +219,14 @@ impl Conversation {
                 }
                 Err(error) => return self.end(report::from_wire(&error)).await,
             };
-            if let Err(ended) = self.handle(frame, watch).await {
-                return ended;
+            match self.handle(frame, watch).await {
+                Ok(()) => {}
+                Err(Ended::Interrupted(error)) => {
+                    if let Err(ended) = self.interrupted(error).await {
+                        return ended;
+                    }
+                }
+                Err(ended) => return ended,
             }
             if self.signal.shall_go() {
                 return self.stopped().await;
@@ -266,7 +272,7 @@ impl Conversation {
         self.end(shutdown()).await
     }
 
-    fn shall_move(&self) -> bool {
+    pub(super) fn shall_move(&self) -> bool {
         match self.moves {
             Moves::Never => false,
             Moves::Away => self.signal.is_deposed(),
@@ -329,7 +335,7 @@ impl Conversation {
                 self.close(target, name);
                 Ok(())
             }
-            Message::Flush => return self.flush().await,
+            Message::Flush => return self.flush(watch).await,
             Message::Terminate => return Err(Ended::ByClient),
             Message::FunctionCall => {
                 self.session.fail();
@@ -343,7 +349,7 @@ impl Conversation {
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
         };
         match done {
-            Ok(()) if self.output.is_full() || self.owed.is_copying() => self.flush().await,
+            Ok(()) if self.output.is_full() || self.owed.is_copying() => self.flush(watch).await,
             Ok(()) => Ok(()),
             Err(error) => self.failed(&error, watch).await,
         }
@@ -394,6 +400,10 @@ impl Conversation {
             return Err(self.end(shutdown()).await);
         }
         statement_failed(&self.session, error, false);
+        if error.state() == SqlState::QUERY_CANCELED {
+            // It has had its effect; the error itself may wait for the engine.
+            self.signal.forget_cancel();
+        }
         self.sheet.error(error.state());
         report::error(&mut self.output.buffer, error);
         match self.owed.after_error() {
@@ -405,7 +415,7 @@ impl Conversation {
                 // A client that used Flush waits for this error, and the session skips
                 // further Flush messages. The error is owed until it is sent: if sending
                 // fails, the client gets another error.
-                self.flush().await?;
+                self.flush(watch).await?;
                 self.owed.skip_to_sync();
                 Ok(())
             }
@@ -437,7 +447,29 @@ impl Conversation {
                 report::error(&mut self.output.buffer, &error);
             }
         }
-        let status = match self.session.transaction_status() {
+        let status = self.status();
+        for (name, value) in self.session.take_parameter_changes() {
+            // A value too long for a message is not reported.
+            let _ = cold::parameter_status(&mut self.changes, &name, &value);
+        }
+        if self.moves == Moves::Back {
+            for piece in self.session.take_handover_changes() {
+                super::opening::handover(&mut self.changes, &piece);
+            }
+        }
+        self.output.buffer.extend_from_slice(&self.changes);
+        hot::ready_for_query(&mut self.output.buffer, status);
+        self.flush(watch).await?;
+        self.changes.clear();
+        self.owed.ready();
+        self.session.rest();
+        self.clock.answered(&self.sheet);
+        Ok(())
+    }
+
+    /// The transaction status for ReadyForQuery. Portals end with their transaction.
+    pub(super) fn status(&mut self) -> hot::TransactionStatus {
+        match self.session.transaction_status() {
             TransactionStatus::Idle => {
                 self.portals.clear();
                 self.suspended = false;
@@ -445,29 +477,18 @@ impl Conversation {
             }
             TransactionStatus::InTransaction => hot::TransactionStatus::Transaction,
             TransactionStatus::Failed => hot::TransactionStatus::Failed,
-        };
-        for (name, value) in self.session.take_parameter_changes() {
-            // A value too long for a message is not reported.
-            let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
         }
-        if self.moves == Moves::Back {
-            for piece in self.session.take_handover_changes() {
-                super::opening::handover(&mut self.output.buffer, &piece);
-            }
-        }
-        hot::ready_for_query(&mut self.output.buffer, status);
-        self.flush().await?;
-        self.owed.ready();
-        self.session.rest();
-        self.clock.answered(&self.sheet);
-        Ok(())
     }
 
-    /// Sends all buffered answers.
-    pub(super) async fn flush(&mut self) -> Result<(), Ended> {
+    /// Whether the session has done what no rollback undoes since its client began to
+    /// wait.
+    pub(super) fn has_done(&self) -> bool {
+        done(&self.session) != self.done_when_asked
+    }
+
+    /// Sends all buffered answers of a session that ends.
+    async fn flush_last(&mut self) -> Result<(), Ended> {
         let dependencies = self.session.dependencies();
-        #[cfg(feature = "planted")]
-        planted::take_slow_for_failed(&mut self.output, dependencies.newest_seen).await?;
         match self.output.flush(dependencies).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.lost().await),
@@ -477,7 +498,7 @@ impl Conversation {
     /// Finds why nothing can be sent any more. If the reason is that the engine cannot
     /// make commits durable, the client gets that error instead of its answers, whose
     /// data may be lost.
-    async fn lost(&mut self) -> Ended {
+    pub(super) async fn lost(&mut self) -> Ended {
         let Some(Lost::Engine(stopped)) = self.output.take_lost() else {
             return Ended::Gone;
         };
@@ -513,7 +534,7 @@ impl Conversation {
             // durable, and the client may have their results: if the client retried, it
             // would run them twice. A change of the cluster may have been made as well.
             let seen = self.session.newest_seen();
-            let unknown = done(&self.session) != self.done_when_asked
+            let unknown = self.has_done()
                 || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
             report::error(out, &leader_changed(unknown));
         }
@@ -533,7 +554,7 @@ impl Conversation {
         report::fatal(&mut self.output.buffer, &error);
         // A client that does not read must not delay a stopping server.
         let patience = std::time::Duration::from_secs(5);
-        let flushed = coeval_env::timeout(patience, self.flush()).await;
+        let flushed = coeval_env::timeout(patience, self.flush_last()).await;
         if let Ok(Ok(())) = flushed {
             let _ = coeval_env::timeout(patience, self.output.close()).await;
         }

@@ -53,7 +53,7 @@ impl Conversation {
             },
             Message::CopyFail(reason) => self.session.copy_fail(reason),
             // A client that pipelines these messages does not break the protocol.
-            Message::Flush => return self.flush().await,
+            Message::Flush => return self.flush(watch).await,
             Message::Sync => return Ok(()),
             Message::Terminate => return Err(Ended::ByClient),
             _ => {
@@ -77,23 +77,13 @@ impl Conversation {
         self.complete(done, last, watch).await
     }
 
-    /// Ends the running COPY after a cancel request or a timeout.
-    pub(super) async fn copy_interrupted(
-        &mut self,
-        error: &Error,
-        watch: &mut Watch,
-    ) -> Result<(), Ended> {
-        let _ = self.session.copy_fail(&error.report().message);
-        self.copy_failed(error, watch).await
-    }
-
     async fn copy_failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.owed.end_copy();
         self.copy_ended(Err(error));
         self.failed(error, watch).await
     }
 
-    fn copy_ended(&mut self, result: Result<&Completion, &Error>) {
+    pub(super) fn copy_ended(&mut self, result: Result<&Completion, &Error>) {
         if let Some((statement, began)) = self.copying.take() {
             let notes = (&mut self.clock, &*self.sheet, &self.session);
             statement_ended(&statement, began, result, None, notes);

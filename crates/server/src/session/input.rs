@@ -178,7 +178,7 @@ impl Watch {
         .await
     }
 
-    fn poll_gone(&mut self, context: &mut Context<'_>) -> bool {
+    pub(super) fn poll_gone(&mut self, context: &mut Context<'_>) -> bool {
         while !self.gone && self.ahead.len() < AHEAD {
             let mut bytes = [0; 4096];
             let mut read = ReadBuf::new(&mut bytes);

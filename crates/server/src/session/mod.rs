@@ -41,6 +41,7 @@ pub(crate) mod signal;
 mod simple;
 mod tracker;
 mod transport;
+mod waits;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -136,7 +137,9 @@ async fn converse(shared: &Arc<Shared>, here: Here) -> Option<SessionLocation> {
     match ended {
         Ended::ByClient => debug!(session = process_id, "session ends"),
         Ended::Gone => debug!(session = process_id, "client gone"),
-        Ended::Fatal(error) => debug!(session = process_id, %error, "session ended"),
+        Ended::Fatal(error) | Ended::Interrupted(error) => {
+            debug!(session = process_id, %error, "session ended");
+        }
         Ended::Moved => {
             debug!(session = process_id, "session goes on elsewhere");
             if let (Moves::Away, Some(origin)) = (conversation.moves, origin) {
@@ -166,6 +169,8 @@ enum Ended {
     Fatal(Error),
     /// The session continues on another node.
     Moved,
+    /// The wait for an answer has ended with this error; the session goes on.
+    Interrupted(Error),
     /// The engine has stopped, for this reason. Whether the last commit survives is not
     /// known, and the client was told no more than that.
     EngineStopped(String),

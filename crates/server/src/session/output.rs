@@ -306,6 +306,20 @@ impl Output {
         self.notices.clear();
     }
 
+    /// Whether the answers wait for the engine, and not for the client.
+    pub(crate) const fn waits_for_engine(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Drops the answers that wait for the engine.
+    pub(crate) fn withdraw(&mut self) {
+        self.buffer.truncate(self.vouched);
+        self.copying = false;
+        if self.waiting.take().is_some() {
+            self.show(AnswerWait::None);
+        }
+    }
+
     /// Takes the reason why the last flush failed.
     pub(crate) fn take_lost(&mut self) -> Option<Lost> {
         self.lost.take()

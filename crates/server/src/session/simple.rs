@@ -56,12 +56,12 @@ impl Conversation {
                 Err(error) => Err(error),
             };
             match ran {
-                Ok(()) if self.owed.is_copying() => return self.flush().await,
+                Ok(()) if self.owed.is_copying() => return self.flush(watch).await,
                 Ok(()) => {}
                 Err(error) => return self.failed(&error, watch).await,
             }
             if self.output.is_full() {
-                self.flush().await?;
+                self.flush(watch).await?;
             }
         }
         self.ready(watch).await

@@ -506,6 +506,7 @@ impl Session {
         };
         self.announced = false;
         self.doze();
+        self.info.deadline = None;
         self.listed.rest(state, EvaluationContext::clock());
     }
 

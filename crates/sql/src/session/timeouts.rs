@@ -3,7 +3,7 @@
 //!
 //! | setting | runs while | then |
 //! | --- | --- | --- |
-//! | `statement_timeout` | a statement executes, COPY data are awaited | 57014 |
+//! | `statement_timeout` | a statement executes, COPY data are awaited, the answer waits for the engine | 57014; 40003 of a commit |
 //! | `lock_timeout` | one lock is waited for | 55P03 (the engine's own) |
 //! | `transaction_timeout` | a transaction is open | 25P04, and the session ends |
 //! | `idle_in_transaction_session_timeout` | a client is silent, its transaction open | 25P03, and the session ends |
@@ -49,6 +49,13 @@ impl Session {
             (Some(_), Some(since)) => Some(since),
             (Some(_), None) => Some(coeval_env::now()),
         };
+    }
+
+    /// The deadline of the last statement, until its answer has left.
+    #[must_use]
+    pub fn statement_deadline(&self) -> Option<Deadline> {
+        let is_of_statement = |deadline: &Deadline| deadline.limit == TimeLimit::Statement;
+        self.info.deadline.filter(is_of_statement)
     }
 
     /// The deadline for the client's next message, and the timeout that expires then. The

@@ -14,6 +14,8 @@ use super::shapes::{Part, query};
 const LONGEST: u32 = 64 << 20;
 /// How many of the last answers a violation shows.
 const SHOWN: usize = 24;
+/// Request code of a cancel request.
+const CANCEL: u32 = 80_877_102;
 
 /// What a connection got that its requests were not owed, or did not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +117,17 @@ enum Missing {
     Violation(Violation),
 }
 
+/// Asks a server to cancel the statement of the session with this key. A cancel request
+/// has no answer.
+pub async fn cancel(address: SocketAddr, key: &[u8]) {
+    if let Ok(mut stream) = coeval_env::connect(address).await {
+        let length = key.len() as u32 + 8;
+        let packet = [&length.to_be_bytes(), &CANCEL.to_be_bytes()[..], key].concat();
+        let _ = stream.write_all(&packet).await;
+        let _ = stream.read_u8().await;
+    }
+}
+
 /// A connection to a server.
 pub struct Line {
     stream: Stream,
@@ -130,6 +143,8 @@ pub struct Line {
     got: VecDeque<u8>,
     /// Number of the last probe.
     probe: u64,
+    /// The session's number and secret, which a cancel request presents.
+    key: Vec<u8>,
 }
 
 impl Line {
@@ -153,6 +168,7 @@ impl Line {
             cycles: Vec::new(),
             got: VecDeque::new(),
             probe: 0,
+            key: Vec::new(),
         };
         let mut start = Vec::new();
         start.extend((3_u32 << 16).to_be_bytes());
@@ -169,6 +185,19 @@ impl Line {
         let answers = line.settle().await?;
         let is_in = !answers.closed && answers.cycles.iter().all(Cycle::is_done);
         Ok(is_in.then_some(line))
+    }
+
+    /// The session's number and secret, for [`cancel`].
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Closes the sending side of the connection: the server sees a client that may have
+    /// gone.
+    pub async fn shut_down(&mut self) {
+        // A connection that is broken is shut down as well.
+        let _ = self.stream.shutdown().await;
     }
 
     /// Sends the parts of a request, waits for all that it is owed, and judges it.
@@ -276,6 +305,7 @@ impl Line {
                 return violation(Violation::AfterError { got: self.shown() });
             }
             b'C' => self.cycle.completed += 1,
+            b'K' => self.key = message.contents,
             b'Z' if self.owed == 0 || within => {
                 return violation(Violation::Unasked { got: self.shown() });
             }

@@ -28,5 +28,5 @@
 mod line;
 mod shapes;
 
-pub use line::{Answers, Cycle, Line, Violation};
+pub use line::{Answers, Cycle, Line, Violation, cancel};
 pub use shapes::{Part, Shape, State};
