@@ -187,6 +187,24 @@ pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> io::Result<Fi
     }
 }
 
+/// Space of the file system that a path is on, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// What the file system has in all.
+    pub total: u64,
+    /// What this process may still take of it.
+    pub available: u64,
+}
+
+/// The space of the file system that an existing file or directory is on.
+pub fn space(path: impl AsRef<Path>) -> io::Result<Space> {
+    match current() {
+        World::Real => real::fs::space(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => Ok(sim::fs::space(&context)),
+    }
+}
+
 /// Whether the group of new files and directories may read them. It holds for the whole
 /// process, and is false at first.
 pub fn allow_group_access(allowed: bool) {

@@ -9,6 +9,7 @@
 //! ORIGIN            of a restored directory: which backup, and to which position
 //! IDENTITY          of a node of a cluster: the directory's own random number
 //! FOUNDERS          of a founder of a cluster: the founders' identities
+//! RESERVE           disk space that is given up when the disk is full
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
 //! ```
@@ -37,6 +38,7 @@ use coeval_types::{Lsn, Term};
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
 use crate::log::FIRST_LSN;
+use crate::reserve::RESERVE;
 use crate::stamp::{self, Stamp};
 
 const MAGIC: [u8; 8] = *b"COEVALCT";
@@ -315,7 +317,7 @@ pub(crate) fn check_owner(path: &Path) -> Result<(), Error> {
 fn restrict(path: &Path) -> Result<(), Error> {
     /// Files at the top of a data directory.
     fn at_the_top(name: &str) -> bool {
-        ["LOCK", "CONTROL", "MARKS"].contains(&name)
+        ["LOCK", "CONTROL", "MARKS", RESERVE].contains(&name)
     }
     let mut count = 0;
     let (log, checkpoints) = (path.join("log"), path.join(CHECKPOINTS));

@@ -11,28 +11,15 @@
 //! dropped the pages it could not write, and a second sync that succeeds would prove
 //! nothing about them.
 //!
-//! A second thread creates segments ahead of their use.
-//!
-//! # When the disk is full
-//!
-//! The second thread notices it first, as it creates a segment one whole segment ahead of
-//! where the flusher writes. From then on the log refuses new commits, each with the
-//! reason; commits that have reserved their space already have disk space too, as long as
-//! the ring is no larger than a segment, and become durable. Reads continue. The thread
-//! tries the segment again every [`RETRY`], and once it has created it, the log accepts
-//! commits again. A disk that is full while the log is opened or closed makes that call
-//! fail instead.
+//! A second thread creates segments ahead of their use, and handles a full disk
+//! ([`crate::supply`]).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use coeval_env::JoinHandle;
 use coeval_memory::ring::{AppendRing, Reader};
 use coeval_types::Lsn;
 use coeval_types::planted;
-use tokio::sync::mpsc;
 
 use crate::Error;
 use crate::control::{Control, DataDirectory};
@@ -40,12 +27,11 @@ use crate::frame::Seed;
 use crate::group_commit::{GroupCommit, LONGEST_WAIT};
 use crate::recovery::Recovered;
 use crate::replica::Leading;
-use crate::segment::{Name, Segment, SegmentKind};
+use crate::reserve::Reserve;
+use crate::segment::Segment;
 use crate::shared::Shared;
+use crate::supply::Supply;
 use crate::{RecoverySummary, Settings};
-
-/// How often the creation of a segment is tried again while the disk is full.
-const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Flusher {
     pub(crate) shared: Arc<Shared>,
@@ -98,8 +84,13 @@ impl Flusher {
         let shared = Shared::with_file(ring, control.term, seed, leading);
         let reader = shared.ring.reader().expect("taken once");
         let end = spares.back().map_or(current.end, |last| last.end);
+        let reserve = Reserve::new(
+            directory.path(),
+            settings.reserve_bytes,
+            settings.segment_bytes,
+        );
         let flusher = Self {
-            supply: Supply::start(Arc::clone(&shared), kind, spares, end),
+            supply: Supply::start(Arc::clone(&shared), kind, reserve, spares, end),
             shared,
             reader,
             directory,
@@ -256,106 +247,5 @@ impl Flusher {
         counters.flushed(end - start, written.elapsed(), commits);
         self.shared.flushed(end);
         Ok(())
-    }
-}
-
-/// Creates the segment that begins at `first`; waits for disk space for as long as the
-/// log is open. `None` when `stop` returned true.
-async fn make(
-    shared: &Shared,
-    kind: &SegmentKind,
-    first: Lsn,
-    stop: impl Fn() -> bool,
-) -> Option<Result<Segment, Error>> {
-    let name = Name::following(first);
-    loop {
-        let made = kind.create(name, &stop).await;
-        match &made {
-            Err(error) if error.is_disk_full() && !shared.is_closing() => {
-                shared.set_full(Some(error.to_string().into()));
-            }
-            Err(_) => return made.transpose(),
-            Ok(_) => {
-                if !planted!(StayFull) {
-                    shared.set_full(None);
-                }
-                return made.transpose();
-            }
-        }
-        // A partial file is of no use, and takes space that others may need.
-        let _ = kind.discard(name).await;
-        coeval_env::sleep(RETRY).await;
-        if stop() {
-            return None;
-        }
-    }
-}
-
-/// The supply of segments that a thread creates ahead of their use.
-struct Supply {
-    ready: mpsc::Receiver<Result<Segment, Error>>,
-    stop: Arc<AtomicBool>,
-    /// The thread that creates segments; `None` once it has been joined.
-    task: Option<JoinHandle<()>>,
-}
-
-impl Supply {
-    /// Starts the thread: it hands out `spares` first, then creates the segments that
-    /// follow after `end`, one ahead.
-    fn start(shared: Arc<Shared>, kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
-        let (sender, ready) = mpsc::channel(1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let task = coeval_env::spawn_dedicated("log-segments", move || async move {
-            for spare in spares {
-                if sender.send(Ok(spare)).await.is_err() {
-                    return;
-                }
-            }
-            let mut first = end;
-            // Only once the flusher has taken the segment before.
-            while let Ok(permit) = sender.reserve().await {
-                let stop = || stopped.load(Ordering::Relaxed);
-                let Some(made) = make(&shared, &kind, first, stop).await else {
-                    return;
-                };
-                let failed = made.is_err();
-                if let Ok(segment) = &made {
-                    first = segment.end;
-                }
-                permit.send(made);
-                if failed {
-                    return;
-                }
-            }
-        });
-        Self {
-            ready,
-            stop,
-            task: Some(task),
-        }
-    }
-
-    /// Takes the segment that begins at `first`; waits until the thread has created it.
-    async fn next(&mut self, first: Lsn) -> Result<Segment, Error> {
-        let segment = self
-            .ready
-            .recv()
-            .await
-            .unwrap_or_else(|| Err(Error::Stopped("no segment was made".into())))?;
-        assert_eq!(segment.first, first, "segments follow on each other");
-        Ok(segment)
-    }
-
-    /// Ends the thread and joins it: after that no thread touches the directory. A second
-    /// call does nothing.
-    async fn end(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.ready.close();
-        if let Some(task) = self.task.take()
-            && let Err(error) = task.await
-        {
-            tracing::warn!(%error, "the thread that makes segments has failed");
-        }
     }
 }

@@ -106,6 +106,7 @@ mod origin;
 mod planted;
 mod recovery;
 mod replica;
+mod reserve;
 mod retention;
 mod segment;
 mod settings;
@@ -113,6 +114,7 @@ mod shared;
 mod space;
 mod stamp;
 mod statistics;
+mod supply;
 mod varint;
 mod waiters;
 

@@ -268,7 +268,9 @@ impl Log {
         self.check_length(entries)?;
         while let Some(chunk) = entries.next_chunk() {
             let bytes = frame_bytes(chunk.len() as u64);
-            let Poll::Ready(credit) = self.poll_space(bytes, wait, context)? else {
+            let Poll::Ready(credit) =
+                self.poll_space(bytes, entries.only_frees(), wait, context)?
+            else {
                 return Poll::Pending;
             };
             entries.before_chunk(|| {
@@ -287,7 +289,7 @@ impl Log {
         if bytes > limit {
             return Poll::Ready(Err(Error::TooLarge { bytes, limit }));
         }
-        self.poll_space(bytes, wait, context)
+        self.poll_space(bytes, entries.only_frees(), wait, context)
     }
 
     /// [`Log::poll_prepare`] as a future.
@@ -308,9 +310,12 @@ impl Log {
         Ok(())
     }
 
+    /// Takes space in the ring for a frame; `only_frees` says that its commit frees space on
+    /// the disk and takes none for long.
     pub(crate) fn poll_space(
         &self,
         bytes: u64,
+        only_frees: bool,
         wait: &mut SpaceWait,
         context: &mut Context<'_>,
     ) -> Poll<Result<Credit<'_>, Error>> {
@@ -318,7 +323,7 @@ impl Log {
         if let Some(error) = shared.stop_reason() {
             return Poll::Ready(Err(error));
         }
-        if let Some(error) = shared.refusal_reason() {
+        if let Some(error) = shared.refusal_reason(only_frees) {
             return Poll::Ready(Err(error));
         }
         if shared.closing.load(Ordering::Relaxed) {
@@ -404,7 +409,7 @@ impl Log {
     /// Why the log refuses new commits because the disk is full; `None` if it does not.
     #[must_use]
     pub fn full_reason(&self) -> Option<Error> {
-        self.shared.full_reason()
+        self.shared.full_reason(false)
     }
 
     /// Counters of the log since it was opened.

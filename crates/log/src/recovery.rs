@@ -62,6 +62,7 @@ use crate::checkpoint::{self, Block, Checkpoint, CheckpointFile, CheckpointStart
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
 use crate::log::FIRST_LSN;
+use crate::reserve::Reserve;
 use crate::segment::{Segment, SegmentKind};
 use crate::{Entry, Error, Settings};
 use chain::Chain;
@@ -203,6 +204,9 @@ pub(crate) async fn recover(
     replay: Arc<dyn Replay>,
 ) -> Result<Recovered, Error> {
     let directory = DataDirectory::lock(path).await?;
+    Reserve::new(path, settings.reserve_bytes, settings.segment_bytes)
+        .give_up_to_open(settings.segment_bytes)
+        .await?;
     let control = match directory.read_control().await? {
         Some(control) => control,
         None => create(&directory, None).await?,

@@ -27,6 +27,9 @@ pub struct Settings {
     /// Bytes of log kept before its end although no recovery needs them: for
     /// point-in-time restores, and for followers that fall behind.
     pub log_keep_bytes: u64,
+    /// Disk space that is given up when the disk is full, for commits that only free space
+    /// and for checkpoints; 0 for none. At most a sixteenth of the disk is taken.
+    pub reserve_bytes: u64,
 }
 
 impl Settings {
@@ -77,6 +80,7 @@ impl Default for Settings {
             recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
             checkpoint_block_bytes: 256 << 10,
             log_keep_bytes: 0,
+            reserve_bytes: 0,
         }
     }
 }

@@ -60,10 +60,19 @@ pub(crate) struct Shared {
     fatal: Mutex<Fatal>,
 }
 
+/// A disk without space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// What did not fit.
+    pub(crate) reason: Arc<str>,
+    /// Whether commits that only free space are accepted, out of the reserve.
+    pub(crate) on_reserve: bool,
+}
+
 #[derive(Default)]
 struct Refusal {
     /// Why the disk has no space, if so.
-    full: Option<Arc<str>>,
+    full: Option<Full>,
     /// Whether the mark of the leader's term is not committed yet.
     mark_pending: bool,
 }
@@ -233,24 +242,26 @@ impl Shared {
         self.refusal.lock().expect("no panic under this lock")
     }
 
-    /// Why the log refuses new commits because the disk is full, if it does.
-    pub(crate) fn full_reason(&self) -> Option<Error> {
+    /// Why the log refuses new commits because the disk is full, if it does. With
+    /// `only_frees` for a commit that frees space and takes none for long.
+    pub(crate) fn full_reason(&self, only_frees: bool) -> Option<Error> {
         if !self.refuses.load(Ordering::Acquire) {
             return None;
         }
-        self.refusal().full.clone().map(Error::DiskFull)
+        let full = self.refusal().full.clone()?;
+        (!only_frees || !full.on_reserve).then_some(Error::DiskFull(full.reason))
     }
 
     /// Why the log refuses new commits for now, if it does.
     #[inline]
-    pub(crate) fn refusal_reason(&self) -> Option<Error> {
+    pub(crate) fn refusal_reason(&self, only_frees: bool) -> Option<Error> {
         if !self.refuses.load(Ordering::Acquire) {
             return None;
         }
         if self.refusal().mark_pending {
             return Some(Error::MarkPending);
         }
-        self.full_reason()
+        self.full_reason(only_frees)
     }
 
     fn change_refusal(&self, change: impl FnOnce(&mut Refusal)) {
@@ -262,17 +273,25 @@ impl Shared {
 
     /// Makes the log refuse new commits for this reason, or accept them again with
     /// `None`.
-    pub(crate) fn set_full(&self, reason: Option<Arc<str>>) {
-        if self.refusal().full == reason {
+    pub(crate) fn set_full(&self, full: Option<Full>) {
+        if self.refusal().full == full {
             return;
         }
-        match &reason {
-            Some(reason) => {
+        match &full {
+            Some(Full {
+                reason,
+                on_reserve: true,
+            }) => tracing::error!(
+                %reason,
+                "the disk is full: writes are refused until there is room, but for DELETE, \
+                 TRUNCATE and DROP, and checkpoints are taken, out of the reserve"
+            ),
+            Some(Full { reason, .. }) => {
                 tracing::error!(%reason, "the disk is full: writes are refused until there is room");
             }
             None => tracing::info!("there is room on the disk again: writes go on"),
         }
-        self.change_refusal(|refusal| refusal.full = reason);
+        self.change_refusal(|refusal| refusal.full = full);
         // Committers that wait for space in the ring would otherwise wait for ever.
         self.space.wake_all();
     }

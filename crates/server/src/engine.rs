@@ -84,6 +84,7 @@ pub(crate) async fn engine_settings(settings: &Settings) -> coeval_occ::Settings
     engine.log.segment_bytes = settings.log_segment_bytes;
     engine.log.ring_bytes = settings.log_buffer_bytes;
     engine.log.log_keep_bytes = settings.log_keep_bytes;
+    engine.log.reserve_bytes = settings.disk_reserve_bytes;
     engine.checkpoint_log_bytes = settings.checkpoint_log_bytes;
     engine.checkpoint_bytes_per_second = settings
         .checkpoint_megabytes_per_second

@@ -434,6 +434,7 @@ fn occ_settings(sizes: Sizes, own_tables: bool) -> coeval_occ::Settings {
             recovery_threads: 1,
             checkpoint_block_bytes: 512,
             log_keep_bytes: 0,
+            reserve_bytes: 0,
         },
         range_slots: 64,
         image_every: 3,
@@ -470,6 +471,7 @@ fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
         log_segment_bytes: sizes.segment,
         log_buffer_bytes: sizes.ring,
         checkpoint_log_bytes: sizes.checkpoint,
+        disk_reserve_bytes: 0,
         range_slots: 64,
         // However far clocks drift or jump.
         transaction_outcome_retention_hours: 87_600,

@@ -544,7 +544,10 @@ impl From<coeval_txn::Error> for Error {
                      setting memory_limit_megabytes.",
                 ),
             Txn::DiskFull(reason) => Self::new(SqlState::DISK_FULL, reason)
-                .with_hint("Reads go on. Free some space on the disk of the data directory."),
+                .with_hint(
+                    "Reads go on, and as long as the reserve lasts DELETE, TRUNCATE, DROP and \
+                     CHECKPOINT do. Free some space on the disk of the data directory.",
+                ),
             Txn::Io(reason) => Self::new(SqlState::IO_ERROR, reason),
             Txn::Unknown(_) => Self::internal(error.to_string()),
             Txn::Stopped(reason) => Self::new(

@@ -400,6 +400,14 @@ pub trait Transaction: Send {
     /// has used: for an error, whose text may disclose row contents, and before a commit.
     fn disclose_all(&mut self) {}
 
+    /// Says at the start of a statement that writes whether it only frees space: it deletes
+    /// rows, or drops or empties tables. A transaction with no other statements may commit
+    /// while the disk is full, as far as the engine has a reserve for that. Engines may ignore
+    /// this.
+    fn note_write(&mut self, only_frees: bool) {
+        let _ = only_frees;
+    }
+
     /// Sets the maximum duration of a lock wait; `None` waits for ever.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>);
 

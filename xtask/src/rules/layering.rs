@@ -83,7 +83,7 @@ const PLACES: &[CrateRule] = &[
     // engines.
     CrateRule {
         name: "sql",
-        uses: &["types", "env", "txn"],
+        uses: &["types", "env", "memory", "txn"],
         tests_use: &["occ"],
     },
     CrateRule {

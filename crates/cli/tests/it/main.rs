@@ -14,7 +14,7 @@
 //!   cluster that has lost its majority.
 //!   `cluster_command`: looking at them, and changing which nodes take part and which one
 //!   leads. `demo`.
-//! - `disk`: a process whose disk is full or fails.
+//! - `disk`: a process whose disk is full or fails. `disk_reserve`: one relieved from inside.
 //! - `formats`: what earlier builds wrote. `permissions`: modes and owners of what it writes.
 //! - `outcomes`: whether a commit happened whose answer was lost.
 //! - `harness`: the binary under faults of every kind, sound and bad. `damage`: its files.
@@ -41,6 +41,7 @@ mod crash;
 mod damage;
 mod demo;
 mod disk;
+mod disk_reserve;
 mod dump;
 mod formats;
 mod harness;

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 #[cfg(debug_assertions)]
 use super::faults;
 use super::permissions;
-use crate::fs::OpenOptions;
+use crate::fs::{OpenOptions, Space};
 
 #[derive(Debug)]
 pub(crate) struct File(std::fs::File);
@@ -143,4 +143,20 @@ pub(crate) fn canonicalize(path: &Path) -> io::Result<PathBuf> {
 
 pub(crate) fn exists(path: &Path) -> io::Result<bool> {
     path.try_exists()
+}
+
+pub(crate) fn space(path: &Path) -> io::Result<Space> {
+    let found = statvfs(path)?;
+    let space = Space {
+        total: found.f_blocks.saturating_mul(found.f_frsize),
+        available: found.f_bavail.saturating_mul(found.f_frsize),
+    };
+    #[cfg(debug_assertions)]
+    if faults::check_growth().is_err() {
+        return Ok(Space {
+            available: 0,
+            ..space
+        });
+    }
+    Ok(space)
 }

@@ -69,6 +69,11 @@ impl Disk {
         named.iter().map(bytes).sum()
     }
 
+    /// Bytes by which its files may still grow.
+    pub(crate) fn available(&self) -> u64 {
+        self.faults.capacity.saturating_sub(self.used())
+    }
+
     /// Checks that a file may become `length` bytes long.
     fn check_room(&mut self, inode: Inode, length: u64) -> io::Result<()> {
         let now = self.content(inode).shown.len() as u64;

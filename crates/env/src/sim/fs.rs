@@ -10,7 +10,7 @@ use rand::RngExt;
 use super::disk::{Disk, Inode};
 use super::task::interleave;
 use super::{Context, hash_bytes};
-use crate::fs::OpenOptions;
+use crate::fs::{OpenOptions, Space};
 
 fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().expect("no panic under this lock")
@@ -187,4 +187,12 @@ pub(crate) async fn canonicalize(context: Context, path: &Path) -> io::Result<Pa
 pub(crate) async fn exists(context: Context, path: &Path) -> io::Result<bool> {
     interleave(&context).await;
     Ok(lock(&context.disk()).exists(path))
+}
+
+/// The simulated disk's size is unbounded; what may be taken of it is not.
+pub(crate) fn space(context: &Context) -> Space {
+    Space {
+        total: u64::MAX,
+        available: lock(&context.disk()).available(),
+    }
 }

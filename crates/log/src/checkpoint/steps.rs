@@ -51,15 +51,15 @@ impl Log {
         CheckpointWriter::create(files, start, block_bytes, bytes_per_second).await
     }
 
-    /// Waits until the snapshot is durable, or returns the error that the disk is full,
-    /// since that wait may never end.
+    /// Waits until the snapshot is durable, or returns the error that the disk is full, its
+    /// reserve included, since that wait may never end.
     async fn wait_for_snapshot(&self, snapshot: Timestamp) -> Result<(), Error> {
         const LOOK: Duration = Duration::from_millis(50);
         loop {
             match coeval_env::timeout(LOOK, self.wait_durable(snapshot)).await {
                 Ok(durable) => return durable,
                 Err(coeval_env::Elapsed) => {
-                    if let Some(full) = self.shared.full_reason() {
+                    if let Some(full) = self.shared.full_reason(true) {
                         return Err(full);
                     }
                 }

@@ -51,6 +51,8 @@ pub struct EntryBuilder {
     sent: usize,
     /// Encoded references to the chunks that were written.
     references: Vec<u8>,
+    /// Whether the transaction only frees space on the disk.
+    only_frees: bool,
     /// Keeps written chunks from being truncated; `None` without chunks.
     ticket: Option<Ticket>,
 }
@@ -77,6 +79,7 @@ impl EntryBuilder {
             cuts: Vec::new(),
             sent: 0,
             references: Vec::new(),
+            only_frees: false,
             ticket: None,
         }
     }
@@ -86,6 +89,7 @@ impl EntryBuilder {
     /// then.
     pub fn clear(&mut self) {
         self.ticket = None;
+        self.only_frees = false;
         self.cuts.clear();
         self.sent = 0;
         self.to_come = 0;
@@ -124,6 +128,16 @@ impl EntryBuilder {
         /// The tag, the storage, a record below 2³⁵, and the row's length.
         const HEAD_BYTES: usize = 1 + 5 + 5 + 4;
         frame_payload_bytes.saturating_sub(HEAD_BYTES)
+    }
+
+    /// Says whether the transaction only frees space on the disk: it may then commit while
+    /// the disk is full, out of the log's reserve.
+    pub fn set_only_frees(&mut self, only_frees: bool) {
+        self.only_frees = only_frees;
+    }
+
+    pub(crate) fn only_frees(&self) -> bool {
+        self.only_frees
     }
 
     /// Adds an entry for an inserted or replaced record, with a copy of its whole row.

@@ -317,7 +317,7 @@ impl Log {
             return Err(Error::TooLarge { bytes, limit });
         }
         let mut wait = SpaceWait::new();
-        let credit = poll_fn(|context| self.poll_space(bytes, &mut wait, context)).await?;
+        let credit = poll_fn(|context| self.poll_space(bytes, false, &mut wait, context)).await?;
         // Reserved under the lock, so that memberships are in log order.
         let mut landmarks = leading.landmarks();
         let reservation = self.reserve(credit);

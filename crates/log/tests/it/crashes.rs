@@ -407,6 +407,88 @@ fn a_full_disk_refuses_commits_loses_nothing_and_ends() {
     );
 }
 
+/// A commit that deletes a row, and says that it only frees space.
+async fn delete(log: &Log, rid: u64) -> Result<(), Error> {
+    let mut entries = log.entry_builder();
+    entries.delete(STORAGE, Rid(rid));
+    entries.set_only_frees(true);
+    let credit = log.prepare(&mut entries).await?;
+    let reservation = log.reserve(credit);
+    let timestamp = reservation.timestamp();
+    reservation.commit(&entries).installed();
+    log.wait_durable(timestamp).await?;
+    Ok(())
+}
+
+/// With a reserve, commits that only free space go on while the disk is full, until the
+/// reserve is used up; no others do before there is room for all of the reserve again.
+#[test]
+fn a_full_disk_lets_commits_that_free_go_on_out_of_the_reserve() {
+    const RESERVE: u64 = 40_000;
+    let reserve = Path::new(DIRECTORY).join("RESERVE");
+    let settings = || Settings {
+        reserve_bytes: RESERVE,
+        ..small()
+    };
+    let second = std::time::Duration::from_secs(1);
+    let mut survived = 0;
+    for capacity in (90_000..190_000).step_by(5000) {
+        let world = World::new(capacity);
+        let node = world.node();
+        world.set_capacity(node, capacity);
+        let clients = Shared::default();
+        let (seen, path) = (clients.clone(), reserve.clone());
+        let log = world.run(node, async move {
+            let (log, ..) = open(Path::new(DIRECTORY), settings()).await.unwrap();
+            coeval_env::sleep(second).await;
+            assert!(coeval_env::fs::exists(&path).await.unwrap());
+            loop {
+                match transaction(&log, &seen, 0).await {
+                    Ok(()) => {}
+                    Err(Error::DiskFull(_)) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            coeval_env::sleep(second).await;
+            assert!(!coeval_env::fs::exists(&path).await.unwrap(), "given up");
+            let mut freed = 0;
+            while delete(&log, freed % 3).await.is_ok() {
+                freed += 1;
+                let refused = transaction(&log, &seen, 1).await;
+                assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
+            }
+            assert!(freed > 100, "{freed} out of {RESERVE} bytes");
+            log.wait_durable(log.installed()).await.unwrap();
+            log
+        });
+        let log = log.unwrap();
+        // Room for a segment is not room for the reserve.
+        world.set_capacity(node, capacity + 10_000);
+        let (seen, path) = (clients.clone(), reserve.clone());
+        let log = world.run(node, async move {
+            coeval_env::sleep(second).await;
+            let refused = transaction(&log, &seen, 1).await;
+            assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
+            assert!(delete(&log, 0).await.is_ok());
+            assert!(!coeval_env::fs::exists(&path).await.unwrap());
+            log
+        });
+        let log = log.unwrap();
+        world.set_capacity(node, u64::MAX);
+        let (seen, path) = (clients.clone(), reserve.clone());
+        let resumed = world.run(node, async move {
+            coeval_env::sleep(second).await;
+            transaction(&log, &seen, 2).await.unwrap();
+            let whole = coeval_env::fs::read(&path).await.unwrap();
+            assert_eq!(whole.len() as u64, RESERVE);
+            log.close().await.unwrap();
+        });
+        assert_eq!(resumed, Ok(()), "capacity {capacity}");
+        survived += 1;
+    }
+    assert_eq!(survived, 20);
+}
+
 #[test]
 fn a_log_closes_while_the_disk_is_full() {
     let world = World::new(1);

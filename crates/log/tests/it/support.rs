@@ -21,6 +21,7 @@ pub fn small() -> Settings {
         recovery_threads: 1,
         checkpoint_block_bytes: 64,
         log_keep_bytes: 0,
+        reserve_bytes: 0,
     }
 }
 

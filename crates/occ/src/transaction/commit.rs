@@ -154,8 +154,10 @@ impl<'run> TransactionContext<'run> {
             held,
             entries,
             space_wait,
+            only_frees,
             ..
         } = &mut *self.state;
+        entries.set_only_frees(*only_frees == Some(true));
         let guard = OnceCell::new();
         let rows = private_rows(shared, *id, storages, held, &guard);
         shared

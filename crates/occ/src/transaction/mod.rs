@@ -340,6 +340,12 @@ impl Transaction for OccTransaction {
         }
     }
 
+    fn note_write(&mut self, only_frees: bool) {
+        if let Some(state) = &mut self.state {
+            state.only_frees = Some(only_frees && state.only_frees != Some(false));
+        }
+    }
+
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         if let Some(state) = &mut self.state {
             state.lock_timeout = timeout;

@@ -111,6 +111,8 @@ pub(crate) struct State {
     pub(super) newest_seen: Timestamp,
     /// Whether the client learns only which rows exist.
     pub(super) presence_only: bool,
+    /// Whether all statements that write only free space; `None` before one was announced.
+    pub(super) only_frees: Option<bool>,
     /// The newest version worked upon that `newest_seen` may omit.
     pub(super) undisclosed: Timestamp,
     /// The newest commit made before a strong table lock was acquired: the snapshots of
@@ -174,6 +176,7 @@ impl State {
             snapshot: None,
             newest_seen: Timestamp::ZERO,
             presence_only: false,
+            only_frees: None,
             undisclosed: Timestamp::ZERO,
             includes: Timestamp::ZERO,
             failure: AbortCause::Rollback,
@@ -237,6 +240,7 @@ impl State {
         clear(&mut self.bytes);
         clear(&mut self.scratch);
         self.presence_only = false;
+        self.only_frees = None;
         self.undisclosed = Timestamp::ZERO;
         self.space_wait = SpaceWait::new();
         self.prepared = false;

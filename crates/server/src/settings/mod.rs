@@ -165,6 +165,10 @@ settings! {
     /// How much log to keep although no start needs it, in bytes: for restoring to
     /// a point in time, and for standbys that lag.
     log_keep_bytes: u64 = 0, "BYTES";
+    /// How much of the disk to set aside, in bytes, at most a sixteenth of it: when the disk is
+    /// full DELETE, TRUNCATE, DROP and checkpoints go on with it, until there is room again.
+    /// 0 sets nothing aside.
+    disk_reserve_bytes: u64 = 64 << 20, "BYTES";
     /// How many threads load the checkpoint and replay the log at a start; 0 takes
     /// one for each core.
     recovery_threads: usize = 0, "N";

@@ -39,7 +39,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.note_write();
+        running.note_write(false);
         let mut context =
             EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
         if !lock_for_write(&into.table, &mut context).await? {

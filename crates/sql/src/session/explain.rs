@@ -44,7 +44,7 @@ impl Session {
             Plan::Query(query) => {
                 if query.locks_rows() {
                     self.require_writable("SELECT FOR UPDATE")?;
-                    self.running()?.note_write();
+                    self.running()?.note_lock();
                 }
                 let viewer = self.viewer();
                 let running = self

@@ -13,7 +13,7 @@ use super::read_confirmation::Open;
 use super::result_writer::{ResultWriter, Watched, drain};
 use super::transaction::Block;
 use crate::catalog::Catalog;
-use crate::change::{self, ChangePlan, Changed};
+use crate::change::{self, ChangeKind, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
@@ -282,7 +282,7 @@ impl Session {
                 && query.locks_rows()
             {
                 self.require_writable("SELECT FOR UPDATE")?;
-                self.running()?.note_write();
+                self.running()?.note_lock();
             }
             if !self.lock_planned(&locks).await? {
                 continue;
@@ -350,9 +350,9 @@ impl Session {
         !ran && matches!(self.block, Block::Implicit | Block::Idle)
     }
 
-    /// Locks the tables that a plan names. Returns false when a new snapshot must be taken and the statement planned
-    /// anew: a table has another definition by now, or the locks were waited for, and what
-    /// was committed meanwhile belongs to the statement.
+    /// Locks the tables that a plan names. Returns false when a new snapshot must be taken and
+    /// the statement planned anew: a table has another definition by now, or the locks were
+    /// waited for, and what was committed meanwhile belongs to the statement.
     ///
     /// Above READ COMMITTED, a statement that only reads goes on with the tables as its
     /// snapshot shows them.
@@ -401,7 +401,7 @@ impl Session {
         };
         if plan.locks_rows() {
             self.require_writable("SELECT FOR UPDATE")?;
-            self.running()?.note_write();
+            self.running()?.note_lock();
         }
         let mut viewer = self.viewer().of_query();
         let running = self
@@ -556,7 +556,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.note_write();
+        running.note_write(matches!(change.kind, ChangeKind::Delete(_)));
         let mut context = EvaluationContext::new(
             &self.info,
             catalog,

@@ -120,9 +120,17 @@ impl Running {
         })
     }
 
-    /// Records that the transaction is about to change something.
-    pub(crate) fn note_write(&self) {
+    /// Records that the transaction is about to lock rows, which is written with the first
+    /// change.
+    pub(crate) fn note_lock(&self) {
         self.open.note_write();
+    }
+
+    /// Records that the transaction is about to change something; `only_frees` says that the
+    /// statement deletes rows, or drops or empties tables.
+    pub(crate) fn note_write(&mut self, only_frees: bool) {
+        self.open.note_write();
+        self.transaction.note_write(only_frees);
     }
 
     /// Whether the transaction has changed something, or was about to.

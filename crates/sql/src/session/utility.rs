@@ -20,7 +20,7 @@ use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
 use crate::output::{CommandTag, Completion, Sink};
-use crate::statement::Statement;
+use crate::statement::{Command, Statement};
 use crate::value::Value;
 
 impl Session {
@@ -51,7 +51,10 @@ impl Session {
         let isolation = self.running()?.isolation();
         self.read_confirmation.look(isolation);
         let running = self.running()?;
-        running.note_write();
+        running.note_write(matches!(
+            statement.command(),
+            Command::Drop { .. } | Command::Truncate(_)
+        ));
         let context = definition::Context {
             engine: &*database.engine,
             store: &database.store,

@@ -11,6 +11,8 @@ pub enum FileKind {
     Lock,
     /// The file that says which backup a restored directory is from.
     Origin,
+    /// Disk space that is set aside; nothing is ever written to it.
+    Reserve,
     /// The newest checkpoint.
     Checkpoint,
     /// A full segment of the log.
@@ -35,10 +37,11 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds with their names.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::Control, "CONTROL"),
         (Self::Lock, "LOCK"),
         (Self::Origin, "ORIGIN"),
+        (Self::Reserve, "RESERVE"),
         (Self::Checkpoint, "checkpoint"),
         (Self::Segment, "log, full segment"),
         (Self::LastSegment, "log, last segment"),
@@ -82,6 +85,7 @@ impl FileKind {
             ("", "CONTROL") => Some(Self::Control),
             ("", "LOCK") => Some(Self::Lock),
             ("", "ORIGIN") => Some(Self::Origin),
+            ("", "RESERVE") => Some(Self::Reserve),
             ("checkpoints", name) if name.ends_with(".checkpoint") => Some(Self::Checkpoint),
             ("log", name) if name.ends_with(".log") => Some(match path.cmp(last) {
                 std::cmp::Ordering::Less => Self::Segment,

@@ -17,6 +17,8 @@ const SOUND: u64 = 500;
 const KILLED: u64 = 520;
 /// Segment size: small, so that the log has several segments.
 const SEGMENT: (&str, u64) = ("log-segment-bytes", 16_384);
+/// Size of the reserve: small, because directories are copied.
+const RESERVE: (&str, u64) = ("disk-reserve-bytes", 65_536);
 /// Length of a segment's header, in bytes.
 const HEAD: usize = 4096;
 
@@ -200,7 +202,7 @@ impl Made {
         // The older version, with a checkpoint.
         let frugal = launch
             .clone()
-            .with(&[SEGMENT, ("checkpoint-log-bytes", 10_000)]);
+            .with(&[SEGMENT, RESERVE, ("checkpoint-log-bytes", 10_000)]);
         let mut server = frugal.start()?;
         commit(&mut server, 1..=OLDER).await?;
         while !has_checkpoint(&launch)? {
@@ -211,7 +213,7 @@ impl Made {
         copy(&data, &at("older"))?;
 
         // More log after the checkpoint, and no further checkpoint.
-        let launch = launch.with(&[SEGMENT, ("checkpoint-log-bytes", 1 << 40)]);
+        let launch = launch.with(&[SEGMENT, RESERVE, ("checkpoint-log-bytes", 1 << 40)]);
         let mut server = launch.start()?;
         commit(&mut server, OLDER + 1..=SOUND).await?;
         backup(binary, port, &at("backup")).await?;
