@@ -54,6 +54,9 @@ const SEARCHED_AT_ONCE: usize = 1 << 19;
 /// Called with work done, in bytes; fails when the statement is canceled.
 type Work<'w> = dyn FnMut(usize) -> Result<()> + 'w;
 
+/// Called with the groups of a match.
+type Visit<'v> = dyn FnMut(&[Option<Span>], &mut Work<'_>) -> Result<()> + 'v;
+
 /// A compiled regular expression.
 #[derive(Debug)]
 pub(super) struct Regex {
@@ -255,7 +258,7 @@ impl Regex {
         most: usize,
         groups: usize,
         work: &mut Work<'_>,
-        visit: &mut dyn FnMut(&[Option<Span>], &mut Work<'_>) -> Result<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         let mut from = 0;
         let mut last_end = None;
