@@ -41,6 +41,7 @@ pub mod crash;
 pub mod distribution;
 pub mod driver;
 pub mod faults;
+pub mod hostile;
 pub mod loads;
 pub mod overload;
 pub mod pgbench;
