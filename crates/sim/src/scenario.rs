@@ -67,6 +67,8 @@ named! {
         SmallBank = "smallbank",
         /// All of TPC-C, on one small warehouse.
         Tpcc = "tpcc",
+        /// Requests of every shape, by raw clients that know what each is owed.
+        Pipelines = "pipelines",
     }
 }
 
@@ -100,6 +102,25 @@ named! {
         /// A node's disk and all its data are lost, and the node is replaced by a new
         /// one, while processes are killed and the power fails.
         Loss = "loss",
+    }
+}
+
+impl Load {
+    /// The loads whose transactions run on any engine.
+    pub const ON_ANY_ENGINE: &'static [Self] = &[
+        Self::Bank,
+        Self::Lists,
+        Self::Registers,
+        Self::Seats,
+        Self::Ycsb,
+        Self::SmallBank,
+        Self::Tpcc,
+    ];
+
+    /// Whether the load's clients need a server that speaks the protocol.
+    #[must_use]
+    pub const fn is_of_protocol(self) -> bool {
+        matches!(self, Self::Pipelines)
     }
 }
 
@@ -148,11 +169,14 @@ pub fn level(isolation: Isolation) -> &'static str {
 }
 
 impl Scenario {
-    /// Whether the class of faults is meaningful for the engine: an in-memory database
-    /// has no disk, clients on its machine have no links, and a single node's lost disk
-    /// has no other copy.
+    /// Whether load and class of faults are meaningful for the engine: an in-memory
+    /// database has no disk, clients on its machine have no links and no protocol, and a
+    /// single node's lost disk has no other copy.
     #[must_use]
     pub fn applies(&self) -> bool {
+        if self.load.is_of_protocol() && !self.engine.is_remote() {
+            return false;
+        }
         match self.engine {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
             Engine::Occ => !matches!(self.class, Class::Network | Class::Partition | Class::Loss),
@@ -161,7 +185,7 @@ impl Scenario {
         }
     }
 
-    /// All scenarios whose class of faults is meaningful for their engine.
+    /// All scenarios that are meaningful.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();

@@ -306,6 +306,11 @@ impl Door {
         self.term.is_some() && self.member().is_none()
     }
 
+    /// Address of a server; each call names the next one.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses()[0]
+    }
+
     /// Addresses of the servers. Each call starts with the next one, because the caller
     /// has lost the previous connection or was refused there.
     fn addresses(&self) -> Vec<SocketAddr> {

@@ -8,6 +8,7 @@
 
 mod bank;
 mod histories;
+mod pipelines;
 mod seats;
 mod shared;
 
@@ -30,6 +31,7 @@ use crate::{Load, Scenario};
 
 use bank::Bank;
 use histories::Histories;
+use pipelines::Pipelines;
 use seats::Seats;
 use shared::Shared;
 
@@ -78,6 +80,7 @@ enum WorkloadKind {
     Ycsb(Shared<Ycsb>),
     SmallBank(Shared<SmallBank>),
     Tpcc(Shared<Tpcc>),
+    Pipelines(Pipelines),
 }
 
 /// State shared by all clients of a run.
@@ -110,6 +113,7 @@ macro_rules! each {
             WorkloadKind::Ycsb($shared) => $other,
             WorkloadKind::SmallBank($shared) => $other,
             WorkloadKind::Tpcc($shared) => $other,
+            WorkloadKind::Pipelines($shared) => $other,
         }
     };
 }
@@ -168,6 +172,7 @@ impl Clients {
                 let load = Tpcc::new(WAREHOUSE, seed);
                 WorkloadKind::Tpcc(Shared::new(load, scenario.isolation, false, seed))
             }
+            Load::Pipelines => WorkloadKind::Pipelines(Pipelines::new(scenario)),
         };
         Self {
             isolation: scenario.isolation,
@@ -227,8 +232,7 @@ impl Clients {
                 continue;
             };
             if let Session::Wire(wire) = &session {
-                let mut entered = self.entered.lock().expect("no panic while it was held");
-                entered.entry(client).or_insert(wire.address());
+                self.enter(client, wire.address());
             }
             while !self.is_stopping() {
                 let before = progress();
@@ -275,6 +279,12 @@ impl Clients {
         let wrong = wrong.iter().take(TOLD);
         objections.extend(wrong.map(|what| format!("outcomes: {what}")));
         objections
+    }
+
+    /// Notes the first server that a client enters.
+    fn enter(&self, client: usize, address: SocketAddr) {
+        let mut entered = self.entered.lock().expect("no panic while it was held");
+        entered.entry(client).or_insert(address);
     }
 
     /// The first server that each client entered, over links.

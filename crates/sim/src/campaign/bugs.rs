@@ -74,6 +74,7 @@ pub const JUDGES: &[&str] = &[
     "ycsb",
     "smallbank",
     "tpcc",
+    "pipelines",
     "start",
     "liveness",
     "consensus",
@@ -103,8 +104,6 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   a partitioned leader steps down as soon as another may be elected, and one that was
 ///   paused handles the messages of the others before it answers: 1,100 runs of eleven
 ///   scenarios met neither.
-/// - A forgotten Sync ([`Bug::ForgetOwedSync`]) needs clients that use the extended query
-///   protocol, and those of the simulated loads use the simple one.
 /// - A version of the catalog that names two states ([`Bug::CatalogVersionWithoutTerm`])
 ///   shows where a cache outlives a serving term, and none does.
 /// - What a directory or a founding is, and the cluster version, only worlds show whose nodes
@@ -116,7 +115,6 @@ pub const BENEATH: &[Bug] = &[
     Bug::VoteAfterStart,
     Bug::TrustNewcomers,
     Bug::AnswerUnconfirmed,
-    Bug::ForgetOwedSync,
     Bug::CatalogVersionWithoutTerm,
     Bug::RaiseUnasked,
     Bug::VoteWithUnknownIdentity,
@@ -468,6 +466,12 @@ pub const CATCHES: &[Catch] = &[
         "servers/seats/serializable/none",
         "seats",
         1,
+    ),
+    by(
+        Bug::ForgetOwedSync,
+        "servers/pipelines/read-committed/pause",
+        "pipelines",
+        4,
     ),
 ];
 

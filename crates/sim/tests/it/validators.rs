@@ -15,7 +15,7 @@ fn every_load_is_serializable_under_every_validator() {
         .iter()
         .filter(|validator| **validator != Validator::default());
     for (first, validator) in (300..).step_by(100).zip(rivals) {
-        for (seed, &load) in (first..).zip(Load::ALL) {
+        for (seed, &load) in (first..).zip(Load::ON_ANY_ENGINE) {
             let scenario = Scenario {
                 engine: Engine::Occ,
                 load,

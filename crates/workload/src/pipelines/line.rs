@@ -141,6 +141,8 @@ pub struct Line {
     cycles: Vec<Cycle>,
     /// Types of the last messages.
     got: VecDeque<u8>,
+    /// Whether the connection has ended.
+    closed: bool,
     /// Number of the last probe.
     probe: u64,
     /// The session's number and secret, which a cancel request presents.
@@ -167,6 +169,7 @@ impl Line {
             cycle: Cycle::default(),
             cycles: Vec::new(),
             got: VecDeque::new(),
+            closed: false,
             probe: 0,
             key: Vec::new(),
         };
@@ -230,7 +233,10 @@ impl Line {
         let sending = coeval_env::timeout(self.patience, self.stream.write_all(&part.bytes));
         match sending.await {
             Ok(Ok(())) => self.owed += part.cycles,
-            Ok(Err(_)) => return Ok(false),
+            Ok(Err(_)) => {
+                self.closed = true;
+                return Ok(false);
+            }
             Err(_) => return Err(self.late()),
         }
         let before = self.cycles.len();
@@ -239,7 +245,10 @@ impl Line {
             match self.receive(part.cycles == 0).await {
                 Ok(kind) if part.until.contains(&kind) => break,
                 Ok(_) => {}
-                Err(Missing::Closed) => return Ok(false),
+                Err(Missing::Closed) => {
+                    self.closed = true;
+                    return Ok(false);
+                }
                 Err(Missing::Violation(violation)) => return Err(violation),
             }
         }
@@ -249,21 +258,20 @@ impl Line {
     /// Waits for all ReadyForQuery that are owed, and returns the answers since the last
     /// call.
     pub async fn settle(&mut self) -> Result<Answers, Violation> {
-        let mut closed = false;
-        while self.owed > 0 && !closed {
+        while self.owed > 0 && !self.closed {
             match self.receive(false).await {
                 Ok(_) => {}
-                Err(Missing::Closed) => closed = true,
+                Err(Missing::Closed) => self.closed = true,
                 Err(Missing::Violation(violation)) => return Err(violation),
             }
         }
-        if closed {
+        if self.closed {
             let cut_off = std::mem::take(&mut self.cycle);
             self.cycles.push(cut_off);
         }
         Ok(Answers {
             cycles: std::mem::take(&mut self.cycles),
-            closed,
+            closed: self.closed,
         })
     }
 
