@@ -36,6 +36,9 @@ struct Arguments {
     /// Goes forth and back once before it goes forth for good.
     #[arg(long)]
     back: bool,
+    /// Kills each node instead of stopping it in order.
+    #[arg(long)]
+    kill: bool,
     /// Acknowledged rows between two restarts, at least.
     #[arg(long, default_value_t = 200)]
     rows: usize,
@@ -187,7 +190,7 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
     let told = Arc::new(Told::default());
     let clients: Vec<_> = launches
         .iter()
-        .map(|launch| tokio::spawn(insert(launch.port, Arc::clone(&told))))
+        .map(|launch| env::spawn("insert rows", insert(launch.port, Arc::clone(&told))))
         .collect();
     work(&told, arguments.rows).await?;
     let keeps = ["--cluster-version-limit", "1"];
@@ -201,7 +204,11 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
     };
     for (program, further) in ways {
         for (node, launch) in launches.iter().enumerate() {
-            servers.remove(0).stop().await?;
+            let server = servers.remove(0);
+            match arguments.kill {
+                true => server.kill()?,
+                false => server.stop().await?,
+            }
             let mut server = with(launch, program, further).start()?;
             drop(server.ready().await?);
             servers.push(server);
