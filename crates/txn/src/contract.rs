@@ -490,10 +490,6 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>>;
 
-    /// Ends a wait for a lock whose call the caller has abandoned, so that its request keeps
-    /// no other transaction waiting. The next statement, a rollback or a commit does so too.
-    fn stop_waiting(&mut self) {}
-
     /// Sets the schema version: the engine rejects plans made for any other version from
     /// now on. Requires a table lock that keeps writers out ([`TableLock::Share`] or
     /// stronger), and that no other transaction changes the schema at once. Undone if the transaction rolls back, or

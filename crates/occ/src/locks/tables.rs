@@ -443,7 +443,7 @@ mod shuttled {
                     thread.join().expect("no panic");
                 }
             },
-            2000,
+            1000,
         );
     }
 
@@ -470,7 +470,7 @@ mod shuttled {
                     thread.join().expect("no panic");
                 }
             },
-            2000,
+            1000,
         );
     }
 }

@@ -432,12 +432,6 @@ impl Transaction for OccTransaction {
         self.noting_poll(locked)
     }
 
-    fn stop_waiting(&mut self) {
-        if let Ok(mut run) = self.run_statement() {
-            run.stop_waiting(false);
-        }
-    }
-
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error> {
         self.run_at_once()?.set_schema_version(storage, version)
     }

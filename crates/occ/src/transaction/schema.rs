@@ -1,8 +1,8 @@
 //! Schema changes: table locks, schema versions, and the creation and removal of indexes.
 //!
 //! Indexes change under a lock of their table that keeps writers out, so no other
-//! transaction checks a key meanwhile, and each change is a step that a rollback undoes before it frees that
-//! lock:
+//! transaction checks a key meanwhile, and each change is a step that a rollback undoes
+//! before it frees that lock:
 //!
 //! | | for this transaction | after a rollback | after the commit |
 //! | --- | --- | --- | --- |

@@ -644,9 +644,9 @@ fn an_abandoned_request_for_a_table_keeps_no_other_waiting() {
     assert!(poll_table(&mut *alone, TableLock::Exclusive).is_ready());
     assert!(poll_table(&mut *late, TableLock::AccessShare).is_ready());
     assert!(poll_table(&mut *late, TableLock::RowShare).is_pending());
-    late.stop_waiting();
+    late.begin_statement().expect("it runs");
     assert!(poll_table(&mut *alone, TableLock::AccessExclusive).is_pending());
-    alone.stop_waiting();
+    alone.begin_statement().expect("it runs");
     assert!(engine.blocked().is_empty());
     alone.abort();
     assert!(poll_table(&mut *late, TableLock::RowShare).is_ready());

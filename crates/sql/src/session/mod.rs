@@ -537,14 +537,10 @@ impl Session {
             Block::Implicit => self.roll_back(),
             Block::Explicit | Block::Failed => {
                 self.block = Block::Failed;
-                match &mut self.running {
-                    Some(running) if running.has_savepoint() => {
-                        running.transaction.stop_waiting();
-                    }
-                    _ => {
-                        self.abort_running();
-                        self.ticket.leave();
-                    }
+                let undone = self.running.as_mut().is_some_and(Running::undo_to_last);
+                if !undone {
+                    self.abort_running();
+                    self.ticket.leave();
                 }
             }
         }

@@ -541,8 +541,8 @@ impl Session {
     }
 
     /// The plan of a prepared statement under the current catalog, and the locks that it
-    /// takes, after checking the privileges of the session's role. Fails with SQLSTATE 0A000 when the columns have
-    /// changed, or their tables have and `origins_matter`.
+    /// takes, after checking the privileges of the session's role. Fails with SQLSTATE
+    /// 0A000 when the columns have changed, or their tables have and `origins_matter`.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,

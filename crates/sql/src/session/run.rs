@@ -350,9 +350,9 @@ impl Session {
         !ran && matches!(self.block, Block::Implicit | Block::Idle)
     }
 
-    /// Locks the tables that a plan names. Returns false when a new snapshot must be taken and
-    /// the statement planned anew: a table has another definition by now, or the locks were
-    /// waited for, and what was committed meanwhile belongs to the statement.
+    /// Locks the tables that a plan names. Returns false when a new snapshot must be taken
+    /// and the statement planned anew: a table has another definition by now, or the locks
+    /// were waited for, and what was committed meanwhile belongs to the statement.
     ///
     /// Above READ COMMITTED, a statement that only reads goes on with the tables as its
     /// snapshot shows them.

@@ -14,7 +14,8 @@
 //!
 //! Invariants:
 //! - In `Failed` the session keeps a running transaction only if it has a savepoint to
-//!   roll back to; otherwise it releases the transaction's locks at once.
+//!   roll back to, and has rolled it back to the last one; otherwise it releases all of
+//!   the transaction's locks at once.
 //! - A rollback restores the settings as they were when the transaction began.
 
 use std::sync::Arc;
@@ -157,9 +158,15 @@ impl Running {
         });
     }
 
-    /// Whether the transaction has a savepoint to roll back to.
-    pub(crate) fn has_savepoint(&self) -> bool {
-        !self.savepoints.is_empty()
+    /// After a failure: undoes what came after the last savepoint, and frees what was
+    /// locked since. Returns false if the transaction has none to roll back to.
+    pub(crate) fn undo_to_last(&mut self) -> bool {
+        let Some(last) = self.savepoints.last() else {
+            return false;
+        };
+        let undone = self.transaction.rollback_to(last.savepoint);
+        self.storages.rollback_to(last.storages);
+        undone.is_ok()
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
