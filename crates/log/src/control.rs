@@ -319,14 +319,14 @@ fn restrict(path: &Path) -> Result<(), Error> {
     fn at_the_top(name: &str) -> bool {
         ["LOCK", "CONTROL", "MARKS", RESERVE].contains(&name)
     }
+    let folders = [path.to_owned(), path.join("log"), path.join(CHECKPOINTS)];
     let mut count = 0;
-    let (log, checkpoints) = (path.join("log"), path.join(CHECKPOINTS));
-    let folders: [(&Path, fn(&str) -> bool); 3] = [
-        (path, at_the_top),
-        (&log, |_| true),
-        (&checkpoints, |_| true),
-    ];
-    for (folder, are_ours) in folders {
+    for folder in &folders {
+        let are_ours = if folder == path {
+            at_the_top
+        } else {
+            |_: &str| true
+        };
         count += fs::restrict(folder, are_ours)
             .map_err(Error::io("change the permissions in", folder))?;
     }

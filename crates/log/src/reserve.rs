@@ -76,7 +76,7 @@ impl Reserve {
             .await
             .map_err(Error::io("look for", &self.path))?;
         if !exists {
-            let space = fs::space(&self.path.with_file_name("."));
+            let space = fs::space(self.path.with_file_name("."));
             let space = space.map_err(Error::io("look at the disk of", &self.path))?;
             if space.available < self.bytes.saturating_add(self.beside) {
                 let full = std::io::ErrorKind::StorageFull.into();
@@ -118,7 +118,7 @@ impl Reserve {
         if self.bytes == 0 {
             return Ok(());
         }
-        let space = fs::space(&self.path.with_file_name("."));
+        let space = fs::space(self.path.with_file_name("."));
         let space = space.map_err(Error::io("look at the disk of", &self.path))?;
         if space.available < needed && fs::exists(&self.path).await.unwrap_or(false) {
             tracing::warn!(
