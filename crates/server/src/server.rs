@@ -335,13 +335,14 @@ impl RunningServer {
         }
     }
 
-    /// Reads the host-based access file and the TLS certificate and key again, for
-    /// clients that connect from now on. Existing sessions stay.
+    /// Reads the host-based access file and the TLS certificates and keys again, those for
+    /// other nodes of the cluster too, for connections from now on. Existing ones stay.
     ///
     /// # Errors
-    /// [`StartError`]; the server then keeps its present rules and certificate.
+    /// [`StartError`]; the server then keeps its present rules and certificates.
     pub async fn reload(&self) -> Result<(), StartError> {
         let doors = doors(&self.shared.settings).await?;
+        serving_terms::reload_security(&self.shared).await?;
         self.shared.set_access(doors);
         Ok(())
     }

@@ -124,6 +124,16 @@ async fn check_first_start(settings: &Settings) -> Result<(), StartError> {
     }))
 }
 
+/// Reads the certificates between nodes again, for connections from now on.
+pub(crate) async fn reload_security(shared: &Shared) -> Result<(), StartError> {
+    let Some(node) = &shared.node else {
+        return Ok(());
+    };
+    let own = NodeId(shared.settings.cluster_node);
+    let security = security(&shared.settings, own).await?;
+    Ok(node.secure(security).await?)
+}
+
 async fn security(settings: &Settings, node: NodeId) -> Result<Security, StartError> {
     let (Some(certificate), Some(key), Some(authority)) = (
         &settings.cluster_tls_certificate_file.0,

@@ -52,7 +52,7 @@ A setting is taken from its flag, else from the environment (COEVAL_ and its nam
 in capitals), else from the file, else it has its default. SIGTERM and SIGINT stop
 the server: running statements get a moment, everything acknowledged is safe. A
 second signal ends it at once, and so may kill -9: everything acknowledged is safe
-then too. SIGHUP reads the host-based access file and the TLS certificate again.";
+then too. SIGHUP reads the host-based access file and the TLS certificates again.";
 
 const DUMP_EXAMPLES: &str = "\
 Examples:

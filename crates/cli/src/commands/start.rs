@@ -152,12 +152,12 @@ async fn any(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
-/// Reloads the access rules and the TLS certificate at each SIGHUP, for ever.
+/// Reloads the access rules and the TLS certificates at each SIGHUP, for ever.
 async fn reload(server: &RunningServer, hangup: &mut Signal) {
     while hangup.recv().await.is_some() {
         match server.reload().await {
-            Ok(()) => info!("the access rules and the TLS certificate were read again"),
-            Err(error) => error!(%error, "the access rules and the certificate are unchanged"),
+            Ok(()) => info!("the access rules and the TLS certificates were read again"),
+            Err(error) => error!(%error, "the access rules and the certificates are unchanged"),
         }
     }
     std::future::pending().await

@@ -99,9 +99,19 @@ impl Cluster {
         cluster
     }
 
-    /// Makes certificates, as an administrator would by hand.
+    /// Makes certificates of an authority of their own, as an administrator would by hand.
     async fn certify(&self) {
-        let place = self.directory.path().display().to_string();
+        Self::certify_in(self.directory.path()).await;
+    }
+
+    /// Where the nodes' certificates are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Makes an authority in this directory, and certificates of all nodes.
+    pub async fn certify_in(place: &Path) {
+        let place = place.display().to_string();
         let run = async |arguments: &[&str]| {
             let mut command = Command::new(COEVAL);
             let made = command.args(["cert"]).args(arguments).output();

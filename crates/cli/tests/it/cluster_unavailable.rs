@@ -15,7 +15,7 @@ use crate::process::{COEVAL, PATIENCE, in_runtime};
 const SHORT_WAIT: [&str; 2] = ["--cluster-wait-milliseconds", "500"];
 
 /// Waits until the answer of `/serving` is as it is meant to be.
-async fn until_serving(admin: SocketAddr, is_meant: impl Fn(bool, &str) -> bool) {
+pub async fn until_serving(admin: SocketAddr, is_meant: impl Fn(bool, &str) -> bool) {
     let seen = async {
         loop {
             let (head, body) = get(admin, "/serving").await;

@@ -30,6 +30,7 @@ mod check;
 mod checkpoints;
 mod client_tls;
 mod cluster;
+mod cluster_certificates;
 mod cluster_command;
 mod cluster_disk;
 mod cluster_reads;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
-use coeval_peers::{Event, Frame, Inbox, Peers};
+use coeval_peers::{Event, Frame, Inbox, Peers, Security};
 use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -36,6 +36,8 @@ pub(super) const TELL_COMMIT: Duration = Duration::from_millis(1);
 pub(super) enum Request {
     /// The node's status, with its connections and followers.
     Status(oneshot::Sender<Status>),
+    /// Secure new connections with other nodes like this.
+    Secure(Security, oneshot::Sender<Result<(), Error>>),
     /// An administrator's request to change the leader or the membership.
     Operate(AdminRequest, Answer),
     /// Shut the node down.
@@ -263,6 +265,12 @@ impl Driver {
                         self.report_flushed();
                         // The caller may have gone.
                         drop(answer.send(self.status()));
+                    }
+                    Some(Request::Secure(security, answer)) => {
+                        let secured = self.peers.set_security(security);
+                        let secured = secured.map_err(|error| Error::Setting(error.to_string()));
+                        // The asker may have gone.
+                        let _ = answer.send(secured);
                     }
                     Some(Request::Operate(request, answer)) => self.begin(request, answer).await?,
                     Some(Request::Stop(answer)) => return Err(End::Asked(answer)),

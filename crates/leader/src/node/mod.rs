@@ -329,6 +329,14 @@ impl Node {
         answered.await.map_err(|_| Error::Ended)
     }
 
+    /// Secures new connections with other nodes like this; open ones stay.
+    pub async fn secure(&self, security: Security) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.requests.send(Request::Secure(security, answer));
+        asked.map_err(|_| Error::Ended)?;
+        answered.await.map_err(|_| Error::Ended)?
+    }
+
     /// Transfers leadership to another voter and returns when that voter leads. The
     /// caller asks the node that leads; transactions that are committing meanwhile end in
     /// doubt. A caller that drops the future does not cancel the request, here as in the
