@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 /// The text of a query string for logging: if a password may follow the word PASSWORD,
-/// the text ends there.
+/// the text ends there. In a statement on roles that is whatever follows, because its author
+/// may have forgotten the quotes.
 ///
 /// ```
 /// use coeval_sql::statement::loggable;
@@ -30,12 +31,27 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
             Some(b'u' | b'U') => start.next() == Some(b'&'),
             _ => false,
         };
-        if literal {
+        let bare = !rest.is_empty() && is_on_roles(&text[..end]) && !begins_with_null(rest);
+        if literal || bare {
             return Cow::Owned(format!("{} …", &text[..end]));
         }
         from = end;
     }
     Cow::Borrowed(text)
+}
+
+/// Whether the beginning of a text may be that of CREATE ROLE, ALTER USER and the like.
+fn is_on_roles(beginning: &str) -> bool {
+    let is_in =
+        |among: &[&str], word: &str| among.iter().any(|each| word.eq_ignore_ascii_case(each));
+    let mut words = beginning.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| is_in(&["create", "alter"], word))
+        && words.any(|word| is_in(&["role", "user", "group"], word))
+}
+
+fn begins_with_null(rest: &str) -> bool {
+    let word = rest.split(|c: char| !c.is_alphanumeric()).next();
+    word.is_some_and(|word| word.eq_ignore_ascii_case("null"))
 }
 
 /// Truncates the text of a statement that is known to contain a password.
@@ -67,6 +83,9 @@ mod tests {
             "alter role a password -- it is\n 'secret'",
             "select 1; alter role a password 'secret'; select 2",
             "alter role password password 'secret'",
+            "alter role a password secret",
+            "create user a password \"secret\"",
+            "alter group a password = secret",
         ] {
             assert!(!loggable(text).contains("secret"), "{text}");
             for statement in parse(text, &MemoryBudget::default()).into_iter().flatten() {
@@ -83,6 +102,8 @@ mod tests {
             "update users set password = $1",
             "set password_encryption = 'scram-sha-256'",
             "alter role a password null",
+            "alter role a password",
+            "create table users (password text)",
         ] {
             assert_eq!(loggable(text), text);
         }
