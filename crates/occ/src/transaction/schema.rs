@@ -51,11 +51,30 @@ impl TransactionContext<'_> {
     ) -> Poll<Result<(), Error>> {
         self.check_read()?;
         let at = self.state.storage(self.shared, storage)?;
-        let id = self.state.id;
         self.stop_waiting_for_other(storage, mode);
+        ready!(self.poll_take_table(at, mode, wait, context))?;
+        self.acquired(|wait| matches!(wait, Wait::Table { .. }));
+        if !self.state.storages[at].has_schema(schema_version) {
+            return Poll::Ready(Err(Error::SchemaChanged(storage)));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes a table lock, unless the transaction has one that covers it.
+    fn poll_take_table(
+        &mut self,
+        at: StorageAt,
+        mode: TableLock,
+        wait: LockWait,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        let id = self.state.id;
         let (held, covered) = self.table_held(at, mode);
-        while !covered {
-            let waits = wait == LockWait::Wait;
+        if covered {
+            return Poll::Ready(Ok(()));
+        }
+        let waits = wait == LockWait::Wait;
+        loop {
             let table = &self.state.storages[at];
             if table.locks.take(id, mode, held, waits) {
                 self.state.tables.push(TableHeld { storage: at, mode });
@@ -64,10 +83,10 @@ impl TransactionContext<'_> {
                     // may be before snapshots include them.
                     self.state.includes = self.shared.log.reserved();
                 }
-                break;
+                return Poll::Ready(Ok(()));
             }
             if !waits {
-                let place = ConflictLocation::Table { storage };
+                let place = ConflictLocation::Table { storage: table.id };
                 return Poll::Ready(Err(Error::LockNotAvailable(place)));
             }
             let wait = Wait::Table {
@@ -76,11 +95,6 @@ impl TransactionContext<'_> {
             };
             ready!(self.poll_wait(wait, context))?;
         }
-        self.acquired(|wait| matches!(wait, Wait::Table { .. }));
-        if !self.state.storages[at].has_schema(schema_version) {
-            return Poll::Ready(Err(Error::SchemaChanged(storage)));
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Ends a wait for another table lock, whose call the caller has abandoned.
