@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use coeval_testkit::tls::{Certificate, connect};
-use coeval_testkit::wire::{Wire, bind, error, execute, kinds, packet, parse, query, start, sync};
+use coeval_testkit::wire::{
+    Wire, bind, error, execute, flush, kinds, message, packet, parse, query, start, sync,
+};
 use rustix::process::Signal;
 use tokio_postgres::config::ChannelBinding;
 
@@ -154,6 +156,69 @@ fn a_transaction_that_was_sent_as_a_whole_is_not_said_to_have_been_rolled_back()
         assert!(errors.clone().all(|error| error.sqlstate() == "40003"));
         cluster.kill(leader).await;
         wire.rows("insert into t values (2)").await;
+    });
+}
+
+#[test]
+fn every_request_to_a_leader_that_is_paused_is_answered() {
+    in_runtime(async {
+        let cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (one, other) = others(leader);
+        let mut wire = cluster.connect(leader).await;
+        wire.rows("create table t (id int primary key)").await;
+        let run = |text: &str| [parse("", text, &[]), bind("", "", &[]), execute("", 0)].concat();
+        let insert = |id: u32| run(&format!("insert into t values ({id})"));
+        let sync_after = |id: u32| [insert(id), sync()].concat();
+        let rest = |data: &[u8]| [message(b'd', data), message(b'c', b"")].concat();
+        // What is sent and answered before the pause, what is sent to the paused leader, and
+        // the number of Query and Sync messages.
+        let requests = [
+            (Vec::new(), query("insert into t values (1)"), 1),
+            (Vec::new(), sync_after(2), 1),
+            (
+                Vec::new(),
+                [sync_after(3), sync_after(4), sync_after(5)].concat(),
+                3,
+            ),
+            ([insert(6), flush()].concat(), sync(), 1),
+            (query("copy t from stdin"), rest(b"7\n"), 1),
+            (
+                [run("copy t from stdin"), flush()].concat(),
+                [rest(b"8\n"), sync()].concat(),
+                1,
+            ),
+        ];
+        let mut wires = Vec::new();
+        for (before, _, _) in &requests {
+            let mut wire = cluster.connect(leader).await;
+            if !before.is_empty() {
+                wire.send(before).await;
+                while !matches!(wire.receive().await.unwrap().kind, 'C' | 'G') {}
+            }
+            wires.push(wire);
+        }
+        cluster.signal(leader, Signal::STOP);
+        for (wire, (_, rest, _)) in wires.iter_mut().zip(&requests) {
+            wire.send(rest).await;
+        }
+        let leads = |health: String| health.contains("\"role\":\"leader\"");
+        while !leads(cluster.health(one).await) && !leads(cluster.health(other).await) {
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+        cluster.signal(leader, Signal::CONT);
+        for (wire, (_, _, cycles)) in wires.iter_mut().zip(&requests) {
+            for _ in 0..*cycles {
+                let answers = wire.until('Z').await;
+                // What the session takes only on the next leader succeeds there.
+                if told(&answers).contains('E') {
+                    let state = error(&answers).sqlstate();
+                    assert!(["40001", "40003"].contains(&state), "{answers:?}");
+                }
+            }
+            // The connection goes on, and nothing is left over.
+            assert_eq!(told(&wire.query("select 1").await), "TDCZ");
+        }
     });
 }
 
