@@ -159,6 +159,29 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     }
 }
 
+/// Time slice in milliseconds that a task computes before it lets others run. A task
+/// that has just become ready waits for one slice of each busy one of its executor, so a
+/// slice is short: no longer than a tick of the clock that measures it, four
+/// milliseconds on most machines.
+const SLICE: u64 = 2;
+
+/// The same in a simulated world, where no time passes while a task computes: only a
+/// task that has waited is over it.
+#[cfg(feature = "sim")]
+const SIMULATED_SLICE: u64 = 8;
+
+/// Whether a task that began to compute at this time of [`coarse_milliseconds`] has used
+/// up its time slice.
+#[inline]
+#[must_use]
+pub fn slice_is_over(began: u64) -> bool {
+    match current() {
+        World::Real => real::clock::coarse_milliseconds().saturating_sub(began) > SLICE,
+        #[cfg(feature = "sim")]
+        World::Sim(_) => coarse_milliseconds().saturating_sub(began) > SIMULATED_SLICE,
+    }
+}
+
 /// Milliseconds of the monotonic clock at its last tick, at most a few milliseconds ago;
 /// reading it costs a fraction of [`now`]. For work that often checks whether it has
 /// taken long. In a simulated world the time does not change between two awaits.

@@ -51,8 +51,8 @@ mod task;
 mod world;
 
 pub use clock::{
-    Elapsed, Instant, Work, coarse_milliseconds, now, sleep, sleep_until, spend, timeout,
-    wall_clock, work,
+    Elapsed, Instant, Work, coarse_milliseconds, now, sleep, sleep_until, slice_is_over, spend,
+    timeout, wall_clock, work,
 };
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
 pub use random::{random_bytes, random_u64};

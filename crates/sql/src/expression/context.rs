@@ -138,12 +138,6 @@ impl SessionInfo {
 /// Number of rows that a task processes before it yields to other tasks.
 pub(crate) const BUDGET: u32 = 4096;
 
-/// Time slice in milliseconds that a statement computes before it yields to other
-/// tasks. A statement that has just arrived waits for one slice of each long one of its
-/// worker, so a slice is short: no longer than a tick of the clock that measures it,
-/// four milliseconds on most machines.
-const SLICE: u64 = 2;
-
 /// Maximum size in bytes of a value made by an expression; PostgreSQL's limit is 1 GB.
 pub(crate) const MAX_LENGTH: usize = 256 << 20;
 
@@ -216,7 +210,7 @@ impl<'a> EvaluationContext<'a> {
     /// Whether the statement has used up its time slice.
     #[inline]
     pub(crate) fn is_overdue(&self) -> bool {
-        coeval_env::coarse_milliseconds().saturating_sub(self.slice_began) > SLICE
+        coeval_env::slice_is_over(self.slice_began)
     }
 
     /// Called when the task is polled after it has yielded.
