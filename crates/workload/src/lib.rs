@@ -23,6 +23,7 @@
 //!   restart, and the ledger judge, repeated on one data directory.
 //! - [`faults`]: the same with every other kind of fault that can be caused from
 //!   outside.
+//! - [`isolation`]: PostgreSQL's isolation specs, on a server and on a PostgreSQL.
 //! - [`overload`]: a test with more clients than a server can serve.
 //! - [`pipelines`]: a raw client that knows what each of its requests is owed.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and a check that its balances
@@ -42,6 +43,7 @@ pub mod distribution;
 pub mod driver;
 pub mod faults;
 pub mod hostile;
+pub mod isolation;
 pub mod loads;
 pub mod overload;
 pub mod pgbench;
