@@ -141,6 +141,11 @@ impl TransactionContext<'_> {
             let table = &self.state.storages[storage];
             let record = table.records.record(rid).expect("it is locked");
             drop_entries(&record, id, true, &value, &table.indexes(), &guard);
+            if !record.has_private(id) {
+                // An insert of its key waits only for a row that is written.
+                let name = LockName::Row(table.id, rid);
+                shared.queues.released_to_all(&name);
+            }
         }
     }
 
@@ -268,14 +273,22 @@ impl TransactionContext<'_> {
         if rows.is_shared(row) {
             return self.shared.queues.released_to_all(&name);
         }
+        let mut gave_back = false;
         self.shared.queues.released(&name, |owner, mode| {
             let mode = mode.unwrap_or_default();
             let Some(record) = table.records.record(held.rid) else {
                 return false;
             };
-            rows.share_of(row, owner).is_none()
-                && rows.try_lock(row, &record, owner, mode) == Tried::Locked
+            if rows.share_of(row, owner).is_some() {
+                return false;
+            }
+            let tried = rows.try_lock(row, &record, owner, mode);
+            gave_back |= matches!(tried, Tried::GaveBack(_));
+            tried == Tried::Locked
         });
+        if gave_back {
+            self.shared.queues.released_to_all(&name);
+        }
     }
 
     /// Frees the key locks from position `first` on.

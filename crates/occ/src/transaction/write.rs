@@ -22,6 +22,9 @@ use crate::locks::rows::Tried;
 use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
 
+/// About what a shared row takes: an entry of the side table, and one of the transaction.
+const BYTES_OF_A_SHARE: usize = 160;
+
 /// The record in which a new row is stored.
 enum InsertTarget {
     /// A new record.
@@ -52,6 +55,9 @@ impl TransactionContext<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
         self.check_write()?;
+        if mode.is_shared() {
+            self.check_growth(BYTES_OF_A_SHARE)?;
+        }
         let at = self.state.storage(self.shared, storage)?;
         let just_locked = loop {
             match self.try_lock(at, rid, mode) {

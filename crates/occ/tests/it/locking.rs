@@ -364,6 +364,8 @@ fn a_refused_row_wakes_those_who_wait_for_its_key() {
     let mut a = ready(writer(&engine));
     let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
     let mut b = ready(writer(&engine));
+    assert_eq!(inserts(&mut *b, (2, 10)), Some(false), "the row is there");
+    assert_eq!(ready(delete(&mut *a, 1)), Ok(true));
     assert_eq!(inserts(&mut *b, (2, 10)), None, "the row's fate is open");
     let count = Arc::new(Count::default());
     let mut c = ready(writer(&engine));
