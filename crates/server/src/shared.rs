@@ -103,6 +103,16 @@ impl Shared {
         }
     }
 
+    /// Why the engine, or the node, has stopped, if it has.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let of_server = self.failure.borrow().clone();
+        of_server.or_else(|| {
+            let node_status = self.node.as_ref()?.node_status();
+            let reason = node_status.borrow().failure.as_ref()?.to_string();
+            Some(reason)
+        })
+    }
+
     /// Records why the engine has stopped.
     pub(crate) fn engine_stopped(&self, reason: String) {
         remember(&self.failure, reason);

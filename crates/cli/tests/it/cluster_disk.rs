@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use coeval_testkit::wire::{Wire, error, kinds};
+use coeval_testkit::wire::{Wire, error, kinds, query};
 
 use crate::cluster::{Cluster, others};
 use crate::process::{PATIENCE, in_runtime};
@@ -82,6 +82,16 @@ fn a_full_disk_of_a_follower_ends_the_follower_and_not_the_cluster() {
         wire.rows("create table t (id int primary key, filler text)")
             .await;
 
+        // A client of the follower waits for a lock while the follower ends.
+        wire.rows("insert into t values (-1, '')").await;
+        let mut holder = cluster.connect(leader).await;
+        holder.rows("begin").await;
+        holder.rows("update t set filler = 'x' where id = -1").await;
+        let mut waiting = cluster.connect(full).await;
+        waiting
+            .send(&query("update t set filler = 'y' where id = -1"))
+            .await;
+
         // It has to make a file of log, cannot, and says so.
         cluster.set_faults(full, "disk full");
         insert(&mut wire, 0).await;
@@ -89,6 +99,13 @@ fn a_full_disk_of_a_follower_ends_the_follower_and_not_the_cluster() {
         assert_eq!(ended.code(), Some(1), "{said}");
         let is_full = |line: &str| line.contains("\"ERROR\"") && line.contains("no storage space");
         assert!(said.lines().any(is_full), "{said}");
+        let told = waiting.until_closed().await;
+        let told = error(&told);
+        assert_eq!(told.sqlstate(), "57P01");
+        let why = told.field(b'M').unwrap();
+        assert!(why.contains("no storage space"), "{why}");
+        holder.rows("rollback").await;
+        wire.rows("delete from t where id = -1").await;
 
         // The others are a majority.
         insert(&mut wire, ROWS).await;

@@ -235,6 +235,18 @@ pub(super) fn removed(shared: &Shared) -> Error {
     Error::new(SqlState("57P03"), words).with_hint("Connect to another node, and stop this one.")
 }
 
+/// SQLSTATE 57P01, `admin_shutdown`: this node stops, because it was asked to or because
+/// it has failed. The leader does not: the commit of a statement under way may happen.
+fn ending(shared: &Shared) -> Error {
+    let Some(reason) = shared.failure() else {
+        return shutdown();
+    };
+    let message = format!("terminating connection because this node has stopped: {reason}");
+    Error::new(SqlState::ADMIN_SHUTDOWN, message)
+        .with_detail("Whether the statement under way was committed is not known.")
+        .with_hint("Connect to another node.")
+}
+
 /// SQLSTATE 57P03, `cannot_connect_now`: the cluster has no leader.
 pub(super) fn nobody_leads() -> Error {
     Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
@@ -324,13 +336,17 @@ impl Relay {
                     Ok(NextLeader::Leader(found)) => leader = Some(found),
                     Ok(NextLeader::Here(serving_term)) => return Next::Here(serving_term, self),
                     Err(stop) => {
-                        self.stop(stop, None).await;
+                        self.stop(shared, stop, None).await;
                         return Next::Ended;
                     }
                 }
                 continue;
             };
             match self.copy(shared, &mut connected).await {
+                Stop::Leader if shared.failure().is_some() => {
+                    self.say_last(&ending(shared)).await;
+                    return Next::Ended;
+                }
                 Stop::Leader => {
                     debug!(
                         session = self.origin.process_id,
@@ -342,16 +358,16 @@ impl Relay {
                 // The client was let in before.
                 Stop::Admitted => leader = Some(connected),
                 stop => {
-                    self.stop(stop, Some(connected)).await;
+                    self.stop(shared, stop, Some(connected)).await;
                     return Next::Ended;
                 }
             }
         }
     }
 
-    async fn stop(&mut self, stop: Stop, leader: Option<Leader>) {
+    async fn stop(&mut self, shared: &Shared, stop: Stop, leader: Option<Leader>) {
         match stop {
-            Stop::Terminated => self.say_last(&shutdown()).await,
+            Stop::Terminated => self.say_last(&ending(shared)).await,
             Stop::Nonsense(error) => self.say_last(&error).await,
             Stop::Ended => self.flush().await,
             Stop::Client | Stop::Leader | Stop::Admitted => {}
