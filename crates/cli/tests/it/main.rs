@@ -17,7 +17,6 @@
 //! - `disk`: a process whose disk is full or fails. `disk_reserve`: one relieved from inside.
 //! - `formats`: what earlier builds wrote. `permissions`: modes and owners of what it writes.
 //! - `hermitage`: the anomalies of isolation beside PostgreSQL's, alone and through nodes.
-//! - `disk`: a process whose disk is full or fails.
 //! - `outcomes`: whether a commit happened whose answer was lost.
 //! - `harness`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users

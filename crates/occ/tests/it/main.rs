@@ -28,5 +28,6 @@ mod scripts;
 mod seen;
 mod serializability;
 mod support;
+mod table_locks;
 mod validators;
 mod writers;
