@@ -116,7 +116,7 @@ pub(crate) async fn connect(
         purpose,
         listens: shared.listens(),
         newcomer: shared.with_members(|members| members.newcomer),
-        announced: Some(shared.with_members(Members::announcement)),
+        announced: shared.with_members(Members::announcement),
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;

@@ -124,7 +124,7 @@ async fn judge(
     let judged = decide(shared, &hello, &channel, from);
     let answer = Answer {
         from: shared.own,
-        announced: Some(shared.with_members(Members::announcement)),
+        announced: shared.with_members(Members::announcement),
         verdict: judged
             .as_ref()
             .map_or_else(|refusal| Err(refusal.clone()), |entry| Ok(entry.version)),

@@ -115,14 +115,21 @@ pub struct Announcement {
 const FIRST_VERSION: u32 = 1;
 
 impl Members {
-    /// What this node announces.
-    pub(crate) fn announcement(&self) -> Announcement {
-        Announcement {
+    /// What this node announces; `None` if that is what a node says that announces nothing.
+    pub(crate) fn announcement(&self) -> Option<Announcement> {
+        let announced = Announcement {
             reads: self.reads.max(FIRST_VERSION),
             directory: self.directory,
             founds: self.founds,
             founders: self.founders_digest,
-        }
+        };
+        let nothing = Announcement {
+            reads: FIRST_VERSION,
+            directory: None,
+            founds: false,
+            founders: None,
+        };
+        Some(announced).filter(|announced| *announced != nothing)
     }
 
     /// Whether a member that announces this is the member that the others know, and reads

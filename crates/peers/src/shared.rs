@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use coeval_env::JoinHandle;
 use tokio::sync::mpsc;
 
-use crate::counters::Door;
+use crate::counters::{Connection, Door};
 use crate::dialler;
 use crate::frame::Kinds;
 use crate::identity::{Identity, Members, NodeId};
@@ -147,8 +147,12 @@ impl Shared {
                 server.abort();
             }
             // Nor is one that is not the member that this node has learned of.
-            let announced = member.peer.counters.notes().announced;
-            if announced.is_some()
+            let (announced, stands) = {
+                let notes = member.peer.counters.notes();
+                let stands = matches!(notes.connection, Connection::Standing(_));
+                (notes.announced, stands || member.server.is_some())
+            };
+            if stands
                 && members
                     .judge(*node, self.own.node, announced.as_ref())
                     .is_err()
