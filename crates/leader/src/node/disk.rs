@@ -196,14 +196,13 @@ impl Disk {
                 log.path().display()
             )));
         }
-        let identity = match beginning.has_identity {
-            true => Some(log.identity().await?),
-            false => None,
+        let (identity, recorded) = match beginning.has_identity {
+            true => (Some(log.identity().await?), log.founders().await?),
+            false => (None, None),
         };
         let mut founders = beginning.founders;
         // A restored directory holds the backup's log, and none of the cluster to be founded.
         let mut founds = beginning.asks && !beginning.join && (log.is_new() || is_restored);
-        let recorded = log.founders().await?;
         if let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.is_done) {
             founders = entries::founders(recorded);
             founds = false;
