@@ -146,10 +146,9 @@ impl End {
 impl Driver {
     pub(super) fn new(
         consensus: Consensus,
-        standing: Standing,
+        (standing, origins): (Standing, Origins),
         (peers, peer_set): (Peers, PeerSet),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
-        origins: Origins,
         shown: watch::Sender<NodeStatus>,
         replayed: Replayed,
         settings: &Settings,

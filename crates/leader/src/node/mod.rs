@@ -280,10 +280,9 @@ impl Node {
         let (shown, node_status) = watch::channel(NodeStatus::of(&consensus));
         let driver = Driver::new(
             consensus,
-            standing,
+            (standing, origins),
             (peers, peer_set),
             (disk, directory),
-            origins,
             shown,
             replayed,
             &settings,
