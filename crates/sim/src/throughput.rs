@@ -341,9 +341,11 @@ mod tests {
         let length = Duration::from_millis(20);
         let before = probed(&costs, probe::UPDATES, false, length).unwrap();
         let mut dearer = costs;
-        dearer.prices.write += Duration::from_micros(1);
+        // Much, since which commits share a flush differs between the runs by chance, and with
+        // it the work of an update by a few microseconds.
+        dearer.prices.write += Duration::from_micros(10);
         let after = probed(&dearer, probe::UPDATES, false, length).unwrap();
         let more = (after.server - before.server).as_nanos();
-        assert!((16_000..19_000).contains(&more), "{more}");
+        assert!((150_000..200_000).contains(&more), "{more}");
     }
 }
