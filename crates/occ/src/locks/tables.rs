@@ -380,7 +380,7 @@ mod shuttled {
                     if waiting {
                         self.queues.look_again(&NAME, owner, context.waker());
                     } else {
-                        self.queues.enqueue(&NAME, owner, context.waker());
+                        self.queues.enqueue(&NAME, (owner, None), context.waker());
                         waiting = true;
                     }
                     told = true;
@@ -413,7 +413,7 @@ mod shuttled {
                 self.release(owner, mode);
                 return;
             }
-            self.queues.enqueue(&NAME, owner, Waker::noop());
+            self.queues.enqueue(&NAME, (owner, None), Waker::noop());
             self.queues.leave(&NAME, owner, false);
             self.locks.withdraw(owner);
             self.queues.released_to_all(&NAME);
