@@ -1,9 +1,9 @@
 //! Regular expressions: compiled within bounds, matched so that a long match can be
 //! canceled.
 //!
-//! The binder compiles a constant pattern; the evaluator compiles any other pattern and
-//! caches the last ones. The length of a pattern, its nesting and its program are
-//! bounded, so compiling takes milliseconds at most.
+//! The evaluator compiles a pattern when it meets it, and caches the last ones. The length
+//! of a pattern, its nesting, its [character classes](classes) and its program are
+//! bounded, so compiling takes some milliseconds, and a tenth of a second at most.
 //!
 //! Short texts are searched by the library's engine, which chooses among many
 //! techniques but cannot be interrupted. It is used only where text × program is small,
@@ -23,6 +23,7 @@
 //! ```
 
 mod automaton;
+mod classes;
 mod threads;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,7 @@ use regex_automata::{Input, meta};
 use smol_str::SmolStr;
 
 use self::automaton::Automaton;
+use self::classes::Classes;
 use super::EvaluationContext;
 use crate::{Error, Result, SqlState, Value};
 
@@ -89,6 +91,10 @@ impl Regex {
             return Err(invalid("regular expression is too long")
                 .with_detail(format!("A pattern has {PATTERN_BYTES} bytes at most.")));
         }
+        if !Classes::of(pattern, ignore_case, NESTING).are_few() {
+            return Err(invalid("regular expression is too complex")
+                .with_detail("Its character classes have too many characters."));
+        }
         let config = syntax::Config::new()
             .case_insensitive(ignore_case)
             .dot_matches_new_line(true)
@@ -127,6 +133,11 @@ impl Regex {
             program,
             automaton,
         })
+    }
+
+    /// Memory of the compiled pattern in bytes, without what long searches add.
+    fn bytes(&self) -> usize {
+        self.engine.memory_usage() + self.program.memory_usage()
     }
 
     /// Number of groups, the whole match included.
@@ -296,7 +307,7 @@ fn whole(slots: &[Option<usize>]) -> Option<Span> {
 pub struct RegexPattern {
     /// Whether the match ignores case.
     pub ignore_case: bool,
-    /// Cache of the last compiled pattern.
+    /// Cache of the last compiled pattern, if it is small: a plan outlives its statement.
     compiled: Mutex<Option<(SmolStr, Arc<Regex>)>>,
 }
 
@@ -333,10 +344,11 @@ impl RegexPattern {
         let regex = match known {
             Some(regex) => regex,
             None => {
-                context.work(pattern.len().saturating_mul(COMPILING))?;
-                let regex = compile(pattern, self.ignore_case)?;
-                let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-                *compiled = Some((pattern.clone(), Arc::clone(&regex)));
+                let regex = compiled(pattern, self.ignore_case, context)?;
+                if regex.bytes() <= KEPT_IN_A_PLAN {
+                    let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+                    *compiled = Some((pattern.clone(), Arc::clone(&regex)));
+                }
                 regex
             }
         };
@@ -350,11 +362,15 @@ const COMPILED_AT_ONCE: usize = 1 << 10;
 
 fn compile(pattern: &str, ignore_case: bool) -> Result<Arc<Regex>> {
     let compile = || Regex::new(pattern, ignore_case).map(Arc::new);
-    if pattern.len() <= COMPILED_AT_ONCE {
+    let is_short = pattern.len() <= COMPILED_AT_ONCE;
+    if is_short && !Classes::of(pattern, ignore_case, NESTING).take_long() {
         return compile();
     }
     coeval_env::block_in_place(compile)
 }
+
+/// Maximum memory of a compiled pattern that a plan keeps, in bytes.
+const KEPT_IN_A_PLAN: usize = 32 << 10;
 
 /// Work in bytes as which compiling a byte of a pattern counts.
 const COMPILING: usize = 64;

@@ -245,6 +245,19 @@ fn patterns_are_bounded() {
         complex
     );
     assert_eq!(refused("("), "invalid regular expression");
+    // Classes whose tables or folding take seconds.
+    for pattern in [
+        "(?i)".to_owned() + &r"[\w\W]".repeat(127),
+        "(?i:".to_owned() + &r"[\w\W\d\D\s\S]".repeat(2_340) + ")",
+        r"[\w]".repeat(6_000),
+        r"\W".repeat(16_000),
+    ] {
+        assert_eq!(refused(&pattern), complex);
+        assert!(Regex::new(&pattern, true).is_err());
+    }
+    for pattern in [r"[\W_]+x", r"(\w+\s+){3}\d+", r"^[^@\s]+@[^@\s]+\.[a-z]+$"] {
+        assert!(Regex::new(pattern, true).is_ok(), "{pattern}");
+    }
     assert!(Regex::new(&"a".repeat(16 << 10), false).is_ok());
     let many = Regex::new(&"(a|b)*".repeat(1_000), false).unwrap();
     assert!(many.is_match("abc", &mut |_| Ok(())).unwrap());
