@@ -88,20 +88,54 @@ fn solid(tokens: &[TokenWithSpan], at: usize) -> usize {
     at + blanks.count()
 }
 
-/// Brings the locking clauses of a statement into the library's form.
+/// Brings the locking clauses of a statement into the library's form, in one pass: a text may
+/// have any number of them.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
+    let is_for = |at: &usize| keyword(tokens, *at) == Some(Keyword::FOR);
+    let Some(first) = (0..tokens.len()).find(is_for) else {
+        return Ok(());
+    };
+    let mut from = std::mem::take(tokens);
+    let rest = from.split_off(first);
+    let mut out = from;
+    let mut from = rest;
     let mut at = 0;
-    while at < tokens.len() {
-        if keyword(tokens, at) == Some(Keyword::FOR) {
-            rewrite_clause(tokens, at)?;
+    while at < from.len() {
+        let clause = match keyword(&from, at) {
+            Some(Keyword::FOR) => clause(&mut from, at)?,
+            _ => None,
+        };
+        match clause {
+            Some(clause) => at = clause.write(&mut from, at, &mut out),
+            None => {
+                out.push(take(&mut from, at));
+                at += 1;
+            }
         }
-        at += 1;
     }
+    *tokens = out;
     Ok(())
 }
 
-/// As [`rewrite`], for what begins with the word FOR at this place.
-fn rewrite_clause(tokens: &mut Vec<TokenWithSpan>, at: usize) -> Result<()> {
+/// Takes a token out of its place, which is not looked at again.
+fn take(tokens: &mut [TokenWithSpan], at: usize) -> TokenWithSpan {
+    std::mem::replace(&mut tokens[at], TokenWithSpan::wrap(Token::EOF))
+}
+
+/// Where the parts of a locking clause are, whose word FOR has been found.
+struct Clause {
+    /// The first word of the mode.
+    start: usize,
+    /// The word UPDATE or SHARE.
+    mode: usize,
+    /// The word OF, if the clause has it.
+    of: Option<usize>,
+    /// The word that the library's form begins the list of tables with, if it needs one.
+    marker: Option<&'static str>,
+}
+
+/// The clause that begins with the word FOR at this place, if it is one. Joins its tables.
+fn clause(tokens: &mut [TokenWithSpan], at: usize) -> Result<Option<Clause>> {
     let start = solid(tokens, at + 1);
     let mut next = start;
     let no = keyword(tokens, next) == Some(Keyword::NO);
@@ -117,13 +151,32 @@ fn rewrite_clause(tokens: &mut Vec<TokenWithSpan>, at: usize) -> Result<()> {
         (true, true, Some(Keyword::UPDATE)) => RowLock::NoKeyUpdate,
         (false, false, Some(Keyword::SHARE)) => RowLock::Share,
         (false, true, Some(Keyword::SHARE)) => RowLock::KeyShare,
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
     let of = solid(tokens, next + 1);
-    let has_tables = keyword(tokens, of) == Some(Keyword::OF);
-    let several = has_tables && dot_tables(tokens, of, mode)?;
-    if key || several {
-        let span = tokens[next].span;
+    let of = (keyword(tokens, of) == Some(Keyword::OF)).then_some(of);
+    let several = match of {
+        Some(of) => dot_tables(tokens, of, mode)?,
+        None => false,
+    };
+    let marker = match (key, several) {
+        (true, _) => Some(KEY),
+        (false, true) => Some(ALL),
+        (false, false) => None,
+    };
+    Ok(Some(Clause {
+        start,
+        mode: next,
+        of,
+        marker,
+    }))
+}
+
+impl Clause {
+    /// Appends the clause in the library's form, up to its list of tables. Returns the first
+    /// token behind that.
+    fn write(&self, from: &mut [TokenWithSpan], at: usize, out: &mut Vec<TokenWithSpan>) -> usize {
+        let span = from[self.mode].span;
         let token = |token| TokenWithSpan { token, span };
         let word = |value: &str, keyword| {
             token(Token::Word(Word {
@@ -132,15 +185,18 @@ fn rewrite_clause(tokens: &mut Vec<TokenWithSpan>, at: usize) -> Result<()> {
                 keyword,
             }))
         };
-        let marker = word(if key { KEY } else { ALL }, Keyword::NoKeyword);
-        if has_tables {
-            tokens.splice(of + 1..=of, [marker, token(Token::Period)]);
-        } else {
-            tokens.splice(next + 1..=next, [word("of", Keyword::OF), marker]);
+        out.extend((at..self.start).map(|at| take(from, at)));
+        let end = self.of.unwrap_or(self.mode) + 1;
+        out.extend((self.mode..end).map(|at| take(from, at)));
+        if let Some(marker) = self.marker {
+            let marker = word(marker, Keyword::NoKeyword);
+            match self.of {
+                Some(_) => out.extend([marker, token(Token::Period)]),
+                None => out.extend([word("of", Keyword::OF), marker]),
+            }
         }
+        end
     }
-    tokens.drain(start..next);
-    Ok(())
 }
 
 /// Joins the tables after OF with dots; whether there are several.
