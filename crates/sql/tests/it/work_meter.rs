@@ -95,6 +95,7 @@ async fn functions_on_text_tick() {
     for (expression, times) in [
         ("length(s)", 1),
         ("lower(s)", 1),
+        ("lower(repeat('ж', 100000))", 2),
         ("upper(s)", 1),
         ("initcap(s)", 1),
         ("btrim(spaces)", 1),
