@@ -17,6 +17,7 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     const WORD: &str = "password";
     let bytes = text.as_bytes();
     let mut from = 0;
+    let roles_from = is_on_roles_from(text);
     while let Some(found) = bytes[from..]
         .windows(WORD.len())
         .position(|window| window.eq_ignore_ascii_case(WORD.as_bytes()))
@@ -31,7 +32,9 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
             Some(b'u' | b'U') => start.next() == Some(b'&'),
             _ => false,
         };
-        let bare = !rest.is_empty() && is_on_roles(&text[..end]) && !begins_with_null(rest);
+        let bare = roles_from.is_some_and(|from| from <= end)
+            && !rest.is_empty()
+            && !begins_with_null(rest);
         if literal || bare {
             return Cow::Owned(format!("{} …", &text[..end]));
         }
@@ -40,13 +43,15 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Whether the beginning of a text may be that of CREATE ROLE, ALTER USER and the like.
-fn is_on_roles(beginning: &str) -> bool {
+/// From where on a text may be a statement on roles: behind CREATE or ALTER and then ROLE,
+/// USER or GROUP.
+fn is_on_roles_from(text: &str) -> Option<usize> {
     let is_in =
         |among: &[&str], word: &str| among.iter().any(|each| word.eq_ignore_ascii_case(each));
-    let mut words = beginning.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.any(|word| is_in(&["create", "alter"], word))
-        && words.any(|word| is_in(&["role", "user", "group"], word))
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.find(|word| is_in(&["create", "alter"], word))?;
+    let word = words.find(|word| is_in(&["role", "user", "group"], word))?;
+    Some(word.as_ptr() as usize + word.len() - text.as_ptr() as usize)
 }
 
 fn begins_with_null(rest: &str) -> bool {
