@@ -33,6 +33,7 @@ use coeval_types::Timestamp;
 
 use super::conversation::Conversation;
 use super::input::Watch;
+use super::notes::statement_failed;
 #[cfg(feature = "planted")]
 use super::planted;
 use super::{Ended, report, shutdown};
@@ -127,6 +128,7 @@ impl Conversation {
         self.output.withdraw();
         let lost = self.owed.lose();
         if lost.error {
+            statement_failed(&self.session, &error, false);
             self.sheet.error(error.state());
             report::error(&mut self.output.buffer, &error);
         }
