@@ -312,6 +312,15 @@ pub async fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     }
 }
 
+/// [`exists`] as one step with what the caller does next: no other task has a turn.
+pub fn exists_now(path: impl AsRef<Path>) -> io::Result<bool> {
+    match current() {
+        World::Real => real::fs::exists(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => Ok(sim::fs::exists_now(&context, path.as_ref())),
+    }
+}
+
 /// Reads a whole file.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let file = open(path, OpenOptions::READ).await?;

@@ -400,6 +400,9 @@ pub(crate) async fn find_checkpoint(
     Ok(Some(file))
 }
 
+/// Files that a node of a cluster makes after CONTROL.
+const OF_A_MEMBER: [&str; 3] = ["IDENTITY", "FOUNDERS", "MARKS"];
+
 /// Creates CONTROL in a new directory, with this database id or a new random one.
 pub(crate) async fn create(
     directory: &DataDirectory,
@@ -412,6 +415,23 @@ pub(crate) async fn create(
             offset: 0,
             what: format!("the file is missing, but there is {}", file.display()),
         });
+    }
+    // A node's number and identity without its log would count as the member that has it.
+    for name in OF_A_MEMBER {
+        let file = directory.path().join(name);
+        let exists = coeval_env::fs::exists_now(&file);
+        if exists.map_err(Error::io("look for", &file))? {
+            return Err(Error::Damaged {
+                file: directory.control(),
+                offset: 0,
+                what: format!(
+                    "the file is missing, but there is {}: what this node has acknowledged is \
+                     lost. Have it removed from its cluster, and join with an empty directory \
+                     and an id that was never used",
+                    file.display()
+                ),
+            });
+        }
     }
     let mut drawn = [0; 16];
     coeval_env::random_bytes(&mut drawn);

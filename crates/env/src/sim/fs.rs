@@ -189,6 +189,10 @@ pub(crate) async fn exists(context: Context, path: &Path) -> io::Result<bool> {
     Ok(lock(&context.disk()).exists(path))
 }
 
+pub(crate) fn exists_now(context: &Context, path: &Path) -> bool {
+    lock(&context.disk()).exists(path)
+}
+
 /// The simulated disk's size is unbounded; what may be taken of it is not.
 pub(crate) fn space(context: &Context) -> Space {
     Space {

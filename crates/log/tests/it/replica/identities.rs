@@ -92,3 +92,31 @@ fn control_keeps_older_programs_away_only_once_it_has_to() {
         assert_eq!(format(directory.path()).await, 4);
     });
 }
+
+/// A directory whose log was removed, but not what says which member it is, would count as
+/// that member although it has forgotten what it acknowledged.
+#[test]
+fn a_directory_without_its_log_that_still_has_an_identity_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let (log, _) = open(directory.path(), small()).await.unwrap();
+        log.identity().await.unwrap();
+        log.close().await.unwrap();
+        for folder in ["log", "checkpoints"] {
+            let folder = directory.path().join(folder);
+            for file in fs::read_dir(&folder).await.unwrap() {
+                fs::remove_file(&file).await.unwrap();
+            }
+        }
+        fs::remove_file(&directory.path().join("CONTROL"))
+            .await
+            .unwrap();
+        let error = open(directory.path(), small()).await.map(|_| ());
+        let error = error.expect_err("it has an identity").to_string();
+        assert!(error.contains("IDENTITY"), "{error}");
+        fs::remove_file(&directory.path().join("IDENTITY"))
+            .await
+            .unwrap();
+        open(directory.path(), small()).await.unwrap();
+    });
+}
