@@ -23,8 +23,10 @@ pub struct Survey {
     /// Everything before this log offset was on a majority: the node has recorded that, or
     /// the leader that wrote its last frames has.
     pub committed: Lsn,
-    /// End of the node's log.
-    pub end: Lsn,
+    /// The term of the last entry, and the end of the node's log. Of two logs of one cluster
+    /// the one with the later term has more of what was committed, and of the same term the
+    /// longer one: the rule by which nodes elect.
+    pub end: Timestamp,
     /// Number of transactions between the two.
     pub transactions: u64,
     /// The last of them, with the time of day at which it was made, since the Unix epoch.
@@ -89,7 +91,7 @@ impl ReplicaLog {
         Ok(Survey {
             term: self.hard_state().term,
             committed,
-            end: self.end(),
+            end: Timestamp::new(self.last_term(), self.end()),
             transactions: made.len() as u64,
             last: made.last().copied(),
         })

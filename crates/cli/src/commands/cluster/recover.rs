@@ -27,8 +27,9 @@ as committed, what the others acknowledged without it is lost. The others are re
 never start them with their data again. Then start the node, and add new ones, with empty
 directories and numbers that were never used.
 
-Take the member whose log ends last; try --data-dir on each survivor first, without --yes:
-nothing is changed then.
+Of several survivors take the one whose last entry is of the highest term, and of these the
+one whose log ends last, as an election does; look at each first, without --yes: then no node
+is made the only one.
 
 Exit codes:
   0  done
@@ -153,7 +154,7 @@ fn picture(cluster: u128, node: u64, others: &str, survey: &Survey) -> String {
     format!(
         "node {node} of the cluster {cluster:032x}, term {term}\n  \
            known to be on a majority: everything before {committed}\n  \
-           its log ends at {end}: {transactions} transactions more, of which this node does not \
+           its log ends in term and at offset {end}: {transactions} transactions more, of which this node does not \
            know whether a majority had them{last}\n  \
            kept is everything that this node has; lost is what the others acknowledged without \
            it\n  \
