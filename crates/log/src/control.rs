@@ -317,7 +317,17 @@ pub(crate) fn check_owner(path: &Path) -> Result<(), Error> {
 fn restrict(path: &Path) -> Result<(), Error> {
     /// Files at the top of a data directory.
     fn at_the_top(name: &str) -> bool {
-        ["LOCK", "CONTROL", "MARKS", RESERVE].contains(&name)
+        [
+            "LOCK",
+            "CONTROL",
+            "MARKS",
+            "IDENTITY",
+            "FOUNDERS",
+            "ORIGIN",
+            "RECOVERED",
+            RESERVE,
+        ]
+        .contains(&name)
     }
     let folders = [path.to_owned(), path.join("log"), path.join(CHECKPOINTS)];
     let mut count = 0;

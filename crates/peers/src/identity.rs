@@ -146,7 +146,8 @@ impl Members {
             let version = self.version;
             let words = format!(
                 "the cluster's version is {version}, and node {node} reads up to {reads}: start it \
-                 with a build that reads version {version}, as node {own} has"
+                 with a build that reads version {version}, as node {own} has, and without a \
+                 lower cluster_version_limit"
             );
             return refuse(Reason::Reads, words);
         }

@@ -269,9 +269,21 @@ impl Node {
         let reads = reads.max(settings.cluster_version);
         peer_set.introduce(reads, opened.identity, founding.is_some());
         if let Some(founders) = &opened.founders {
-            peer_set.founded(founders);
+            // A node that was started to join after it had begun to found says nothing of that.
+            if founders.is_done || founding.is_some() {
+                peer_set.founded(founders);
+            }
         }
-        let standing = Standing::new(opened.identity, founding);
+        let in_force = consensus.status().membership;
+        if in_force.version() > NEWEST_VERSION {
+            return Err(Error::Setting(format!(
+                "the log of node {} is of cluster version {}, and this build reads up to \
+                 {NEWEST_VERSION}: start the build that wrote it, or a newer one",
+                identity.node,
+                in_force.version()
+            )));
+        }
+        let standing = Standing::new(identity.node, opened.identity, founding, &in_force);
         let members = peer_set.members();
         let (peers, inbox) =
             Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;

@@ -106,8 +106,15 @@ impl Founding {
     /// What the founders are to be written down as now, or why there is nothing to write.
     fn next(&self, own: Founder, peers: &[PeerStatus]) -> Result<Founders, String> {
         let peer = |node: &NodeId| peers.iter().find(|peer| peer.node == *node);
+        // A list names no directory for a founder that the administrator has vouched for.
+        let listed = self.list.iter().flat_map(|list| &list.directories);
+        let vouched = listed.filter(|(_, directory)| directory.is_none());
+        let vouched: BTreeSet<NodeId> = vouched
+            .map(|(node, _)| NodeId(*node))
+            .chain(self.without.iter().copied())
+            .collect();
         let said = |node: &NodeId| peer(node).and_then(|peer| peer.announced);
-        let asked = self.others.difference(&self.without);
+        let asked = self.others.difference(&vouched);
         let asked: Vec<_> = asked.map(|node| (*node, said(node))).collect();
         let digest = self.list.as_ref().map(Founders::digest);
         // It has founded by this list, so all others have written it down.
@@ -160,7 +167,7 @@ impl Founding {
             let directory = said.and_then(|said| said.directory);
             (node.0, directory)
         });
-        let vouched = self.others.intersection(&self.without);
+        let vouched = self.others.intersection(&vouched);
         let vouched = vouched.map(|node| (node.0, None));
         let mut directories: Vec<_> = named.chain(vouched).collect();
         directories.push((own.node.0, own.directory));
@@ -182,11 +189,17 @@ struct Founder {
 }
 
 impl Standing {
-    pub(super) const fn new(directory: Option<DirectoryId>, founding: Option<Founding>) -> Self {
+    /// The standing of node `own`, whose log has these members.
+    pub(super) fn new(
+        own: NodeId,
+        directory: Option<DirectoryId>,
+        founding: Option<Founding>,
+        members: &Membership,
+    ) -> Self {
         Self {
             directory,
             founding,
-            stranger: None,
+            stranger: stranger(own, directory, members),
             removed: false,
             said: None,
         }
@@ -209,7 +222,10 @@ impl Standing {
 
     /// Why the node takes no part, or is not let in.
     pub(super) fn shut_out(&self) -> Option<Arc<str>> {
-        self.stranger.clone().or_else(|| self.said.clone())
+        let removed = || Arc::from("this node has been removed from the cluster");
+        let stranger = self.stranger.clone();
+        let removed = stranger.or_else(|| self.removed.then(removed));
+        removed.or_else(|| self.said.clone())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::control::{Control, DataDirectory, Member};
 use crate::frame::Seed;
 use crate::origin::Origin;
 use crate::recovery::{Leftovers, ReadLog, create, tail};
+use crate::reserve::Reserve;
 use crate::retention::Retention;
 use crate::segment::{SegmentKind, first_of_name};
 use crate::{Error, RecoverySummary, Replay, Settings};
@@ -43,6 +44,13 @@ impl ReplicaLog {
     ) -> Result<(Self, RecoverySummary), Error> {
         settings.check()?;
         let directory = DataDirectory::lock(directory).await?;
+        Reserve::new(
+            directory.path(),
+            settings.reserve_bytes,
+            settings.segment_bytes,
+        )
+        .give_up_to_open(settings.segment_bytes)
+        .await?;
         let control = match directory.read_control().await? {
             Some(control) => control,
             None => create(&directory, database).await?,
