@@ -61,13 +61,15 @@ pub(super) fn availability(
         let reason = "this node has been removed from the cluster";
         return Err(Unavailable::new("shut_out", reason));
     }
+    if let Some(reason) = shut_out {
+        return Err(Unavailable::new("shut_out", reason));
+    }
     let Some(leader) = leader else {
         // A refusal by one member is told here because it may be what keeps this node from
         // hearing of a leader.
-        return Err(match (shut_out, peers().find_map(refusal)) {
-            (Some(reason), _) => Unavailable::new("shut_out", reason),
-            (None, Some(refused)) => refused,
-            (None, None) => Unavailable::new("leaderless", "no node leads"),
+        return Err(match peers().find_map(refusal) {
+            Some(refused) => refused,
+            None => Unavailable::new("leaderless", "no node leads"),
         });
     };
     // Without a report, or where the leader is not known by address yet, nothing is known
