@@ -272,6 +272,7 @@ impl Total {
         self.sum.committed += summary.committed;
         self.sum.aborted += summary.aborted;
         self.sum.unknown += summary.unknown;
+        self.sum.requests += summary.requests;
         // The numbers of namespaces do not matter.
         let number = |end: char| end.is_ascii_digit() || end == '-';
         let way = summary.reached.trim_end_matches(number);
@@ -293,13 +294,14 @@ impl fmt::Display for Total {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} rounds, {} kills, {} transactions committed, {} undone, {} unknown; {} wrong, {} \
-             without a verdict",
+            "{} rounds, {} kills, {} transactions committed, {} undone, {} unknown, {} raw requests \
+             answered as owed; {} wrong, {} without a verdict",
             self.sum.rounds,
             self.sum.kills,
             self.sum.committed,
             self.sum.aborted,
             self.sum.unknown,
+            self.sum.requests,
             self.wrong,
             self.undecided,
         )

@@ -104,6 +104,12 @@ struct Message {
 }
 
 impl Message {
+    /// Whether an error ends the session.
+    fn is_fatal(&self) -> bool {
+        let mut fields = self.contents.split(|&byte| byte == 0);
+        fields.any(|field| matches!(field, b"VFATAL" | b"VPANIC"))
+    }
+
     fn sqlstate(&self) -> String {
         let mut fields = self.contents.split(|&byte| byte == 0);
         let state = fields.find_map(|field| field.strip_prefix(b"C"));
@@ -281,6 +287,11 @@ impl Line {
     pub async fn probe(&mut self) -> Result<bool, Violation> {
         self.probe += 1;
         let answers = self.query(&format!("SELECT {}", self.probe)).await?;
+        // ReadyForQuery without an answer is left over from an earlier request.
+        let is_empty = |cycle: &Cycle| cycle.is_done() && cycle.completed == 0;
+        if answers.cycles.iter().any(is_empty) {
+            return Err(Violation::Unasked { got: self.shown() });
+        }
         Ok(!answers.closed && answers.cycles.iter().all(Cycle::is_done))
     }
 
@@ -305,6 +316,8 @@ impl Line {
         self.got.push_back(message.kind);
         let violation = |violation| Err(Missing::Violation(violation));
         match message.kind {
+            // The end of a session can follow the error of an unfinished cycle.
+            b'E' if self.cycle.error.is_some() && message.is_fatal() => {}
             b'E' if self.cycle.error.is_some() => {
                 return violation(Violation::AfterError { got: self.shown() });
             }

@@ -29,4 +29,4 @@ mod line;
 mod shapes;
 
 pub use line::{Answers, Cycle, Line, Violation, cancel};
-pub use shapes::{Part, Shape, State};
+pub use shapes::{CREATE_TABLE, Part, Shape, State};

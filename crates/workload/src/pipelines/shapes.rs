@@ -3,6 +3,9 @@
 /// Table that the shapes write to and read from: `k bigint PRIMARY KEY, v text`.
 const TABLE: &str = "pair";
 
+/// Makes the table of the shapes.
+pub const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text)";
+
 /// Frames of PostgreSQL's protocol.
 mod message {
     fn frame(kind: u8, contents: &[u8]) -> Vec<u8> {

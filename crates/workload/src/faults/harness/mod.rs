@@ -24,6 +24,10 @@
 //! | smallbank | its final check: the sum of the balances is what was deposited |
 //! | tpcc | its final check: the twelve conditions, and no acknowledged order or payment missing |
 //!
+//! Beside each workload a few [raw] clients send requests of every shape of
+//! [pipelines](crate::pipelines), and count what each of them is owed: a ReadyForQuery that
+//! is missing, or that was not asked for, is a violation, whatever the workload.
+//!
 //! With several [nodes](Options::nodes) the harness runs a cluster: clients connect to
 //! all nodes in turn, the fault hits the nodes of [`Options::whom`], the links are those
 //! between nodes, and the harness measures the write outage after it takes a node away.
@@ -52,6 +56,7 @@ mod ground;
 mod judge;
 mod kind;
 pub mod planted;
+mod raw;
 
 use std::fmt;
 use std::fs::File;
@@ -83,6 +88,7 @@ use crate::workload::Workload;
 use ground::Ground;
 use judge::Judges;
 pub use kind::{FaultKind, LEVELS, Whom, level_name};
+use raw::RawClients;
 
 /// Timeout for any operation that is not affected by a fault: generous, because the
 /// harness does not measure the machine's speed.
@@ -327,6 +333,8 @@ pub struct Summary {
     pub aborted: u64,
     /// Transactions of unknown outcome.
     pub unknown: u64,
+    /// Requests of the raw clients that were answered as owed.
+    pub requests: u64,
     /// How clients reached the server, for people.
     pub reached: String,
     /// Write outages: the time until the other nodes accepted a write, for each time that
@@ -424,17 +432,20 @@ async fn with<W: Workload>(
 ) -> Result<Summary, Undecided> {
     let workload = Arc::new(workload);
     let mut ground = Ground::new(binary, folder, options).await?;
+    let raw = RawClients::begin(&ground, options).await?;
     let database = Database::over_wire(ground.config(), workload.tables());
     let clients = Clients::begin(&workload, &database, options);
     let struck = rounds(&mut ground, &clients, options).await;
     // Whatever happened, the clients end, and their history is judged and kept.
     let calm = ground.calm();
-    let ended = clients.end().await;
+    let (ended, raw) = tokio::join!(clients.end(), raw.end());
     let tally = ground.tally();
     let mut summary = Summary {
         kills: tally.kills,
         reached: tally.reached.clone(),
         outages: tally.outages.clone(),
+        requests: raw.answered,
+        objections: raw.wrong,
         ..Summary::default()
     };
     let (outcome, mut history) = match ended {
@@ -450,7 +461,8 @@ async fn with<W: Workload>(
     summary.committed = outcome.report.completed;
     summary.aborted = outcome.report.aborted;
     summary.unknown = outcome.report.unknown;
-    summary.objections.clone_from(&outcome.report.violations);
+    let found = outcome.report.violations.iter().cloned();
+    summary.objections.extend(found);
     let looked = async {
         summary.rounds = struck?;
         calm?;

@@ -118,6 +118,10 @@ impl<'options> Alone<'options> {
         config
     }
 
+    pub(super) const fn loses_nothing(&self) -> bool {
+        matches!(self.way, Way::Proxy(_))
+    }
+
     /// Starts the server if it is not running, and waits until it answers.
     pub(super) async fn ready(&mut self) -> Result<(), Error> {
         let server = match &mut self.server {

@@ -4,11 +4,13 @@ mod alone;
 mod several;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use coeval_env as env;
 use tokio_postgres::Config;
+use tokio_postgres::config::Host;
 
 use super::judge::Slow;
 use super::{Error, Options};
@@ -64,6 +66,28 @@ impl<'options> Ground<'options> {
         match self {
             Self::Alone(alone) => alone.config(),
             Self::Several(several) => several.config(),
+        }
+    }
+
+    /// Where clients reach the servers.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let config = self.config();
+        let hosts = config.get_hosts().iter().zip(config.get_ports());
+        let address = |(host, &port): (&Host, &u16)| match host {
+            Host::Tcp(host) => Some(SocketAddr::new(host.parse().ok()?, port)),
+            #[cfg(unix)]
+            Host::Unix(_) => None,
+        };
+        hosts.filter_map(address).collect()
+    }
+
+    /// Whether every byte reaches its client in the end, and every end of a connection:
+    /// a proxy holds them back, a firewall drops packets, among them the last one of a
+    /// connection.
+    pub(super) fn loses_nothing(&self) -> bool {
+        match self {
+            Self::Alone(alone) => alone.loses_nothing(),
+            Self::Several(_) => true,
         }
     }
 
