@@ -45,6 +45,10 @@ pub(super) mod answer {
     pub(in crate::session) const ERROR: u8 = b'E';
     pub(in crate::session) const READY: u8 = b'Z';
     pub(in crate::session) const COPY_IN: u8 = b'G';
+    /// What the steps of the extended query protocol get, one each: ParseComplete,
+    /// BindComplete, CloseComplete, RowDescription or NoData, and CommandComplete,
+    /// PortalSuspended or EmptyQueryResponse.
+    pub(in crate::session) const OF_STEPS: &[u8] = b"123TnCsI";
 }
 
 /// An unanswered request.
@@ -52,8 +56,8 @@ pub(super) mod answer {
 enum Asked {
     Query(Effect),
     Execute(Effect),
-    /// Any other message of the extended query protocol.
-    Step,
+    /// This number of other messages of the extended query protocol.
+    Steps(u64),
     Sync,
     /// The end of the data of a COPY.
     CopyEnd,
@@ -76,6 +80,10 @@ pub(super) struct Tracker {
     copying: bool,
     /// Whether the first unanswered cycle has got an error already.
     told: bool,
+    /// Number of answers to steps since the last ReadyForQuery.
+    steps_answered: u64,
+    /// Whether the leader skips messages until the client sends Sync.
+    leader_skips: bool,
     /// What the client is owed for a cycle that was lost with its leader: nothing, or
     /// ReadyForQuery once it sends Sync.
     owed: Owed,
@@ -167,6 +175,8 @@ impl Tracker {
             status,
             copying: false,
             told: false,
+            steps_answered: 0,
+            leader_skips: false,
             owed,
             parsed: Names::NONE,
             portals: Names::NONE,
@@ -206,12 +216,17 @@ impl Tracker {
             };
         }
         match message {
+            // It is not answered.
+            kind::QUERY | kind::FUNCTION_CALL if self.leader_skips => {}
             kind::QUERY => {
                 let text = contents.strip_suffix(b"\0").unwrap_or(contents);
                 self.asked.push_back(Asked::Query(Effect::of(text)));
             }
             kind::FUNCTION_CALL => self.asked.push_back(Asked::Query(Effect::Change)),
-            kind::SYNC if !self.copying => self.asked.push_back(Asked::Sync),
+            kind::SYNC if !self.copying => {
+                self.leader_skips = false;
+                self.asked.push_back(Asked::Sync);
+            }
             kind::SYNC => {}
             kind::COPY_DONE | kind::COPY_FAIL => {
                 self.copying = false;
@@ -251,8 +266,9 @@ impl Tracker {
 
     /// Records a step; one mark represents any number of consecutive steps.
     fn step(&mut self) {
-        if self.asked.back() != Some(&Asked::Step) {
-            self.asked.push_back(Asked::Step);
+        match self.asked.back_mut() {
+            Some(Asked::Steps(number)) => *number += 1,
+            _ => self.asked.push_back(Asked::Steps(1)),
         }
     }
 
@@ -267,6 +283,7 @@ impl Tracker {
                 };
                 self.told = false;
                 self.copying = false;
+                (self.steps_answered, self.leader_skips) = (0, false);
                 if self.status == Status::Idle {
                     self.portals.clear();
                 }
@@ -286,6 +303,7 @@ impl Tracker {
             answer::ERROR => {
                 self.told = true;
                 self.copying = false;
+                self.skip_to_sync();
                 self.in_doubt();
             }
             answer::COPY_IN => {
@@ -298,8 +316,35 @@ impl Tracker {
                     !ignored
                 });
             }
+            _ if answer::OF_STEPS.contains(&message) => self.steps_answered += 1,
             _ => {}
         }
+    }
+
+    /// After the error of a step the leader skips all messages until Sync: a Query among
+    /// them gets no answer. The error of a Query is not one of a step before it, which has
+    /// been answered then.
+    fn skip_to_sync(&mut self) {
+        let mut steps = 0;
+        for asked in &self.asked {
+            match asked {
+                Asked::Steps(number) => steps += number,
+                Asked::Execute(_) => steps += 1,
+                Asked::CopyEnd => {}
+                Asked::Query(_) | Asked::Sync => break,
+            }
+        }
+        if self.steps_answered >= steps {
+            return;
+        }
+        let sync = self.asked.iter().position(|asked| *asked == Asked::Sync);
+        self.leader_skips = sync.is_none();
+        let mut at = 0;
+        self.asked.retain(|asked| {
+            let is_skipped = matches!(asked, Asked::Query(_)) && sync.is_none_or(|sync| at < sync);
+            at += 1;
+            !is_skipped
+        });
     }
 
     /// After an error the server skips the rest of the cycle, Parse and Bind included, so
@@ -349,6 +394,7 @@ impl Tracker {
         }
         self.asked.clear();
         self.copying = false;
+        (self.steps_answered, self.leader_skips) = (0, false);
         self.parsed.clear();
         self.portals.clear();
         !cycles.is_empty()
@@ -694,6 +740,58 @@ mod tests {
         tracker.answered(answer::ERROR, b"");
         assert_eq!(lost(&mut tracker), "");
         assert!(tracker.is_skipping());
+    }
+
+    /// `P! Q S`: the leader skips the Query, and answers the Sync.
+    #[test]
+    fn a_query_behind_a_failed_step_is_owed_nothing() {
+        for sent_before_the_error in 1..=3 {
+            let mut all = tracker();
+            let ask = |all: &mut Tracker, which: usize| match which {
+                0 => parse(all, "", "selec 1"),
+                1 => query(all, "commit"),
+                _ => {
+                    send(all, kind::SYNC, b"");
+                }
+            };
+            (0..sent_before_the_error).for_each(|which| ask(&mut all, which));
+            all.answered(answer::ERROR, b"");
+            (sent_before_the_error..3).for_each(|which| ask(&mut all, which));
+            let mut answered = all;
+            answered.answered(answer::READY, b"I");
+            assert_eq!(lost(&mut answered), "", "{sent_before_the_error}");
+            let mut cut_off = tracker();
+            (0..sent_before_the_error).for_each(|which| ask(&mut cut_off, which));
+            cut_off.answered(answer::ERROR, b"");
+            (sent_before_the_error..3).for_each(|which| ask(&mut cut_off, which));
+            assert_eq!(lost(&mut cut_off), "ZI", "{sent_before_the_error}");
+            assert!(!cut_off.is_skipping());
+        }
+        // Without the Sync the client waits for nothing but still owes it.
+        let mut tracker = tracker();
+        parse(&mut tracker, "", "selec 1");
+        query(&mut tracker, "select 1");
+        tracker.answered(answer::ERROR, b"");
+        query(&mut tracker, "select 2");
+        assert!(!tracker.waits());
+        assert_eq!(lost(&mut tracker), "");
+        assert!(tracker.is_skipping());
+    }
+
+    #[test]
+    fn a_query_that_fails_behind_answered_steps_is_owed_ready_for_query() {
+        let mut tracker = tracker();
+        parse(&mut tracker, "", "select 1");
+        send(&mut tracker, kind::BIND, b"\0\0");
+        send(&mut tracker, kind::DESCRIBE, b"P\0");
+        send(&mut tracker, kind::EXECUTE, b"\0\0\0\0\0");
+        query(&mut tracker, "selec 1");
+        send(&mut tracker, kind::SYNC, b"");
+        for message in *b"12TDC" {
+            tracker.answered(message, b"");
+        }
+        tracker.answered(answer::ERROR, b"");
+        assert_eq!(lost(&mut tracker), "ZI ZI");
     }
 
     #[test]
