@@ -420,6 +420,23 @@ pub(super) fn options(
     Ok(options)
 }
 
+/// The value with which a session begins that its client asks for with `request`: the
+/// client's, or this node's; `None` if neither says one.
+pub(super) fn at_start(shared: &Shared, request: &Request, name: &str) -> Option<String> {
+    let last = |settings: &[(String, String)]| {
+        let mut settings = settings.iter().rev();
+        let found = settings.find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone())
+    };
+    let switches = || {
+        let mut parameters = request.parameters.iter();
+        let (_, switches) = parameters.find(|(key, _)| key == "options")?;
+        last(&command_line(switches).ok()?)
+    };
+    let asked = last(&request.parameters).or_else(switches);
+    asked.or_else(|| last(&shared.settings.of_sessions()))
+}
+
 /// Opens the session of an authenticated client.
 fn open(
     (shared, serving_term): (&Arc<Shared>, &ServingTerm),

@@ -27,7 +27,8 @@ use coeval_env::Instant;
 use coeval_peers::{NodeId, PeerStream, Streams};
 use coeval_pgwire::Limits;
 use coeval_pgwire::frame::{HEADER, kind};
-use coeval_sql::session::SessionHandover;
+use coeval_sql::instance::TimeLimit;
+use coeval_sql::session::{SessionHandover, settings};
 use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
@@ -40,7 +41,7 @@ use super::owed::Owed;
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
-use super::{report, shutdown};
+use super::{greet, report, shutdown};
 use crate::cluster_view;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
@@ -417,7 +418,8 @@ enum NextLeader {
 
 impl Relay {
     /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
-    /// and a new request waits for as long as the settings allow.
+    /// and a new request waits for as long as the settings and its `statement_timeout`
+    /// allow.
     async fn find(&mut self, shared: &Shared) -> Result<NextLeader, Stop> {
         let Some(node) = &shared.node else {
             return Err(Stop::Terminated);
@@ -466,6 +468,8 @@ impl Relay {
     ) -> Result<T, Stop> {
         let mut work = pin!(work);
         let mut late = None;
+        let of_statement = self.statement_timeout(shared);
+        let of_statement = of_statement.filter(|timeout| *timeout < self.patience);
         poll_fn(|context| {
             if let Poll::Ready(output) = work.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
@@ -490,7 +494,7 @@ impl Relay {
                 }
                 if self.input.buffer.has_frame() {
                     let since = *self.waits_since.get_or_insert_with(coeval_env::now);
-                    let at = since + self.patience;
+                    let at = since + of_statement.unwrap_or(self.patience);
                     let late = late.get_or_insert_with(|| Box::pin(coeval_env::sleep_until(at)));
                     let is_late = late.as_mut().poll(context).is_ready();
                     let refusal = if std::mem::take(&mut is_canceled) {
@@ -498,7 +502,10 @@ impl Relay {
                     } else if shared.cluster.is_removed() {
                         Some(removed(shared))
                     } else {
-                        is_late.then(nobody_leads)
+                        is_late.then(|| match of_statement {
+                            Some(_) => TimeLimit::Statement.error(),
+                            None => nobody_leads(),
+                        })
                     };
                     if let Some(stop) = self.refuse(refusal.as_ref()) {
                         return Poll::Ready(Err(stop));
@@ -514,6 +521,17 @@ impl Relay {
             }
         })
         .await
+    }
+
+    /// The session's `statement_timeout`, if it has one: what the session has set is part of
+    /// its handover state, and what it began with comes from the client or the settings.
+    fn statement_timeout(&self, shared: &Shared) -> Option<Duration> {
+        const NAME: &str = "statement_timeout";
+        let time = match self.handover.setting(NAME) {
+            Some(value) => settings::time(value),
+            None => settings::time(&greet::at_start(shared, &self.origin.request, NAME)?),
+        };
+        time.filter(|time| !time.is_zero())
     }
 
     /// Answers the client's messages with this error; without one, drops only the

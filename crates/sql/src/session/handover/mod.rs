@@ -150,6 +150,12 @@ impl SessionHandover {
         Some(&statement.text)
     }
 
+    /// The value of this setting, if the session has set it.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
     /// Applies one piece. If the piece is malformed, the records before the error have
     /// been applied.
     pub fn apply(&mut self, piece: &[u8]) -> Result<(), Malformed> {
