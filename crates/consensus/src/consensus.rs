@@ -42,6 +42,8 @@ pub struct Consensus {
     pub(crate) elapsed: u32,
     /// Election timeout: ticks after which this node campaigns.
     pub(crate) patience: u32,
+    /// Whether this node campaigns only after twice that time.
+    pub(crate) is_reluctant: bool,
     /// Ticks for which this node grants no vote, because it may have confirmed a lease:
     /// before a restart, or to the leader of an earlier term.
     pub(crate) reserved: u32,
@@ -129,6 +131,7 @@ impl Consensus {
             leader: None,
             elapsed: 0,
             patience: 0,
+            is_reluctant: false,
             reserved,
             newcomer: restored.newcomer && !planted!(TrustNewcomers),
             outbox: Outbox::new(restored.end, restored.applied),
@@ -146,6 +149,12 @@ impl Consensus {
             self.settings.election_ticks + self.chance.below(self.settings.election_ticks);
     }
 
+    /// Has this node campaign after its election timeout, or only after twice that time: other
+    /// nodes would be better leaders. What it promises others does not depend on it.
+    pub fn set_reluctant(&mut self, is_reluctant: bool) {
+        self.is_reluctant = is_reluctant;
+    }
+
     /// Advances the node's clock by one tick.
     pub fn tick(&mut self) {
         self.reserved = self.reserved.saturating_sub(1);
@@ -154,7 +163,7 @@ impl Consensus {
             State::Follower(_) | State::Candidate(_) => {
                 self.elapsed += 1;
                 self.tick_follower();
-                if self.elapsed >= self.patience {
+                if self.elapsed >= self.patience << u32::from(self.is_reluctant) {
                     self.rest();
                     self.stand();
                 }

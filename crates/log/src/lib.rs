@@ -141,6 +141,7 @@ pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogProgress, LogStream, Mark,
     Membership, Replayed, Replayer, ReplicaLog, Survey, meaning,
 };
+pub use reserve::has_room;
 pub use retention::Hold;
 pub use settings::Settings;
 pub use shared::FatalHandler;

@@ -19,13 +19,22 @@ use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
 
-use crate::Error;
+use crate::{Error, Settings};
 
 /// The file's name in the data directory.
 pub(crate) const RESERVE: &str = "RESERVE";
 
 /// Most of the disk that the reserve takes, as a divisor of its size.
 const SHARE_OF_DISK: u64 = 16;
+
+/// Whether the disk has room for what a leader's log takes to accept all commits: the reserve,
+/// as if there was none, and two segments. If the disk cannot be looked at, it has none.
+#[must_use]
+pub fn has_room(directory: &Path, settings: &Settings) -> bool {
+    let (reserve, segment) = (settings.reserve_bytes, settings.segment_bytes);
+    let needed = 2 * segment + Reserve::new(directory, reserve, segment).bytes;
+    fs::space(directory).is_ok_and(|space| space.available >= needed)
+}
 
 /// The reserve of one data directory.
 #[derive(Debug)]

@@ -216,6 +216,7 @@ fn election(election: &Election) -> ClusterElection {
             Cause::First => None,
             Cause::Lost(node) => Some(format!("node {node} was not heard of any more")),
             Cause::HandedOver(node) => Some(format!("node {node} handed over")),
+            Cause::DiskFull(node) => Some(format!("node {node} handed over: its disk was full")),
         },
     }
 }

@@ -20,6 +20,7 @@ use super::operation::{self, AdminRequest, Answer, Operation, Refused};
 use super::origin::Origins;
 use super::peer_set::PeerSet;
 use super::read_index::{Certain, Counts, ReadIndex};
+use super::room::Room;
 use super::standing::Standing;
 use super::transfer::Transfers;
 use super::{Error, NodeStatus, Settings, Status, Watch, entries};
@@ -82,6 +83,8 @@ pub(super) struct Driver {
     pub(super) election: Duration,
     /// How long a node that is being added may make no progress.
     pub(super) patience: Duration,
+    /// Room on the disks.
+    pub(super) room: Room,
     /// Checkpoints being transferred.
     pub(super) transfers: Transfers,
     /// Replay progress of the followers.
@@ -174,6 +177,7 @@ impl Driver {
             cluster_version: settings.cluster_version,
             election: settings.tick() * settings.consensus.election_ticks,
             patience: Duration::from_millis(settings.catch_up_milliseconds),
+            room: Room::new(directory.clone(), settings.engine.log.clone()),
             transfers: Transfers::new(settings.peers.frame_bytes),
             apply_progress: ApplyProgressTable::new(replayed),
             follower_log_bytes: settings.follower_log_bytes,
@@ -320,6 +324,7 @@ impl Driver {
             }
             self.look_at_standing()?;
             self.tend_version();
+            self.tend_room();
             self.tick_transfers();
             self.keep_log_for_followers();
             self.report_apply_progress();
@@ -341,6 +346,7 @@ impl Driver {
             Event::Frame(frame) if frame.kind == frames::CHECKPOINT => self.transfer_frame(frame),
             Event::Frame(frame) if frame.kind == frames::ADMISSION => self.admission(&frame)?,
             Event::Frame(frame) if frame.kind == frames::REACHED => self.reached(&frame),
+            Event::Frame(frame) if frame.kind == frames::ROOM => self.room_frame(&frame),
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "a frame of this kind is ignored");
             }

@@ -19,6 +19,8 @@ pub enum Cause {
     Lost(NodeId),
     /// The previous leader transferred its leadership.
     HandedOver(NodeId),
+    /// The previous leader's disk was full, and it transferred its leadership.
+    DiskFull(NodeId),
 }
 
 /// A node has become leader.
@@ -40,6 +42,8 @@ pub(super) struct Elections {
     seen: VecDeque<Election>,
     /// Term for which the previous leader has asked another node to campaign.
     handed_over: Option<Term>,
+    /// The leader whose disk is full and that hands over, with its term.
+    full: Option<(NodeId, Term)>,
 }
 
 impl Elections {
@@ -51,6 +55,11 @@ impl Elections {
             Body::Campaign => self.handed_over = Some(Term(message.term.0 + 1)),
             _ => {}
         }
+    }
+
+    /// Notes that the leader of this term hands over because its disk is full.
+    pub(super) fn note_full(&mut self, leader: NodeId, term: Term) {
+        self.full = Some((leader, term));
     }
 
     /// Notes a change of this node's role, with which it may have learned of a leader.
@@ -65,7 +74,10 @@ impl Elections {
         let cause = match before {
             None => Cause::First,
             Some(before) if self.handed_over == Some(change.term) => {
-                Cause::HandedOver(before.leader)
+                match self.full == Some((before.leader, before.term)) {
+                    true => Cause::DiskFull(before.leader),
+                    false => Cause::HandedOver(before.leader),
+                }
             }
             Some(before) => Cause::Lost(before.leader),
         };

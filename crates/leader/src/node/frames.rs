@@ -19,8 +19,12 @@ pub(super) const REACHED: MessageKind = MessageKind::new(6);
 /// A node's origin, while a cluster is founded from restored directories: see `origin`.
 pub(super) const ORIGIN: MessageKind = MessageKind::new(7);
 
+/// Whether a node has room on its disk, while a leader has none: see `room`.
+pub(super) const ROOM: MessageKind = MessageKind::new(8);
+
 /// The kinds that a node accepts.
 pub(super) const KINDS: Kinds = Kinds {
-    urgent: &[CONSENSUS],
+    // A leader says why it goes before it has another elected.
+    urgent: &[CONSENSUS, ROOM],
     other: &[CHECKPOINT, ADMISSION, REACHED, ORIGIN],
 };

@@ -105,6 +105,7 @@ mod property_checker;
 mod read_index;
 mod removed;
 mod replay;
+mod room;
 mod settings;
 mod standing;
 mod status;

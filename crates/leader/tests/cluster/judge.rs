@@ -18,6 +18,8 @@ pub struct Judge {
     is_paused: bool,
     /// The node through which clients start no transfers for now.
     idle: Option<u64>,
+    /// Nodes whose disks are full, which may stop.
+    may_end: BTreeSet<u64>,
     objections: Vec<String>,
     pub confirmed_reads: u64,
 }
@@ -71,6 +73,18 @@ impl Judge {
     /// A node has lost its disk.
     pub fn lose_disk(&mut self, node: u64) {
         self.property_checker.lost_its_disk(NodeId(node));
+    }
+
+    /// A node's disk is full, so it may stop.
+    pub fn may_end(&mut self, node: u64) {
+        self.may_end.insert(node);
+    }
+
+    /// A node has stopped by itself.
+    pub fn stopped(&mut self, node: u64, why: &str) {
+        if !self.may_end.contains(&node) {
+            self.object(format!("node {node} stopped: {why}"));
+        }
     }
 
     pub fn object(&mut self, what: String) {

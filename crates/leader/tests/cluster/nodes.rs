@@ -131,9 +131,7 @@ pub async fn live(
     loop {
         let now = node_status.borrow_and_update().clone();
         if let Some(failure) = &now.failure {
-            return judge
-                .lock()
-                .object(format!("node {number} stopped: {failure}"));
+            return judge.lock().stopped(number, failure);
         }
         let is_new = now.engine.as_ref().map(Arc::as_ptr) != engine.as_ref().map(Arc::as_ptr);
         if is_new {
