@@ -42,6 +42,7 @@ pub const BUILD_PROFILE: &str = env!("COEVAL_BUILD_PROFILE");
 
 mod clock;
 pub mod fs;
+mod location;
 mod net;
 mod random;
 mod real;
@@ -54,7 +55,8 @@ pub use clock::{
     Elapsed, Instant, Work, coarse_milliseconds, now, sleep, sleep_until, slice_is_over, spend,
     timeout, wall_clock, work,
 };
-pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
+pub use location::{Location, LocationError};
+pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen, resolve};
 pub use random::{random_bytes, random_u64};
 pub use task::{
     JoinError, JoinHandle, block_in_place, give_way, hand_over, scatter, spawn, spawn_dedicated,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::location::{Location, no_address};
 use crate::real;
 #[cfg(feature = "sim")]
 use crate::sim;
@@ -71,6 +72,24 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
         World::Sim(context) => Ok(Stream(StreamKind::Sim(
             sim::net::connect(context, address).await?,
         ))),
+    }
+}
+
+/// The addresses of a location, at least one, in the order in which they should be tried. Only
+/// a host name is looked up, and each time anew; for others the call does not wait.
+pub async fn resolve(location: &Location) -> io::Result<Vec<SocketAddr>> {
+    if let Some(known) = location.known() {
+        return Ok(known);
+    }
+    let (host, port) = (location.host(), location.port());
+    let addresses = match current() {
+        World::Real => real::net::resolve(&host, port).await?,
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::net::resolve(&context, &host, port)?,
+    };
+    match addresses.is_empty() {
+        true => Err(no_address()),
+        false => Ok(addresses),
     }
 }
 

@@ -88,6 +88,7 @@ mod stream;
 pub(crate) mod task;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -159,6 +160,12 @@ impl World {
         let mut nodes = self.shared.nodes();
         nodes.push(Machine::default());
         Node(nodes.len() - 1)
+    }
+
+    /// Sets the addresses of a host name; a world has no names of its own.
+    pub fn name(&self, host: &str, addresses: &[IpAddr]) {
+        let names = &mut self.shared.network().names;
+        names.insert(host.to_owned(), addresses.to_vec());
     }
 
     /// Runs `future` as a task of `node` until it has ended, and all other tasks meanwhile.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ struct Door {
 #[derive(Default)]
 pub(crate) struct Network {
     doors: BTreeMap<SocketAddr, Door>,
+    /// The addresses of host names.
+    pub(super) names: BTreeMap<String, Vec<IpAddr>>,
     ports: u16,
     pub(super) links: Links,
     connections: Vec<Weak<Connection>>,
@@ -98,6 +100,17 @@ pub(crate) async fn listen(context: Context, mut address: SocketAddr) -> io::Res
         address,
         incoming: tokio::sync::Mutex::new(incoming),
     })
+}
+
+/// Looks a name up among those of the world, without a delay.
+pub(crate) fn resolve(context: &Context, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let network = context.shared.network();
+    let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such name");
+    let addresses = network.names.get(host).ok_or_else(unknown)?;
+    Ok(addresses
+        .iter()
+        .map(|ip| SocketAddr::new(*ip, port))
+        .collect())
 }
 
 pub(crate) async fn connect(context: Context, address: SocketAddr) -> io::Result<Stream> {
