@@ -1,12 +1,11 @@
 //! Counters and status of connections, per node and for the listener.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use coeval_env::Instant;
+use coeval_env::{Instant, Location};
 
 use crate::identity::{Announcement, NodeId};
 use crate::refusal::Reason;
@@ -26,8 +25,8 @@ pub enum Connection {
 pub struct PeerStatus {
     /// The other node's id.
     pub node: NodeId,
-    /// The address at which the other node listens.
-    pub address: SocketAddr,
+    /// Where the other node listens, by name or address.
+    pub address: Location,
     /// This node's connection to it.
     pub connection: Connection,
     /// Why there is no connection, or why the last one ended.

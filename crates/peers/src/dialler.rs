@@ -1,8 +1,11 @@
 //! The dialler: keeps a connection to a member open, and reconnects when it ends.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+
+use coeval_env::Stream;
 
 use crate::backoff::Backoff;
 use crate::connection;
@@ -98,14 +101,55 @@ fn note(peer: &Peer, fault: &Fault) {
     }
 }
 
+/// Opens a connection to where a member listens. The addresses of a name are looked up anew
+/// and tried in turn. After a failure the next attempt begins with another of them: one that
+/// answers nothing, or where another node answers, does not keep the rest from being tried.
+async fn reach(shared: &Shared, peer: &Peer) -> Result<Stream, Fault> {
+    let location = peer.address();
+    if let Some(address) = location.address() {
+        let connected = coeval_env::connect(address).await;
+        return connected.map_err(Fault::Unreachable);
+    }
+    let limit = shared.settings.handshake() / 2;
+    let looked_up = coeval_env::timeout(limit, coeval_env::resolve(&location)).await;
+    let slow = || {
+        let words = format!("no answer for {} ms", limit.as_millis());
+        io::Error::new(io::ErrorKind::TimedOut, words)
+    };
+    let addresses = looked_up.unwrap_or_else(|_| Err(slow()));
+    let mut addresses = addresses.map_err(|error| Fault::Unresolved {
+        host: location.host(),
+        error,
+    })?;
+    let failures = peer.counters.failures.load(Relaxed) as usize;
+    let first = failures % addresses.len().max(1);
+    addresses.rotate_left(first);
+    let mut failed = Vec::new();
+    for address in addresses {
+        let guarded = shared
+            .security()
+            .check(&address.into(), shared.settings.insecure);
+        let error = match guarded {
+            Err(unguarded) => unguarded.to_string(),
+            Ok(()) => match coeval_env::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => format!("{address}: {error}"),
+            },
+        };
+        failed.push(error);
+    }
+    // The same text at each attempt: the log shows a fault once.
+    failed.sort();
+    Err(Fault::Unreachable(io::Error::other(failed.join("; "))))
+}
+
 /// Connects to a member, for frames or for a stream.
 pub(crate) async fn connect(
     shared: &Shared,
     peer: &Peer,
     purpose: Purpose,
 ) -> Result<Channel, Fault> {
-    let connected = coeval_env::connect(peer.address()).await;
-    let stream = connected.map_err(Fault::Unreachable)?;
+    let stream = reach(shared, peer).await?;
     let security = shared.security();
     let channel = security.connect(stream, peer.node).await;
     let mut channel = channel.map_err(Fault::Tls)?;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_env::{JoinHandle, Listener, Stream};
+use coeval_env::{JoinHandle, Listener, Location, Stream};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -191,12 +191,14 @@ fn decide(
     })
 }
 
-/// The address that the sender of a hello announces; an unspecified one is replaced by the
+/// The location that the sender of a hello announces; an unspecified one is replaced by the
 /// address that the connection comes from.
-fn where_it_listens(hello: &Hello, from: SocketAddr) -> Option<SocketAddr> {
-    let mut listens = hello.listens;
-    if listens.ip().is_unspecified() {
-        listens.set_ip(from.ip().to_canonical());
-    }
+fn where_it_listens(hello: &Hello, from: SocketAddr) -> Option<Location> {
+    let listens = &hello.listens;
+    let is_open = |address: SocketAddr| address.ip().is_unspecified();
+    let listens = match listens.address().is_some_and(is_open) {
+        true => Location::from((from.ip().to_canonical(), listens.port())),
+        false => listens.clone(),
+    };
     (listens.port() != 0).then_some(listens)
 }

@@ -12,7 +12,15 @@ use crate::tls::explain_io;
 /// Why a connection to a node failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The node's address could not be reached.
+    /// The name of the node's host has no address, or could not be looked up.
+    #[error("the host name {host} cannot be looked up: {error}")]
+    Unresolved {
+        /// The name.
+        host: String,
+        /// The resolver's error.
+        error: io::Error,
+    },
+    /// The node's address could not be reached; or none of those of its name.
     #[error("cannot be reached: {0}")]
     Unreachable(io::Error),
     /// TLS could not be established.

@@ -4,7 +4,7 @@
 //!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | addressee 8
 //!           | purpose 1 | port 2 | address 16 | newcomer 8
-//!           | announcement 37 | … | checksum 4
+//!           | announcement 37 | length 1, name … | … | checksum 4
 //!   answer  magic 8 | version 2 | refusal 1 | 0 1 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | words …, or announcement 37 | checksum 4
 //!
@@ -15,7 +15,8 @@
 //! (CRC-32C, of everything before it) included. Oldest and newest are the versions that the
 //! sender speaks. The accepting node chooses the newest version that both speak. Port and
 //! address say where the sender listens for other nodes: IPv6, or IPv4 mapped into it; an
-//! address of zeros means the one that the connection comes from. A *newcomer*, which has
+//! address of zeros means the one that the connection comes from. A sender whose host has a
+//! *name* sends zeros, and the name after the announcement. A *newcomer*, which has
 //! joined with an empty directory and was not admitted yet, sends a number other than 0.
 //!
 //! Version 1 had neither purpose nor address, and is no longer supported. Since version 5
@@ -32,10 +33,11 @@
 //! gets a refusal that it can read.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 
+use coeval_env::Location;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::identity::{Announcement, ClusterId, DirectoryId, Identity, Members, NodeId};
@@ -127,8 +129,9 @@ pub struct Hello {
     pub to: NodeId,
     /// The purpose of the connection.
     pub purpose: Purpose,
-    /// The address at which the sender listens for other nodes. Port 0 means none.
-    pub listens: SocketAddr,
+    /// Where the sender listens for other nodes. Port 0 means nowhere. A reader of version 4
+    /// reads a name as the address of zeros.
+    pub listens: Location,
     /// The random number of a newcomer that was not admitted yet, chosen at each start.
     pub newcomer: Option<NonZeroU64>,
     /// What the sender announces of itself; `None` from a sender of version 4.
@@ -222,6 +225,13 @@ fn announcement(rest: &mut &[u8]) -> Option<Announcement> {
     })
 }
 
+/// The name of the host where the sender of a hello listens.
+fn name<'bytes>(rest: &mut &'bytes [u8]) -> Option<&'bytes str> {
+    let [length] = take(rest)?;
+    let name = rest.get(..usize::from(length))?;
+    std::str::from_utf8(name).ok()
+}
+
 impl Hello {
     /// Encodes the hello.
     #[must_use]
@@ -234,15 +244,23 @@ impl Hello {
         bytes.extend_from_slice(&self.to.0.to_le_bytes());
         bytes.push(self.purpose.encode());
         bytes.extend_from_slice(&self.listens.port().to_le_bytes());
-        let address = match self.listens.ip() {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
+        let address = match self.listens.address().map(|address| address.ip()) {
+            Some(IpAddr::V4(address)) => address.to_ipv6_mapped(),
+            Some(IpAddr::V6(address)) => address,
+            None => Ipv6Addr::UNSPECIFIED,
         };
         bytes.extend_from_slice(&address.octets());
         let newcomer = self.newcomer.map_or(0, NonZeroU64::get);
         bytes.extend_from_slice(&newcomer.to_le_bytes());
-        if let Some(announced) = &self.announced {
-            put_announcement(&mut bytes, announced);
+        let name = self.listens.name();
+        let name = name.filter(|_| *self.versions.end() >= ANNOUNCED);
+        let nothing = name.map(|_| Announcement::NOTHING);
+        if let Some(announced) = self.announced.or(nothing) {
+            put_announcement(&mut bytes, &announced);
+        }
+        if let Some(name) = name {
+            bytes.push(name.len() as u8);
+            bytes.extend_from_slice(name.as_bytes());
         }
         seal(bytes)
     }
@@ -261,12 +279,15 @@ impl Hello {
         let newcomer = u64::from_le_bytes(take(&mut rest).unwrap_or_default());
         let announced = Some(newest).filter(|newest| *newest >= ANNOUNCED);
         let announced = announced.and_then(|_| announcement(&mut rest));
+        let name = announced.and_then(|_| name(&mut rest));
+        let named = name.and_then(|name| Location::new(name, port).ok());
+        let named = named.filter(|named| named.name().is_some());
         Ok(Self {
             versions: oldest..=newest,
             from,
             to: NodeId(u64::from_le_bytes(to)),
             purpose: Purpose::decode(purpose),
-            listens: SocketAddr::new(address.to_canonical(), port),
+            listens: named.unwrap_or_else(|| (address.to_canonical(), port).into()),
             newcomer: NonZeroU64::new(newcomer),
             announced,
         })
@@ -414,7 +435,7 @@ mod tests {
             from: identity_of(3),
             to: NodeId(1),
             purpose: Purpose::Stream,
-            listens: SocketAddr::from(([10, 0, 0, 3], 7003)),
+            listens: ([10, 0, 0, 3], 7003).into(),
             newcomer: None,
             announced: Some(announced()),
         }
@@ -448,7 +469,7 @@ mod tests {
     fn members() -> Members {
         let address = SocketAddr::from(([127, 0, 0, 1], 7000));
         Members {
-            addresses: (1..=3).map(|node| (NodeId(node), address)).collect(),
+            addresses: (1..=3).map(|node| (NodeId(node), address.into())).collect(),
             expected: BTreeSet::from([NodeId(5)]),
             removed: BTreeSet::from([NodeId(4)]),
             voters: BTreeSet::from([NodeId(3)]),
@@ -666,6 +687,33 @@ mod tests {
             };
             let read = now(Hello::read(&mut &hello.encode()[..])).unwrap();
             assert_eq!(read, hello, "{listens}");
+        }
+    }
+
+    #[test]
+    fn a_name_comes_back_and_an_earlier_version_reads_an_open_address() {
+        let long = ["a".repeat(63).as_str(); 4].join(".")[2..].to_owned();
+        for host in ["db1", "db1.example.com.", &long] {
+            let hello = Hello {
+                listens: Location::new(host, 7003).unwrap(),
+                ..hello()
+            };
+            let mut bytes = hello.encode();
+            let read = now(Hello::read(&mut &bytes[..])).unwrap();
+            assert_eq!(read, hello);
+            // As a build reads it that knows nothing after the newcomer.
+            bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+            bytes[10..12].copy_from_slice(&4u16.to_le_bytes());
+            let read = now(Hello::read(&mut &seal(bytes)[..])).unwrap();
+            assert_eq!(read.listens.to_string(), "[::]:7003");
+            // A node that announces nothing else says where it listens.
+            let silent = Hello {
+                announced: None,
+                ..hello
+            };
+            let read = now(Hello::read(&mut &silent.encode()[..])).unwrap();
+            assert_eq!(read.listens, silent.listens);
+            assert_eq!(read.announced, Some(Announcement::NOTHING));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+use coeval_env::Location;
 use coeval_types::planted;
 pub use coeval_types::{DirectoryId, NodeId};
 
@@ -65,8 +65,9 @@ pub struct Identity {
 /// The members that a node knows. Its own id may be among them; no node connects to itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Addresses at which the members listen for other nodes.
-    pub addresses: BTreeMap<NodeId, SocketAddr>,
+    /// Where the members listen for other nodes. A host name is looked up at each attempt to
+    /// connect.
+    pub addresses: BTreeMap<NodeId, Location>,
     /// Members whose address is not known. They are accepted, and from then on connected to
     /// at the address that they announce.
     pub expected: BTreeSet<NodeId>,
@@ -114,6 +115,16 @@ pub struct Announcement {
 /// The cluster version that a node reads which announces none.
 const FIRST_VERSION: u32 = 1;
 
+impl Announcement {
+    /// What a node says that announces nothing.
+    pub const NOTHING: Self = Self {
+        reads: FIRST_VERSION,
+        directory: None,
+        founds: false,
+        founders: None,
+    };
+}
+
 impl Members {
     /// What this node announces; `None` if that is what a node says that announces nothing.
     pub(crate) fn announcement(&self) -> Option<Announcement> {
@@ -123,13 +134,7 @@ impl Members {
             founds: self.founds,
             founders: self.founders_digest,
         };
-        let nothing = Announcement {
-            reads: FIRST_VERSION,
-            directory: None,
-            founds: false,
-            founders: None,
-        };
-        Some(announced).filter(|announced| *announced != nothing)
+        Some(announced).filter(|announced| *announced != Announcement::NOTHING)
     }
 
     /// Whether a member that announces this is the member that the others know, and reads

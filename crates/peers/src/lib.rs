@@ -19,7 +19,7 @@
 //! let (one, mut of_one) = start(NodeId(1), Members::default()).await;
 //! let (two, mut of_two) = start(NodeId(2), Members::default()).await;
 //! let members = Members {
-//!     addresses: [(NodeId(1), one.address()), (NodeId(2), two.address())].into(),
+//!     addresses: [(NodeId(1), one.address().into()), (NodeId(2), two.address().into())].into(),
 //!     ..Members::default()
 //! };
 //! one.set_members(members.clone()).unwrap();
@@ -87,7 +87,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use coeval_env::JoinHandle;
+use coeval_env::{JoinHandle, Location};
 use tokio::sync::mpsc;
 
 pub use counters::{Connection, DoorStatus, PeerStatus, StreamStatus, Traffic};
@@ -145,7 +145,7 @@ impl Peers {
         kinds: Kinds,
     ) -> Result<(Self, Inbox), StartError> {
         settings.check()?;
-        security.check(listen, settings.insecure)?;
+        security.check(&listen.into(), settings.insecure)?;
         check(&members, &security, &settings)?;
         let failed = |error| StartError::Listen {
             address: listen,
@@ -228,15 +228,15 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether a member at this address may be connected to.
-    pub fn check(&self, address: SocketAddr) -> Result<(), Unguarded> {
+    /// Whether a member at this location may be connected to.
+    pub fn check(&self, location: &Location) -> Result<(), Unguarded> {
         let security = self.shared.security();
-        security.check(address, self.shared.settings.insecure)
+        security.check(location, self.shared.settings.insecure)
     }
 
     /// Secures new connections like this; open ones stay.
     pub fn set_security(&self, security: Security) -> Result<(), Unguarded> {
-        security.check(self.shared.address, self.shared.settings.insecure)?;
+        security.check(&self.shared.address.into(), self.shared.settings.insecure)?;
         self.shared
             .with_members(|members| check(members, &security, &self.shared.settings))?;
         self.shared.set_security(security);
@@ -267,5 +267,5 @@ impl Drop for Peers {
 /// Whether all members may be connected to.
 fn check(members: &Members, security: &Security, settings: &Settings) -> Result<(), Unguarded> {
     let mut addresses = members.addresses.values();
-    addresses.try_for_each(|address| security.check(*address, settings.insecure))
+    addresses.try_for_each(|address| security.check(address, settings.insecure))
 }

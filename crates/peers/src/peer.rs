@@ -1,10 +1,10 @@
 //! The state of one other member: its send queue, receive budget, streams and counters.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use coeval_env::Location;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::counters::{Counters, PeerStatus, StreamCounters, StreamStatus, Traffic, count};
@@ -71,7 +71,7 @@ impl StreamsOf {
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) kinds: Kinds,
-    address: Mutex<SocketAddr>,
+    address: Mutex<Location>,
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
     /// Bytes that may be received before this node has handled earlier frames.
@@ -84,12 +84,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(
-        node: NodeId,
-        address: SocketAddr,
-        settings: &Settings,
-        kinds: Kinds,
-    ) -> Self {
+    pub(crate) fn new(node: NodeId, address: Location, settings: &Settings, kinds: Kinds) -> Self {
         Self {
             node,
             kinds,
@@ -103,18 +98,18 @@ impl Peer {
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, SocketAddr> {
+    fn locked(&self) -> MutexGuard<'_, Location> {
         self.address.lock().expect("no panic under this lock")
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        *self.locked()
+    pub(crate) fn address(&self) -> Location {
+        self.locked().clone()
     }
 
     /// Sets the address for future connections. An open connection is not touched.
-    pub(crate) fn move_to(&self, address: SocketAddr) {
-        let before = std::mem::replace(&mut *self.locked(), address);
-        if before != address {
+    pub(crate) fn move_to(&self, address: &Location) {
+        let before = std::mem::replace(&mut *self.locked(), address.clone());
+        if before != *address {
             self.awake.notify_one();
         }
     }

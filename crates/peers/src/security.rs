@@ -5,11 +5,10 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use coeval_env::Stream;
+use coeval_env::{Location, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -36,21 +35,23 @@ impl fmt::Debug for Security {
     }
 }
 
-/// An address that other machines can reach, without TLS to secure it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// A location that other machines can reach, or may reach by its name, without TLS to secure
+/// it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} can be reached from other machines, and nodes talk to those through TLS only; name the \
      certificate of this node, its key and the cluster's authority (`coeval cert` makes them), or \
      say --insecure",
-    .0.ip()
+    .0.host()
 )]
-pub struct Unguarded(pub SocketAddr);
+pub struct Unguarded(pub Location);
 
 impl Security {
-    /// Whether a node may communicate at `address`.
-    pub fn check(&self, address: SocketAddr, insecure: bool) -> Result<(), Unguarded> {
+    /// Whether a node may communicate at `location`. The dialler also asks for each address of
+    /// a name.
+    pub fn check(&self, location: &Location, insecure: bool) -> Result<(), Unguarded> {
         match self {
-            Self::Plain if !insecure && !address.ip().is_loopback() => Err(Unguarded(address)),
+            Self::Plain if !insecure && !location.is_loopback() => Err(Unguarded(location.clone())),
             _ => Ok(()),
         }
     }
@@ -155,14 +156,16 @@ mod tests {
             ("0.0.0.0:6433", false),
             ("192.168.0.1:6433", false),
             ("[2001:db8::1]:6433", false),
+            ("localhost:6433", true),
+            ("db1:6433", false),
         ] {
             let address = address.parse().unwrap();
-            let checked = Security::Plain.check(address, false);
+            let checked = Security::Plain.check(&address, false);
             assert_eq!(checked.is_ok(), local, "{address}");
             if let Err(refused) = checked {
                 assert!(refused.to_string().contains("say --insecure"));
             }
-            Security::Plain.check(address, true).unwrap();
+            Security::Plain.check(&address, true).unwrap();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use coeval_env::JoinHandle;
+use coeval_env::{JoinHandle, Location};
 use tokio::sync::mpsc;
 
 use crate::counters::{Connection, Door};
@@ -96,11 +96,11 @@ impl Shared {
         self.state().security = security;
     }
 
-    /// The address that this node announces: its own among the members, or else the
-    /// listener's.
-    pub(crate) fn listens(&self) -> SocketAddr {
-        let told = self.with_members(|members| members.addresses.get(&self.own.node).copied());
-        told.unwrap_or(self.address)
+    /// Where this node announces that it listens: its own location among the members, or else
+    /// the listener's address.
+    pub(crate) fn listens(&self) -> Location {
+        let told = self.with_members(|members| members.addresses.get(&self.own.node).cloned());
+        told.unwrap_or_else(|| self.address.into())
     }
 
     pub(crate) fn with_members<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
@@ -163,18 +163,20 @@ impl Shared {
                 }
             }
         }
-        for (&node, &address) in others {
+        for (&node, address) in others {
             if let Some(member) = state.members.get(&node) {
                 member.peer.move_to(address);
                 continue;
             }
-            state.members.insert(node, self.member(node, address));
+            state
+                .members
+                .insert(node, self.member(node, address.clone()));
         }
         state.known = members;
     }
 
     /// A new member, with a dialler that connects to it from now on.
-    fn member(self: &Arc<Self>, node: NodeId, address: SocketAddr) -> Member {
+    fn member(self: &Arc<Self>, node: NodeId, address: Location) -> Member {
         let peer = Arc::new(Peer::new(node, address, &self.settings, self.kinds));
         let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
         Member {
@@ -189,7 +191,7 @@ impl Shared {
     pub(crate) fn meet(
         self: &Arc<Self>,
         node: NodeId,
-        address: Option<SocketAddr>,
+        address: Option<Location>,
     ) -> Result<Option<Arc<Peer>>, Refusal> {
         let mut state = self.state();
         let is_expected = state.known.expected.contains(&node)
@@ -200,11 +202,11 @@ impl Shared {
             let Some(address) = address else {
                 return refuse(format!("node {node} does not say where it listens"));
             };
-            if let Err(unguarded) = state.security.check(address, self.settings.insecure) {
+            if let Err(unguarded) = state.security.check(&address, self.settings.insecure) {
                 return refuse(format!("node {node} listens at {address}: {unguarded}"));
             }
             match state.members.get(&node) {
-                Some(member) => member.peer.move_to(address),
+                Some(member) => member.peer.move_to(&address),
                 None => {
                     tracing::info!(%node, %address, "a member says where it listens");
                     let member = self.member(node, address);

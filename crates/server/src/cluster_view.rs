@@ -169,7 +169,7 @@ fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
     let leads = status.leader == Some(member.node);
     ClusterMember {
         node: member.node.0,
-        address: member.address,
+        address: member.address.clone(),
         role: match (leads, member.is_voter) {
             (true, _) => ClusterRole::Leader,
             (false, true) => ClusterRole::Voter,

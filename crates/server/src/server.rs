@@ -33,7 +33,7 @@ use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
 use crate::serving_term::{Lead, ServingTerm};
 use crate::serving_terms;
-use crate::settings::SettingsError;
+use crate::settings::{self, SettingsError};
 use crate::shared::{Doors, Shared};
 use crate::tls::{Tls, TlsError};
 use crate::workers::Workers;
@@ -147,8 +147,9 @@ impl Server {
         coeval_env::fs::allow_group_access(settings.allow_group_access);
         let doors = doors(&settings).await?;
         let health = Arc::<Health>::default();
-        let admin = match settings.admin_listen {
-            Some(address) => {
+        let admin = match &settings.admin_listen {
+            Some(location) => {
+                let address = settings::address("admin_listen", location).await?;
                 let started = Admin::start(address, Arc::clone(&health)).await;
                 Some(started.map_err(|error| StartError::Listen { address, error })?)
             }
@@ -235,11 +236,9 @@ impl Server {
 }
 
 async fn listen(settings: &Settings) -> Result<(Listener, SocketAddr), StartError> {
-    let refused = |error| StartError::Listen {
-        address: settings.listen,
-        error,
-    };
-    let listening = coeval_env::listen(settings.listen).await;
+    let address = settings::address("listen", &settings.listen).await?;
+    let refused = |error| StartError::Listen { address, error };
+    let listening = coeval_env::listen(address).await;
     let listener = listening.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
@@ -254,7 +253,7 @@ async fn doors(settings: &Settings) -> Result<Doors, StartError> {
     };
     if let Some(line) = rules.careless_line()
         && !settings.insecure
-        && !settings.listen.ip().is_loopback()
+        && !settings.listen.is_loopback()
     {
         return Err(StartError::Settings(SettingsError::Value {
             name: "hba_file",

@@ -20,7 +20,7 @@ use tracing::{debug, error, info};
 use crate::metrics::ServerHost;
 use crate::server::StartError;
 use crate::serving_term::{Lead, ServingTerm};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{self, Settings, SettingsError};
 use crate::shared::Shared;
 use crate::tls::TlsError;
 use crate::{Effective, audit, engine};
@@ -48,16 +48,18 @@ pub(crate) async fn start_node(
         })
     };
     let cluster = settings.cluster_id.0.ok_or_else(|| missing("cluster_id"))?;
-    let listen = settings.cluster_address();
     let node = NodeId(settings.cluster_node);
     let addresses = settings.cluster_members.0.iter();
     check_first_start(settings).await?;
+    let listen = settings.cluster_address();
+    let listen = listen.ok_or_else(|| missing("cluster_listen"))?;
+    let listen = settings::address("cluster_listen", listen).await?;
     let place = NodeLocation {
         identity: Identity { cluster, node },
-        listen: listen.ok_or_else(|| missing("cluster_listen"))?,
+        listen,
         members: Members {
             addresses: addresses
-                .map(|(node, address)| (NodeId(*node), *address))
+                .map(|(node, location)| (NodeId(*node), location.clone()))
                 .collect(),
             ..Members::default()
         },

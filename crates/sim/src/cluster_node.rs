@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use coeval_env::Location;
 use coeval_leader::node::{Founding, Node, NodeLocation, Observer, PropertyChecker, Settings};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
@@ -88,9 +89,10 @@ impl Member {
     }
 
     /// Addresses on which the nodes listen for each other.
-    fn addresses(&self) -> BTreeMap<u64, SocketAddr> {
+    fn addresses(&self) -> BTreeMap<u64, Location> {
         let numbers = self.numbers.lock().expect("no panic while it was held");
-        numbers.iter().map(|node| (*node, address(*node))).collect()
+        let located = numbers.iter().map(|node| (*node, address(*node).into()));
+        located.collect()
     }
 
     /// Settings of a whole server that is this node.
@@ -110,7 +112,7 @@ impl Member {
 
     fn place(&self) -> NodeLocation {
         let nodes = self.addresses().into_iter();
-        let nodes = nodes.map(|(node, address)| (NodeId(node), address));
+        let nodes = nodes.map(|(node, location)| (NodeId(node), location));
         NodeLocation {
             identity: Identity {
                 cluster: CLUSTER,

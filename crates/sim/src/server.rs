@@ -468,7 +468,7 @@ async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>, validator:
 
 fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
     Settings {
-        listen,
+        listen: listen.into(),
         data_dir: PathBuf::from(DATA),
         worker_threads: 2,
         recovery_threads: sizes.recovery_threads,

@@ -181,7 +181,7 @@ impl Simulated {
         let clients = if together { server } else { world.node() };
         world.set_sync_time(server, costs.disk..costs.disk);
         let settings = Settings {
-            listen: ADDRESS,
+            listen: ADDRESS.into(),
             data_dir: PathBuf::from("/data"),
             worker_threads: workers,
             recovery_threads: 1,

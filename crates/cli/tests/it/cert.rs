@@ -102,7 +102,11 @@ async fn nodes_with_its_certificates_talk() {
     let (one, _of_one) = start(path, 1).await;
     let (two, mut of_two) = start(path, 2).await;
     let members = Members {
-        addresses: [(NodeId(1), one.address()), (NodeId(2), two.address())].into(),
+        addresses: [
+            (NodeId(1), one.address().into()),
+            (NodeId(2), two.address().into()),
+        ]
+        .into(),
         ..Members::default()
     };
     one.set_members(members.clone()).unwrap();

@@ -30,6 +30,8 @@ pub struct Cluster {
     nodes: Vec<Option<Running>>,
     /// Whether nodes show certificates to each other.
     tls: bool,
+    /// Whether nodes name each other's hosts, instead of addresses.
+    names: bool,
     /// Whether nodes obey a file of faults (docs/decisions/0015), which they read at each
     /// call.
     obeys: bool,
@@ -65,6 +67,18 @@ impl Cluster {
         Self::begin(tls, false, further).await
     }
 
+    /// With members that are named by their hosts.
+    pub async fn start_by_names() -> Self {
+        let mut cluster = Self {
+            names: true,
+            ..Self::prepare(ID)
+        };
+        for node in 0..FOUNDERS {
+            cluster.start_node(node).await;
+        }
+        cluster
+    }
+
     /// With disks of which a test says what is wrong with them, and these arguments.
     pub async fn start_under_faults(further: &[&str]) -> Self {
         Self::begin(false, true, further).await
@@ -78,6 +92,7 @@ impl Cluster {
             id: id.to_owned(),
             nodes: vec![None, None, None],
             tls: false,
+            names: false,
             obeys: false,
             further: Vec::new(),
         }
@@ -189,7 +204,10 @@ impl Cluster {
     fn arguments(&self, node: usize, flag: &str) -> Vec<String> {
         let members: Vec<String> = (1..)
             .zip(&self.members)
-            .map(|(id, at)| format!("{id}={at}"))
+            .map(|(id, at)| match self.names {
+                true => format!("{id}=localhost:{}", at.port()),
+                false => format!("{id}={at}"),
+            })
             .collect();
         let id = (node + 1).to_string();
         let file = |name: String| self.directory.path().join(name).display().to_string();

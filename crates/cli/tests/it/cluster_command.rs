@@ -52,7 +52,8 @@ fn a_server_alone_has_none_to_show_or_change() {
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
     let nowhere = "postgres://127.0.0.1:1";
-    let senseless: [&[&str]; 5] = [
+    let senseless: [&[&str]; 6] = [
+        &["add", "4", "here and there:7004", "--url", nowhere],
         &["add", "4", "there", "--url", nowhere],
         &["add", "4", "--url", nowhere],
         &["remove", "0", "--url", nowhere],

@@ -117,7 +117,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use coeval_consensus::{Consensus, NodeId as Member, Restored};
-use coeval_env::JoinHandle;
+use coeval_env::{JoinHandle, Location};
 use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -357,10 +357,15 @@ impl Node {
         self.operate(AdminRequest::Transfer(to)).await
     }
 
-    /// Adds a node that listens at this address, or promotes a learner to voter. A new
+    /// Adds a node that listens at this location, or promotes a learner to voter. A new
     /// node is a learner until it has caught up. The caller asks the node that leads.
-    pub async fn add(&self, node: NodeId, address: SocketAddr) -> Result<(), OperationError> {
-        self.operate(AdminRequest::Add(node, address)).await
+    pub async fn add(
+        &self,
+        node: NodeId,
+        location: impl Into<Location>,
+    ) -> Result<(), OperationError> {
+        let request = AdminRequest::Add(node, location.into());
+        self.operate(request).await
     }
 
     /// Removes a node. The caller asks the node that leads; a leader that removes itself

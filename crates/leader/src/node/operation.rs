@@ -30,14 +30,13 @@
 //! except to learn that it is done. A change of members begins only if the connected nodes
 //! are a majority of the voters after it.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{
     Change, ChangeError, FIRST_VERSION, NodeId as Member, Refusal, Role as Part, Stage,
 };
-use coeval_env::{Instant, JoinHandle};
+use coeval_env::{Instant, JoinHandle, Location};
 use coeval_peers::{Connection, NodeId, PeerStatus, Unguarded};
 use coeval_types::{Lsn, Remedy, Term};
 use tokio::sync::oneshot;
@@ -157,10 +156,10 @@ impl OperationError {
 pub(super) type Answer = oneshot::Sender<Result<(), OperationError>>;
 
 /// An administrator's request to change the leader or the membership.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum AdminRequest {
     Transfer(NodeId),
-    Add(NodeId, SocketAddr),
+    Add(NodeId, Location),
     Remove(NodeId),
 }
 
@@ -263,7 +262,7 @@ impl Driver {
         if matches!(request, AdminRequest::Transfer(_)) && self.operation.is_none() {
             self.log_moved().await?;
         }
-        self.overtake(request);
+        self.overtake(&request);
         match self.first_step(request) {
             Ok(Some(stage)) => {
                 let term = self.consensus.role().term;
@@ -292,9 +291,9 @@ impl Driver {
     }
 
     /// Gives up waiting for a new node if the new request concerns that node.
-    fn overtake(&mut self, request: AdminRequest) {
+    fn overtake(&mut self, request: &AdminRequest) {
         let of = match request {
-            AdminRequest::Add(node, _) | AdminRequest::Remove(node) => node,
+            AdminRequest::Add(node, _) | AdminRequest::Remove(node) => *node,
             AdminRequest::Transfer(_) => return,
         };
         let operation = self.operation.as_ref();
@@ -346,7 +345,7 @@ impl Driver {
                 Err(OperationError::Removed(node))
             }
             AdminRequest::Add(node, address) => {
-                self.peers.check(address)?;
+                self.peers.check(&address)?;
                 self.peer_set.add(node, address);
                 if members.is_member(member(node)) {
                     self.tell_peers();

@@ -18,10 +18,10 @@
 //! log from a leader that it has not read of yet. See decision 0025.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use coeval_consensus::{Consensus, FIRST_VERSION, Membership, NodeId as Member};
+use coeval_env::Location;
 use coeval_log::Founders;
 use coeval_peers::{DirectoryId, Members, NodeId};
 use coeval_types::planted;
@@ -29,7 +29,7 @@ use coeval_types::planted;
 #[derive(Debug)]
 pub(super) struct PeerSet {
     own: NodeId,
-    addresses: BTreeMap<NodeId, SocketAddr>,
+    addresses: BTreeMap<NodeId, Location>,
     /// All nodes that committed changes have made members at any time.
     ever: BTreeSet<NodeId>,
     /// The last committed membership.
@@ -59,7 +59,7 @@ fn ids(members: impl IntoIterator<Item = Member>) -> BTreeSet<NodeId> {
 impl PeerSet {
     pub(super) fn new(
         own: NodeId,
-        settings: BTreeMap<NodeId, SocketAddr>,
+        settings: BTreeMap<NodeId, Location>,
         ever: impl IntoIterator<Item = Member>,
         consensus: &Consensus,
         is_newcomer: bool,
@@ -130,14 +130,14 @@ impl PeerSet {
         self.newcomer
     }
 
-    /// Records the address at which a node listens.
-    pub(super) fn add(&mut self, node: NodeId, address: SocketAddr) {
+    /// Records where a node listens.
+    pub(super) fn add(&mut self, node: NodeId, address: Location) {
         self.addresses.insert(node, address);
     }
 
-    /// The address at which a node listens, if this node knows it.
-    pub(super) fn address(&self, node: NodeId) -> Option<SocketAddr> {
-        self.addresses.get(&node).copied()
+    /// Where a node listens, if this node knows it.
+    pub(super) fn address(&self, node: NodeId) -> Option<Location> {
+        self.addresses.get(&node).cloned()
     }
 
     /// Whether a node has been a member and is none any more.
@@ -149,7 +149,7 @@ impl PeerSet {
     pub(super) fn members(&self) -> Members {
         let known = self.addresses.iter();
         let known = known.filter(|(node, _)| **node == self.own || !self.is_removed(**node));
-        let addresses: BTreeMap<_, _> = known.map(|(node, at)| (*node, *at)).collect();
+        let addresses: BTreeMap<_, _> = known.map(|(node, at)| (*node, at.clone())).collect();
         let is_unknown = |node: &NodeId| !addresses.contains_key(node) && *node != self.own;
         let mut voters = self.voters.clone();
         if planted!(TrustNewcomers) {
@@ -196,7 +196,7 @@ mod tests {
         let at = |node| {
             (
                 NodeId(node),
-                SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16)),
+                Location::from(([127, 0, 0, 1], 7000 + node as u16)),
             )
         };
         let settings: BTreeMap<_, _> = [1, 2, 3, 6].map(at).into();

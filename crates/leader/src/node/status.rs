@@ -1,9 +1,9 @@
 //! The status report of a node, its connections and its followers, for administrators.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_consensus::{FIRST_VERSION, FollowerStatus, NodeId as Member, Stage};
+use coeval_env::Location;
 use coeval_peers::{Connection, DirectoryId, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
@@ -53,8 +53,8 @@ pub struct Status {
 pub struct MemberStatus {
     /// The member's id.
     pub node: NodeId,
-    /// Address at which the member listens for other nodes, if known.
-    pub address: Option<SocketAddr>,
+    /// Where the member listens for other nodes, by name or address, if known.
+    pub address: Option<Location>,
     /// Whether the member is a voter; otherwise it is a learner.
     pub is_voter: bool,
     /// Whether the reporting node is connected to the member.
@@ -188,7 +188,7 @@ impl Driver {
             MemberStatus {
                 node,
                 address: peer
-                    .map(|peer| peer.address)
+                    .map(|peer| peer.address.clone())
                     .or_else(|| self.peer_set.address(node)),
                 is_voter,
                 reads: match is_own {

@@ -135,7 +135,7 @@ fn a_fourth_node_is_added_under_load_and_counts() {
             let leads = leader(&cluster).await;
             let now = status(&cluster, leads).await;
             assert_eq!(voters(&now), [1, 2, 3, 4]);
-            assert_eq!(now.members[3].address, Some(address(4)));
+            assert_eq!(now.members[3].address, Some(address(4).into()));
             for member in &now.members {
                 assert!(member.progress.is_some(), "{member:?}");
                 assert!(!matches!(member.link, Link::Absent { .. }), "{member:?}");

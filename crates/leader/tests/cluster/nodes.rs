@@ -77,7 +77,7 @@ pub fn address(node: u64) -> SocketAddr {
 
 fn place(start: &Start) -> NodeLocation {
     let node = start.number;
-    let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node)));
+    let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node).into()));
     NodeLocation {
         identity: Identity {
             cluster: CLUSTER,

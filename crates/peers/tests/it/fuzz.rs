@@ -36,7 +36,7 @@ fn hello(bytes: &[u8]) {
     };
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 7001));
     let members = Members {
-        addresses: [(NodeId(1), address), (NodeId(2), address)].into(),
+        addresses: [(NodeId(1), address.into()), (NodeId(2), address.into())].into(),
         removed: [NodeId(3)].into(),
         ..Members::default()
     };

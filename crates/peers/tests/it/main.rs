@@ -4,6 +4,7 @@ mod fuzz;
 mod hostile;
 mod kinds;
 mod members;
+mod names;
 mod partitions;
 mod pressure;
 mod streams;

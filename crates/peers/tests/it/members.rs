@@ -85,7 +85,7 @@ fn who_moves_is_met_at_the_new_address() {
     });
     let ran = world.run(one, async {
         let mut wrong = members([1, 2]);
-        wrong.addresses.insert(NodeId(2), address(9));
+        wrong.addresses.insert(NodeId(2), address(9).into());
         let (peers, mut inbox) = start(1, wrong, Settings::default()).await;
         coeval_env::sleep(60 * SECOND).await;
         assert_eq!(peers.status()[0].connects, 0);
@@ -158,7 +158,7 @@ fn who_is_expected_is_met_where_it_says_that_it_listens() {
         peers.set_members(all.clone()).unwrap();
         assert!(peers.status().is_empty());
         connected(&mut inbox, 2).await;
-        assert_eq!(peers.status()[0].address, address(2));
+        assert_eq!(peers.status()[0].address, address(2).into());
         // Setting the same members again has no effect.
         peers.set_members(all).unwrap();
         peers

@@ -40,7 +40,9 @@ pub fn address(node: u64) -> SocketAddr {
 }
 
 pub fn members(nodes: impl IntoIterator<Item = u64>) -> Members {
-    let addresses = nodes.into_iter().map(|node| (NodeId(node), address(node)));
+    let addresses = nodes
+        .into_iter()
+        .map(|node| (NodeId(node), address(node).into()));
     Members {
         addresses: addresses.collect(),
         ..Members::default()
@@ -79,7 +81,7 @@ pub fn hello(purpose: Purpose) -> Hello {
         from: identity(2),
         to: NodeId(1),
         purpose,
-        listens: address(2),
+        listens: address(2).into(),
         newcomer: None,
         announced: None,
     }

@@ -85,7 +85,7 @@ async fn start(node: u64, security: Security) -> (Peers, Inbox) {
 fn introduce(nodes: &[(u64, &Peers)]) {
     let addresses = nodes
         .iter()
-        .map(|(node, peers)| (NodeId(*node), peers.address()));
+        .map(|(node, peers)| (NodeId(*node), peers.address().into()));
     let members = Members {
         addresses: addresses.collect(),
         ..Members::default()
@@ -375,7 +375,7 @@ fn a_new_certificate_serves_new_connections() {
             node: NodeId(2),
         };
         let members = Members {
-            addresses: [(NodeId(1), one.address())].into(),
+            addresses: [(NodeId(1), one.address().into())].into(),
             ..Members::default()
         };
         let security = Security::Tls(after.tls(2));

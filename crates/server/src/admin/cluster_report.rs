@@ -52,7 +52,7 @@ fn member(member: &ClusterMember, cluster: &Cluster) -> Value {
     let round_trip = member.traffic.and_then(|traffic| traffic.round_trip);
     json!({
         "node": member.node,
-        "address": member.address.map(|address| address.to_string()),
+        "address": member.address.as_ref().map(ToString::to_string),
         "role": member.role.name(),
         "reads_version": member.reads,
         "connected": member.connected,

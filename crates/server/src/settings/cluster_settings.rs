@@ -1,8 +1,8 @@
 //! The settings of a node of a cluster, and their checks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
+use coeval_env::Location;
 use coeval_leader::node::NEWEST_VERSION;
 use coeval_peers::ClusterId;
 
@@ -31,9 +31,9 @@ impl SettingValue for OptionalClusterId {
     }
 }
 
-/// The address of each node of the cluster; empty for a server without one.
+/// Where each node of the cluster listens for the others; empty for a server without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterMembers(pub BTreeMap<u64, SocketAddr>);
+pub struct ClusterMembers(pub BTreeMap<u64, Location>);
 
 impl ClusterMembers {
     /// No members.
@@ -41,26 +41,22 @@ impl ClusterMembers {
 }
 
 impl SettingValue for ClusterMembers {
-    /// Parses `1=127.0.0.1:7001,2=127.0.0.1:7002`.
+    /// Parses `1=127.0.0.1:7001,2=db2.example.com:7001`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut members = BTreeMap::new();
         for part in text.split(',').map(str::trim) {
             if part.is_empty() && text.trim().is_empty() {
                 break;
             }
-            let form = || format!("{part:?} is not a node and its address, as 1=127.0.0.1:7001");
+            let form =
+                || format!("{part:?} is not a node, its host and its port, as 1=127.0.0.1:7001");
             let (node, address) = part.split_once('=').ok_or_else(form)?;
             let node: u64 = node.trim().parse().map_err(|_| form())?;
-            let address = address.trim();
-            let address = match address.strip_prefix("localhost:") {
-                Some(port) => format!("127.0.0.1:{port}").parse(),
-                None => address.parse(),
-            };
-            let address = address.map_err(|_| form())?;
+            let location = address.trim().parse().map_err(|_| form())?;
             if !(1..=MAX_NODES).contains(&node) {
                 return Err(format!("node {node} is not from 1 to {MAX_NODES}"));
             }
-            if members.insert(node, address).is_some() {
+            if members.insert(node, location).is_some() {
                 return Err(format!("node {node} is named twice"));
             }
         }
@@ -70,7 +66,7 @@ impl SettingValue for ClusterMembers {
     fn show(&self) -> String {
         let members = self.0.iter();
         let parts: Vec<String> = members
-            .map(|(node, address)| format!("{node}={address}"))
+            .map(|(node, location)| format!("{node}={location}"))
             .collect();
         parts.join(",")
     }
@@ -112,10 +108,10 @@ impl Settings {
         self.cluster_node != 0
     }
 
-    /// The address where the node listens for the others.
-    pub(crate) fn cluster_address(&self) -> Option<SocketAddr> {
-        let own = || self.cluster_members.0.get(&self.cluster_node).copied();
-        self.cluster_listen.or_else(own)
+    /// Where the node listens for the others.
+    pub(crate) fn cluster_address(&self) -> Option<&Location> {
+        let own = || self.cluster_members.0.get(&self.cluster_node);
+        self.cluster_listen.as_ref().or_else(own)
     }
 
     pub(super) fn check_cluster(&self) -> Result<(), SettingsError> {
@@ -190,8 +186,8 @@ impl Settings {
             return refuse("cluster_members", reason);
         }
         let is_guarded = self.check_cluster_tls()?;
-        if let Some(address) = self.cluster_address()
-            && !address.ip().is_loopback()
+        if let Some(location) = self.cluster_address()
+            && !location.is_loopback()
             && !is_guarded
             && !self.insecure
         {
@@ -199,7 +195,7 @@ impl Settings {
                 "{} can be reached from other machines, and nodes talk to those through TLS \
                  only; name cluster_tls_name, cluster_tls_certificate_file, cluster_tls_key_file \
                  and cluster_tls_authority_file (`coeval cert` makes them), or say --insecure",
-                address.ip()
+                location.host()
             );
             return refuse("cluster_listen", reason);
         }
@@ -252,7 +248,12 @@ mod tests {
 
     #[test]
     fn members_read_back_what_they_show() {
-        for text in ["", "1=127.0.0.1:7001", "1=127.0.0.1:7001,20=[::1]:7002"] {
+        for text in [
+            "",
+            "1=127.0.0.1:7001",
+            "1=127.0.0.1:7001,20=[::1]:7002",
+            "1=localhost:7001,2=db2.example.com:7001",
+        ] {
             assert_eq!(ClusterMembers::parse(text).unwrap().show(), text);
         }
         for wrong in [

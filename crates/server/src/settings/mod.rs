@@ -25,6 +25,8 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use coeval_env::Location;
+
 pub(crate) use cluster_settings::MAX_NODES;
 pub use cluster_settings::{ClusterMembers, NodeNumbers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
@@ -43,6 +45,24 @@ pub struct Key {
     set: fn(&mut Settings, &str) -> Result<(), String>,
     /// Formats the value in the settings.
     get: fn(&Settings) -> String,
+}
+
+/// The address to listen at: the first one of the location that a setting names.
+pub(crate) async fn address(
+    name: &'static str,
+    location: &Location,
+) -> Result<SocketAddr, SettingsError> {
+    let refused = |reason: String| SettingsError::Value {
+        name,
+        origin: None,
+        reason,
+    };
+    let resolved = coeval_env::resolve(location).await.map_err(|error| {
+        let host = location.host();
+        refused(format!("the host name {host} cannot be looked up: {error}"))
+    })?;
+    let first = resolved.first().copied();
+    first.ok_or_else(|| refused(format!("{location} has no address")))
 }
 
 macro_rules! settings {
@@ -81,9 +101,10 @@ settings! {
     /// Let the group of the data directory read it, as for backups by another user: modes
     /// 0750 and 0640 instead of 0700 and 0600.
     allow_group_access: bool = false, "BOOL";
-    /// The address to listen at. Port 0 takes a free one. Other machines are let in
-    /// with TLS and a password, or as the host-based access file says.
-    listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5433)), "ADDRESS";
+    /// The address to listen at; of a name, the first address that it has at the start.
+    /// Port 0 takes a free one. Other machines are let in with TLS and a password, or as the
+    /// host-based access file says.
+    listen: Location = Location::from(([127, 0, 0, 1], 5433)), "ADDRESS";
     /// A host-based access file: who may connect from where, in the format of
     /// pg_hba.conf. Empty for the rules that hold without one.
     hba_file: OptionalPath = OptionalPath(None), "FILE";
@@ -96,7 +117,7 @@ settings! {
     insecure: bool = false, "BOOL";
     /// The address of metrics (/metrics) and health (/health) over HTTP, on this machine,
     /// or off. A client can change nothing there.
-    admin_listen: Option<SocketAddr> = None, "ADDRESS";
+    admin_listen: Option<Location> = None, "ADDRESS";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
     /// How many sessions of max_connections are reserved for superusers, so that one of
@@ -191,14 +212,15 @@ settings! {
     /// The cluster's id: 32 hexadecimal digits, generated once for it, as by `openssl
     /// rand -hex 16`.
     cluster_id: OptionalClusterId = OptionalClusterId(None), "ID";
-    /// The addresses where the nodes of the cluster reach each other, this one included,
-    /// as in `1=10.0.0.1:7001,2=10.0.0.2:7001,3=10.0.0.3:7001`. The nodes named when a
-    /// cluster starts for the first time found it.
+    /// Where the nodes of the cluster reach each other, this one included, as in
+    /// `1=10.0.0.1:7001,2=10.0.0.2:7001,3=10.0.0.3:7001`, or with names of hosts, as in
+    /// `1=db1:7001,2=db2:7001,3=db3:7001`: those are looked up at each attempt to connect.
+    /// The nodes named when a cluster starts for the first time found it.
     cluster_members: ClusterMembers = ClusterMembers::NONE, "MEMBERS";
     /// The address to listen at for other nodes; off for this node's own in
     /// cluster_members. Other machines are let in with TLS only, and with a certificate
     /// of the cluster's authority.
-    cluster_listen: Option<SocketAddr> = None, "ADDRESS";
+    cluster_listen: Option<Location> = None, "ADDRESS";
     /// With a data directory that is empty, found the cluster, together with the others
     /// that cluster_members names: once all of them have said that they hold no log of
     /// it. The administrator says it once, at each founder's
@@ -325,23 +347,23 @@ impl Settings {
             }
         };
         let guarded = tls || self.hba_file.0.is_some() || self.insecure;
-        if !self.listen.ip().is_loopback() && !guarded {
+        if !self.listen.is_loopback() && !guarded {
             let reason = format!(
                 "{} can be reached from other machines, which are let in through TLS only; \
                  name tls_certificate_file and tls_key_file, or an hba_file with rules of your \
                  own, or say --insecure",
-                self.listen.ip(),
+                self.listen.host(),
             );
             return refuse("listen", reason);
         }
-        if let Some(address) = self.admin_listen
-            && !address.ip().is_loopback()
+        if let Some(location) = &self.admin_listen
+            && !location.is_loopback()
         {
             let reason = format!(
                 "{} can be reached from other machines, and it answers every client; listen at \
                  a loopback address such as 127.0.0.1:{}",
-                address.ip(),
-                address.port(),
+                location.host(),
+                location.port(),
             );
             return refuse("admin_listen", reason);
         }
@@ -468,12 +490,42 @@ mod tests {
     }
 
     #[test]
+    fn a_name_to_listen_at_is_looked_up_or_named_with_its_setting() {
+        let world = coeval_env::sim::World::new(1);
+        world.name("db1", &[[10, 0, 0, 1].into(), [10, 0, 0, 2].into()]);
+        let node = world.node();
+        let look_up = |text: &str| {
+            let location: Location = text.parse().unwrap();
+            let ran = world.run(
+                node,
+                async move { address("admin_listen", &location).await },
+            );
+            ran.unwrap()
+        };
+        for (text, first) in [
+            ("db1:7", "10.0.0.1:7"),
+            ("localhost:7", "127.0.0.1:7"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(look_up(text).unwrap().to_string(), first);
+        }
+        let refused = look_up("db2:7").unwrap_err().to_string();
+        assert!(refused.contains("admin_listen"), "{refused}");
+        assert!(
+            refused.contains("the host name db2 cannot be looked up"),
+            "{refused}"
+        );
+    }
+
+    #[test]
     fn nothing_listens_to_others_unguarded() {
         let path = || OptionalPath(Some(PathBuf::from("file")));
         for (address, local) in [
             ("127.0.0.1:5433", true),
             ("127.0.0.9:0", true),
             ("[::1]:5433", true),
+            ("localhost:5433", true),
+            ("db1.example.com:5433", false),
             ("0.0.0.0:5433", false),
             ("192.168.0.1:5433", false),
         ] {

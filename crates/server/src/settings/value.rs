@@ -1,9 +1,10 @@
 //! Parsing and formatting of setting values.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use coeval_env::{Location, LocationError};
 use coeval_sql::session::settings;
 
 /// A value that can be read from a file, the environment or a flag.
@@ -193,21 +194,17 @@ impl SettingValue for OptionalPath {
     }
 }
 
-impl SettingValue for SocketAddr {
-    /// Parses `address:port`, `localhost:port`, or a port alone.
+impl SettingValue for Location {
+    /// Parses `host:port`, an address alone, or a port alone.
     fn parse(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self::from(([127, 0, 0, 1], port)));
         }
-        let text = match text.strip_prefix("localhost:") {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => text.to_owned(),
-        };
         if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::new(address, 5433));
+            return Ok(Self::from((address, 5433)));
         }
         text.parse()
-            .map_err(|_| format!("{text:?} is not an address with a port, as 127.0.0.1:5433"))
+            .map_err(|error: LocationError| error.to_string())
     }
 
     fn show(&self) -> String {
@@ -215,16 +212,17 @@ impl SettingValue for SocketAddr {
     }
 }
 
-impl SettingValue for Option<SocketAddr> {
-    /// Parses an address, or `off`.
+impl SettingValue for Option<Location> {
+    /// Parses a location, or `off`.
     fn parse(text: &str) -> Result<Self, String> {
         match text {
             "off" | "none" => Ok(None),
-            address => SocketAddr::parse(address).map(Some),
+            location => Location::parse(location).map(Some),
         }
     }
 
     fn show(&self) -> String {
-        self.map_or_else(|| "off".to_owned(), |address| address.show())
+        let location = self.as_ref();
+        location.map_or_else(|| "off".to_owned(), SettingValue::show)
     }
 }

@@ -7,8 +7,9 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
+
+use coeval_env::Location;
 
 use crate::error::{Error, Result, SqlState};
 
@@ -79,8 +80,8 @@ impl ClusterRole {
 pub struct ClusterMember {
     /// Id of the member.
     pub node: u64,
-    /// Address at which the member listens for other nodes, if known.
-    pub address: Option<SocketAddr>,
+    /// Where the member listens for other nodes, by name or address, if known.
+    pub address: Option<Location>,
     /// Role of the member.
     pub role: ClusterRole,
     /// Whether the reporting node is connected to the member; always true for itself.
@@ -163,14 +164,14 @@ pub struct ClusterElection {
 }
 
 /// A change of the cluster that a superuser can request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterChange {
     /// Adds a node to the cluster.
     Add {
         /// Id of the node to add.
         node: u64,
-        /// Address at which the new node listens for other nodes.
-        address: SocketAddr,
+        /// Where the new node listens for other nodes, by name or address.
+        address: Location,
     },
     /// Removes a node from the cluster.
     Remove {
@@ -186,7 +187,7 @@ pub enum ClusterChange {
 
 impl ClusterChange {
     /// Name of the SQL function that requests the change.
-    pub(crate) const fn function(self) -> &'static str {
+    pub(crate) const fn function(&self) -> &'static str {
         match self {
             Self::Add { .. } => "coeval.cluster_add",
             Self::Remove { .. } => "coeval.cluster_remove",

@@ -1,6 +1,5 @@
 //! The views of a cluster and the functions that change it, over a server that is made up.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +23,7 @@ fn member(node: u64, role: ClusterRole) -> ClusterMember {
     let leads = role == ClusterRole::Leader;
     ClusterMember {
         node,
-        address: Some(SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))),
+        address: Some(([127, 0, 0, 1], 7000 + node as u16).into()),
         role,
         connected: node != 3,
         heard: (node == 2).then_some(0),
@@ -87,7 +86,7 @@ impl Host for Made {
     }
 
     fn change_cluster(&self, change: ClusterChange) -> Changing {
-        self.asked.lock().unwrap().push(change);
+        self.asked.lock().unwrap().push(change.clone());
         Box::pin(async move {
             match change {
                 ClusterChange::Remove { node: 2 } => Err(Error::new(
@@ -189,9 +188,12 @@ async fn what_is_asked_is_done_when_the_query_has_ended() {
     let (database, made) = clustered().await;
     let mut session = session(&database);
     let asked = || std::mem::take(&mut *made.asked.lock().unwrap());
-    must(&mut session, "select coeval.cluster_add(4, '[::1]:7004')").await;
-    let address = "[::1]:7004".parse().unwrap();
-    assert_eq!(asked(), [ClusterChange::Add { node: 4, address }]);
+    for location in ["[::1]:7004", "db4.example.com:7004"] {
+        let statement = format!("select coeval.cluster_add(4, '{location}')");
+        must(&mut session, &statement).await;
+        let address = location.parse().unwrap();
+        assert_eq!(asked(), [ClusterChange::Add { node: 4, address }]);
+    }
     must(&mut session, "select coeval.cluster_transfer(2)").await;
     assert_eq!(asked(), [ClusterChange::Transfer { node: 2 }]);
     let said = query(&mut session, "select coeval.cluster_remove(2)", "").await;
@@ -216,7 +218,7 @@ async fn what_cannot_be_asked_is_refused_in_words() {
         ),
         (
             "select coeval.cluster_add(4, 'here')",
-            "22023: \"here\" is no address and port",
+            "22023: \"here\" is not a host and a port",
         ),
         (
             "select coeval.cluster_drop(4)",

@@ -5,10 +5,10 @@
 //! unless the answer is that the cluster refuses the change.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+use coeval_env::Location;
 use coeval_server::removed_words;
 
 use super::{Failure, Picture, picture};
@@ -18,15 +18,15 @@ use crate::client::{self, explain};
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A requested change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    Add(u64, SocketAddr),
+    Add(u64, Location),
     Remove(u64),
     Transfer(u64),
 }
 
 impl Change {
-    fn statement(self) -> String {
+    fn statement(&self) -> String {
         match self {
             Self::Add(node, address) => format!("SELECT coeval.cluster_add({node}, '{address}')"),
             Self::Remove(node) => format!("SELECT coeval.cluster_remove({node})"),
@@ -35,27 +35,27 @@ impl Change {
     }
 
     /// Whether the cluster shows the change as done.
-    fn is_done(self, picture: &Picture) -> bool {
+    fn is_done(&self, picture: &Picture) -> bool {
         match self {
-            Self::Add(node, _) => matches!(picture.role(node), Some("voter" | "leader")),
-            Self::Remove(node) => picture.role(node).is_none(),
-            Self::Transfer(node) => picture.leader() == Some(node),
+            Self::Add(node, _) => matches!(picture.role(*node), Some("voter" | "leader")),
+            Self::Remove(node) => picture.role(*node).is_none(),
+            Self::Transfer(node) => picture.leader() == Some(*node),
         }
     }
 
     /// Whether the error of reading the status shows that the change is done: a removed
     /// node answers with such an error.
-    fn is_why(self, error: &str) -> bool {
+    fn is_why(&self, error: &str) -> bool {
         match self {
-            Self::Remove(node) => error.contains(&removed_words(node)),
+            Self::Remove(node) => error.contains(&removed_words(*node)),
             Self::Add(..) | Self::Transfer(_) => false,
         }
     }
 
     /// The progress of the change, in words.
-    fn stage(self, picture: &Picture) -> String {
+    fn stage(&self, picture: &Picture) -> String {
         match self {
-            Self::Add(node, _) => match (picture.role(node), picture.behind(node)) {
+            Self::Add(node, _) => match (picture.role(*node), picture.behind(*node)) {
                 (None, _) => format!("node {node} takes no part yet"),
                 (Some(_), None) => format!("node {node} learns"),
                 (Some(_), Some(behind)) => format!("node {node} learns, {behind} behind"),
@@ -95,7 +95,7 @@ fn is_final(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Has the leader make the change, and waits until the cluster shows it.
-pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Made, Failure> {
+pub(super) async fn make(change: &Change, url: &str, wait: Duration) -> Result<Made, Failure> {
     // Reads the members first, which also checks that the server is part of a cluster.
     match picture(url).await {
         Ok(before) if change.is_done(&before) => {
@@ -157,7 +157,7 @@ enum Asked {
 }
 
 /// Requests the change once.
-async fn ask(change: Change, url: &str) -> Result<Asked, String> {
+async fn ask(change: &Change, url: &str) -> Result<Asked, String> {
     let Ok(client) = client::connect(url, "coeval cluster").await else {
         return Ok(Asked::Again(None));
     };

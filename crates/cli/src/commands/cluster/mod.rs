@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use coeval_env::Location;
 
 use super::url_argument;
 use crate::admin;
@@ -148,8 +149,8 @@ pub(super) fn command() -> Command {
                     Arg::new("address")
                         .value_name("ADDRESS")
                         .required(true)
-                        .value_parser(value_parser!(std::net::SocketAddr))
-                        .help("Where it listens for nodes (its cluster_listen), as seen by the others"),
+                        .value_parser(value_parser!(Location))
+                        .help("Where the others reach it, by name or address, as its cluster_members say"),
                 )
                 .arg(wait()),
         )
@@ -224,8 +225,8 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Made, Failure> {
     let node = || matches.get_one::<u64>("node").copied().unwrap_or(0);
     let change = match name {
         "add" => matches
-            .get_one("address")
-            .map(|address| Change::Add(node(), *address)),
+            .get_one::<Location>("address")
+            .map(|location| Change::Add(node(), location.clone())),
         "remove" => Some(Change::Remove(node())),
         "transfer" => Some(Change::Transfer(node())),
         _ => None,
@@ -243,7 +244,7 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Made, Failure> {
         return Ok(Made::Seen(Box::new(seen.map_err(Failure::Unknown)?)));
     };
     let seconds = matches.get_one::<u64>("wait").copied().unwrap_or(0);
-    change::make(change, url, Duration::from_secs(seconds)).await
+    change::make(&change, url, Duration::from_secs(seconds)).await
 }
 
 /// Reads what the node of this admin listener knows of the cluster.

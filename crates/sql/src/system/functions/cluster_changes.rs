@@ -1,7 +1,7 @@
 //! SQL functions that change the cluster's membership. They are for superusers, and
 //! record a request that the session carries out; see `crate::session`.
 
-use std::net::SocketAddr;
+use coeval_env::Location;
 
 use super::{INT8, TEXT, VOID};
 use crate::error::{Error, Result, SqlState};
@@ -13,9 +13,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("coeval.cluster_add", &[INT8, TEXT], VOID, |a, context| {
         let node = node(a)?;
         let text = a.text(1);
-        let address: SocketAddr = text.parse().map_err(|_| {
-            invalid(format!("\"{text}\" is no address and port"))
-                .with_hint("Write it as 192.0.2.7:7001 or [2001:db8::7]:7001, without a name.")
+        let address: Location = text.parse().map_err(|_| {
+            invalid(format!("\"{text}\" is not a host and a port")).with_hint(
+                "Write it as db4.example.com:7001, 192.0.2.7:7001 or [2001:db8::7]:7001.",
+            )
         })?;
         ask(ClusterChange::Add { node, address }, context)
     })

@@ -69,7 +69,7 @@ system_table! {
     context => members(context);
     (member, end, superuser) => {
         node: Int8 = number(member.node),
-        address: Text = member.address.filter(|_| superuser).map(|address| address.to_string()),
+        address: Text = member.address.as_ref().filter(|_| superuser).map(ToString::to_string),
         role: Text = member.role.name(),
         connected: Bool = member.connected,
         last_heard: TimestampTz = moment(member.heard),
