@@ -8,6 +8,9 @@
 //!   leader     commits ────────────────────────────────────────────▶
 //!   full       commits ── full, ends ──      ── room, starts, commits ──▶
 //!   other      commits ────────────────────────── killed
+//!
+//!   leader     commits ── full, hands over, ends ── room, starts, commits ──▶
+//!   others     commits ── one leads, commits ──────────────────────────────▶
 //! ```
 
 use std::time::Duration;
@@ -34,7 +37,7 @@ async fn insert(wire: &mut Wire, from: u32) {
                     return;
                 }
                 match error(&answers).sqlstate() {
-                    "40001" | "08006" => {}
+                    "40001" | "08006" | "53100" => {}
                     "40003" => is_unconfirmed = true,
                     "23505" if is_unconfirmed => return,
                     _ => panic!("{id}: {answers:?}"),
@@ -121,5 +124,41 @@ fn a_full_disk_of_a_follower_ends_the_follower_and_not_the_cluster() {
         let mut wire = cluster.connect(full).await;
         let count = wire.value("select count(*) from t").await;
         assert_eq!(count, Some((3 * ROWS).to_string()));
+    });
+}
+
+#[test]
+fn a_leader_with_a_full_disk_hands_over_to_another_node_with_room() {
+    in_runtime(async {
+        if !cfg!(debug_assertions) {
+            println!("skipped: a release build has no door for faults");
+            return;
+        }
+        let segments = ["--log-segment-bytes", "65536"];
+        let mut cluster = Cluster::start_under_faults(&segments).await;
+        let full = cluster.leader().await;
+        let (one, other) = others(full);
+        let mut wire = cluster.connect(one).await;
+        wire.rows("create table t (id int primary key, filler text)")
+            .await;
+
+        // Rows that it refuses are taken by the next leader; deposed, it has to write and ends.
+        cluster.set_faults(full, "disk full");
+        insert(&mut wire, 0).await;
+        let cause = "select cause from coeval.cluster_elections order by term desc limit 1";
+        let cause = wire.value(cause).await.expect("it is not the first");
+        assert!(cause.contains("handed over: its disk was full"), "{cause}");
+        let (ended, said) = cluster.last_words(full).await;
+        assert_eq!(ended.code(), Some(1), "{said}");
+        assert!(said.contains("hands over: the disk is full"), "{said}");
+
+        cluster.set_faults(full, "");
+        cluster.start_node(full).await;
+        everybody_has_everything(&mut wire).await;
+        cluster.kill(other).await;
+        insert(&mut wire, ROWS).await;
+        let mut wire = cluster.connect(full).await;
+        let count = wire.value("select count(*) from t").await;
+        assert_eq!(count, Some((2 * ROWS).to_string()));
     });
 }
