@@ -181,3 +181,43 @@ fn a_client_that_has_gone_does_not_wait_for_a_quorum() {
         .await;
     });
 }
+
+/// The leader is out of reach, so the node of the client ends the statement itself.
+#[test]
+fn a_statement_that_waits_for_a_leader_ends_at_its_timeout() {
+    let world = World::new(7);
+    world.block_on(async {
+        let mut matrix = Matrix::new(&world, 7);
+        let leader = matrix.start().await;
+        let others = matrix.others(leader);
+        let at = others[0];
+        let mut line = at_client(&mut matrix, "a session", async move {
+            let mut line = open(at).await;
+            let set = line.query("SET statement_timeout = '2s'").await;
+            assert!(set.expect("an answer").cycles[0].is_done());
+            line
+        })
+        .await;
+        let pairs = [(leader, at), (leader, others[1]), (at, others[1])];
+        matrix.cut(&pairs, true);
+        let (mut line, error) = at_client(&mut matrix, "an error", async move {
+            loop {
+                let answers = line.query("SELECT 1").await.expect("an answer");
+                let error = answers.cycles[0].error.clone();
+                // What the leader had received is lost with it.
+                if error.as_deref() != Some("40001") {
+                    return (line, error);
+                }
+            }
+        })
+        .await;
+        assert_eq!(error.as_deref(), Some("57014"));
+        matrix.cut(&pairs, false);
+        at_client(&mut matrix, "the session goes on", async move {
+            while !line.probe().await.expect("an answer") {
+                coeval_env::sleep(TICK).await;
+            }
+        })
+        .await;
+    });
+}
