@@ -316,7 +316,12 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         assert_eq!(node.remove(nine).await, Err(OperationError::Unknown(nine)));
         let again = node.add(id(other), address(1)).await;
         assert_eq!(again, Err(OperationError::AlreadyMember(id(other))));
-        let outside = node.add(nine, "192.168.0.9:7009".parse().unwrap()).await;
+        let outside = node
+            .add(
+                nine,
+                "192.168.0.9:7009".parse::<std::net::SocketAddr>().unwrap(),
+            )
+            .await;
         assert!(
             matches!(outside, Err(OperationError::Unguarded(_))),
             "{outside:?}"

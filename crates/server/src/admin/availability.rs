@@ -143,7 +143,7 @@ mod tests {
         let [two, three, other] = peers;
         let member = |peer: PeerStatus| MemberStatus {
             node: peer.node,
-            address: Some(peer.address),
+            address: Some(peer.address.clone()),
             is_voter: true,
             link: Link::Own,
             reads: None,
