@@ -15,7 +15,9 @@ use coeval_types::{
     TransactionId,
 };
 
-use crate::{Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party, TableLock};
+use crate::{
+    Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party, Question, TableLock,
+};
 
 /// Isolation level: which effects of concurrent transactions a transaction may see.
 /// Stronger levels permit fewer anomalies.
@@ -277,6 +279,33 @@ pub trait Engine: Send + Sync + 'static {
         _context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
+    }
+
+    /// Asks which commits a snapshot must include so that nothing that was acknowledged
+    /// before this call is missing. `None` when the snapshots of this engine always include
+    /// that: an engine that writes has its reads confirmed afterwards
+    /// ([`Engine::ask_confirmation`]). Callers that ask before the engine has sent a
+    /// question share it.
+    fn ask_newest(&self) -> Option<Question> {
+        None
+    }
+
+    /// Ready when every snapshot taken from now on includes everything that was acknowledged
+    /// before the question was asked. [`Error::Stopped`] means that the question was lost,
+    /// or that no leader is known: the caller may ask a new one, or have the leader execute
+    /// the statement.
+    fn poll_newest(
+        &self,
+        _question: Question,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether this engine only reads: it refuses writes, row locks and table locks that
+    /// only writers take with [`Error::ReadOnly`], whatever [`BeginOptions::read_only`] says.
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     /// Attaches a storage with its indexes: a new storage is empty; for one whose rows were

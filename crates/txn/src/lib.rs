@@ -24,7 +24,9 @@
 //!    before [`Engine::poll_confirmed`] is ready for a [`Confirmation`] that was requested
 //!    after its snapshot. [`ResponseDependencies`] holds both conditions. While
 //!    [`Engine::is_unchallenged`], an open transaction may return more than its first
-//!    answer before that, if its end waits.
+//!    answer before that, if its end waits. An engine that follows another asks the other
+//!    way round, before the snapshot: its snapshots include what was acknowledged before a
+//!    [`Question`] once [`Engine::poll_newest`] is ready for it.
 //! 4. **A statement that changes rows first collects which, then changes them.** A
 //!    transaction sees its own writes at once, so a scan that encountered them would never
 //!    end.
@@ -55,10 +57,10 @@ pub use contract::{
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};
-pub use response_dependencies::{Confirmation, ResponseDependencies};
+pub use response_dependencies::{Confirmation, Question, ResponseDependencies};
 pub use serial::Serial;
 pub use table_lock::TableLock;
 pub use wait::{
     begin, build_index, commit, confirmed, durable, insert, lock_row, lock_row_in, lock_table,
-    update,
+    newest, update,
 };

@@ -10,6 +10,12 @@ use coeval_types::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Confirmation(pub u64);
 
+/// Identifies a question for the newest commit of the cluster, as an engine that follows
+/// asks it before it takes a snapshot. It is never asked twice: a retry is a new question
+/// with a new number, for an answer that has been delayed may be older than the retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Question(pub u64);
+
 /// The conditions that a response depends on. See rule 3 of the [crate].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseDependencies {

@@ -32,6 +32,15 @@ pub async fn confirmed(engine: &dyn Engine) -> Result<(), Error> {
     }
 }
 
+/// Waits until snapshots of the engine include everything that was acknowledged before this
+/// call: [`Engine::ask_newest`] and [`Engine::poll_newest`] as a future.
+pub async fn newest(engine: &dyn Engine) -> Result<(), Error> {
+    match engine.ask_newest() {
+        Some(asked) => poll_fn(|context| engine.poll_newest(asked, context)).await,
+        None => Ok(()),
+    }
+}
+
 /// Locks a table: [`Transaction::poll_lock_table`] as a future.
 pub async fn lock_table(
     transaction: &mut dyn Transaction,
