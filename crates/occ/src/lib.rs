@@ -81,7 +81,7 @@ mod validation;
 pub use checkpoints::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
-pub use following::{FollowedTables, FollowedView, Leadership};
+pub use following::{FollowedTables, FollowedView, FollowerEngine, Leadership, Questions};
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};

@@ -257,8 +257,8 @@ impl Replaying {
     /// Makes replayed and committed rows visible; definitions among them change the
     /// indexes.
     fn make_visible(&self) {
-        let changed = self.tables.commit(self.committed);
         let visible = self.committed.min(self.replayer.position());
+        let changed = self.tables.commit(visible);
         self.how.replayed.set(visible);
         let definitions = self.how.definitions.as_ref();
         if definitions.is_some_and(|definitions| {

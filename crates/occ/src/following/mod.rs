@@ -123,31 +123,43 @@
 //! becomes of indexes and of places in the log that are used again. The journal and the
 //! order of settling are ours (decision 0027).
 
+mod engine;
 mod journal;
 mod leadership;
+mod questions;
 mod storage;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod visibility;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
 
 use coeval_log::{
     Block, Entry, Error as LogError, RecoveryProgress, RecoverySummary, Replay, ReplayError,
 };
 use coeval_memory::epoch::Domain;
-use coeval_txn::Definitions;
+use coeval_txn::{Definitions, Error};
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp};
 
 use crate::storage::Recovered;
 use crate::table_recovery::Recovery;
+pub use engine::FollowerEngine;
 pub use leadership::Leadership;
+pub use questions::Questions;
 use tables::Followed;
 pub use tables::FollowedView;
 
 /// Records that a view reads in one step.
 const STEP_RECORDS: usize = 256;
+
+/// The error of a reader whose tables have ended.
+fn ended() -> Error {
+    let reason = "this node does not follow with these tables any more; ask again";
+    Error::Stopped(reason.to_owned())
+}
 
 /// The tables of a follower: replayed ahead of the commit point, and read by views.
 #[derive(Clone)]
@@ -221,8 +233,8 @@ impl FollowedTables {
         }
     }
 
-    /// Makes settled commits before `end` visible, since they are committed. No replay
-    /// may run meanwhile. Returns the storages that have changed.
+    /// Makes settled commits before `end` visible: all log before it is replayed and
+    /// committed. No replay may run meanwhile. Returns the storages that have changed.
     pub fn commit(&self, end: Lsn) -> Vec<StorageId> {
         let followed = self.followed();
         followed.map_or(Vec::new(), |followed| followed.commit(end))
@@ -279,6 +291,29 @@ impl FollowedTables {
     pub fn visible(&self) -> Timestamp {
         let followed = self.followed();
         followed.map_or(Timestamp::ZERO, |followed| followed.visible())
+    }
+
+    /// Ready when all log before `at` is visible; [`Error::Stopped`] when the tables end
+    /// before that.
+    pub fn poll_visible(&self, at: Lsn, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match self.followed() {
+            Some(followed) => followed.visibility.poll(at, context),
+            None => Poll::Ready(Err(ended())),
+        }
+    }
+
+    /// Ends all waits for something to become visible.
+    fn close(&self) {
+        if let Some(followed) = self.followed() {
+            followed.visibility.close();
+        }
+    }
+
+    fn estimated_rows(&self, storage: StorageId) -> u64 {
+        let storage = self
+            .followed()
+            .and_then(|followed| followed.storage(storage));
+        storage.map_or(0, |storage| storage.records.estimated_rows())
     }
 
     /// A view of the visible commits, which reads while replay continues; `None` before

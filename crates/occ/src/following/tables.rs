@@ -2,7 +2,6 @@
 //! states the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
@@ -12,6 +11,7 @@ use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, Transactio
 
 use super::journal::{Journal, RecordName};
 use super::storage::{FollowedStorage, collector};
+use super::visibility::Visibility;
 use crate::storage::{Recovered, Upkeep};
 
 /// Number of entries that are prefetched together.
@@ -41,8 +41,7 @@ pub(super) struct Followed {
     pub(super) domain: Arc<Domain>,
     snapshots: Snapshots,
     storages: RwLock<Storages>,
-    /// The last commit that is replayed, settled and committed.
-    visible: AtomicU64,
+    pub(super) visibility: Visibility,
     /// Records that the current batch of replay has changed.
     touched: Mutex<Vec<Touched>>,
     journal: Mutex<Journal>,
@@ -67,7 +66,7 @@ impl Followed {
             domain: Arc::new(Domain::new()),
             snapshots: Snapshots::new(),
             storages: RwLock::new(storages.collect()),
-            visible: AtomicU64::new(visible.to_bits()),
+            visibility: Visibility::new(visible),
             touched: Mutex::default(),
             journal: Mutex::default(),
             postponed: Mutex::default(),
@@ -77,7 +76,7 @@ impl Followed {
     }
 
     pub(super) fn visible(&self) -> Timestamp {
-        Timestamp::from_bits(self.visible.load(Ordering::Acquire))
+        self.visibility.last()
     }
 
     fn expiry(&self) -> Expiry<'_> {
@@ -200,9 +199,11 @@ impl Followed {
     pub(super) fn commit(&self, end: Lsn) -> Vec<StorageId> {
         let settled = self.journal().settle(end);
         let Some((last, places)) = settled else {
+            self.visibility.reach(end);
             return Vec::new();
         };
-        self.visible.store(last.to_bits(), Ordering::Release);
+        self.visibility.publish(last);
+        self.visibility.reach(end);
         let mut changed: Vec<_> = places.iter().map(|(storage, _)| *storage).collect();
         changed.dedup();
         self.collect(places);

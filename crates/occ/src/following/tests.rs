@@ -373,7 +373,7 @@ impl FollowingRun {
         }
         self.tables.settle();
         self.replayed = self.replayed.max(to);
-        self.tables.commit(self.committed);
+        self.tables.commit(self.committed.min(self.replayed));
         Ok(())
     }
 
