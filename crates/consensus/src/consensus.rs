@@ -2,7 +2,7 @@
 //!
 //! Every input is a method, changes memory only, and takes effect through the next
 //! [`Consensus::ready`]. The parts are in files of their own: `election`, `follower`,
-//! `leader`, `reads`.
+//! `leader`, `reads`, `follower_reads`.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use crate::durability::Durability;
 use crate::election::Candidate;
 use crate::entry::{Entry, Mark};
 use crate::follower::Follower;
+use crate::follower_reads::Questions;
 use crate::leader::Leader;
 use crate::membership::Membership;
 use crate::message::{Body, Message};
@@ -49,6 +50,8 @@ pub struct Consensus {
     pub(crate) reserved: u32,
     /// Whether this node is a newcomer, which grants no votes and does not campaign.
     pub(crate) newcomer: bool,
+    /// What this node has asked its leader.
+    pub(crate) questions: Questions,
     pub(crate) outbox: Outbox,
 }
 
@@ -101,8 +104,9 @@ pub struct Status {
 }
 
 impl Consensus {
-    /// A node that starts with the state on its disk. `seed` should differ between nodes:
-    /// it randomises their election timeouts.
+    /// A node that starts with the state on its disk. `seed` randomises its election timeouts,
+    /// so it should differ between nodes, and the numbers of its questions, so it must differ
+    /// between starts.
     ///
     /// # Errors
     /// When the settings are invalid, or the restored state contradicts itself.
@@ -134,6 +138,7 @@ impl Consensus {
             is_reluctant: false,
             reserved,
             newcomer: restored.newcomer && !planted!(TrustNewcomers),
+            questions: Questions::new(seed),
             outbox: Outbox::new(restored.end, restored.applied),
             settings,
         };
@@ -191,7 +196,10 @@ impl Consensus {
         } = message;
         if term == self.term
             && let State::Leader(_) = self.state
-            && let Body::Append { .. } | Body::Heartbeat { .. } | Body::Differs { .. } = body
+            && let Body::Append { .. }
+            | Body::Heartbeat { .. }
+            | Body::Differs { .. }
+            | Body::Asked { .. } = body
         {
             return Err(Refusal::Malformed("another node leads this node's term"));
         }
@@ -216,6 +224,7 @@ impl Consensus {
         } else if term < self.term {
             match &body {
                 Body::Append { .. } if planted!(AcknowledgeStaleTerm) => {}
+                Body::Asked { .. } if planted!(AskOldTerm) => {}
                 Body::Append { .. } | Body::Heartbeat { .. } => {
                     self.send(from, Body::Stale);
                     return Ok(());
@@ -256,6 +265,8 @@ impl Consensus {
             }
             Body::Recover(request) => return self.recover_received(from, request),
             Body::Campaign => self.stand_for_transfer(from),
+            Body::Ask { number } => self.ask_received(from, number),
+            Body::Asked { number, at } => self.asked_received(from, number, at),
             Body::Stale => {}
         }
         Ok(())
@@ -320,6 +331,7 @@ impl Consensus {
             committed,
             role: changed.then_some(role),
             reads: std::mem::take(&mut self.outbox.reads),
+            asked: std::mem::take(&mut self.outbox.asked),
             fetches: std::mem::take(&mut self.outbox.fetches),
             checkpoints: std::mem::take(&mut self.outbox.checkpoints),
         }

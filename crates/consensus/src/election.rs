@@ -67,6 +67,7 @@ impl Consensus {
             self.outbox.promise();
         }
         self.refuse_reads(leader);
+        self.lose_questions();
         self.state = State::Follower(Follower::new());
         self.leader = leader;
         self.rest();
@@ -91,6 +92,7 @@ impl Consensus {
     /// not campaign still drops its leader: other candidates may need its vote.
     pub(crate) fn stand(&mut self) {
         self.leader = None;
+        self.lose_questions();
         if !self.may_stand() {
             return;
         }
@@ -134,6 +136,7 @@ impl Consensus {
         self.vote = Some(self.id);
         self.outbox.promise();
         self.leader = None;
+        self.lose_questions();
         self.rest();
         self.state = State::Candidate(Candidate {
             preliminary: false,

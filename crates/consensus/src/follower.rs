@@ -47,12 +47,14 @@ pub(crate) struct Follower {
     /// Whether the leader expects an acknowledgement, even one without news.
     owes_answer: bool,
     /// The recovery request that has not been answered yet.
-    asked: Option<Asked>,
+    asked: Option<Recovering>,
+    /// The leader's commit index of its newest answer to a question.
+    heard: Lsn,
 }
 
 /// A recovery request under way.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Recovering {
     /// Ticks since it was sent; after half an election timeout it counts as lost.
     ticks: u32,
     /// The end that the request asked about, when entries are checked one by one.
@@ -66,6 +68,11 @@ impl Follower {
 
     pub(crate) const fn verified(&self) -> Option<Lsn> {
         self.verified
+    }
+
+    /// Records a commit index of this term's leader that readers wait for.
+    pub(crate) fn heard(&mut self, commit: Lsn) {
+        self.heard = self.heard.max(commit);
     }
 
     /// Called after a checkpoint was installed: everything before `commit` is committed,
@@ -121,7 +128,7 @@ impl Consensus {
             return Ok(());
         }
         if !self.has_prefix(previous) {
-            self.ask(from);
+            self.ask_to_recover(from);
             return Ok(());
         }
         let received = entries.last().map_or(previous.end, |entry| entry.end);
@@ -171,10 +178,11 @@ impl Consensus {
     }
 
     /// Advances the commit index to the leader's, as far as this log is verified.
-    fn learn_commit(&mut self, commit: Lsn) {
+    pub(crate) fn learn_commit(&mut self, commit: Lsn) {
         if let State::Follower(follower) = &self.state
             && let Some(verified) = follower.verified
         {
+            let commit = commit.max(follower.heard);
             let commit = commit.min(verified).min(self.shape.end());
             if commit > self.shape.commit() {
                 self.shape.committed(commit);
@@ -189,7 +197,7 @@ impl Consensus {
         };
         let verified = follower.verified;
         if verified.is_none() {
-            self.ask(from);
+            self.ask_to_recover(from);
         }
         self.learn_commit(commit);
         let verified = verified.map(|received| Verified {
@@ -200,7 +208,7 @@ impl Consensus {
     }
 
     /// Sends the leader a recovery request.
-    fn ask(&mut self, leader: NodeId) {
+    fn ask_to_recover(&mut self, leader: NodeId) {
         let walked = self.shape.end();
         let State::Follower(follower) = &mut self.state else {
             return;
@@ -208,7 +216,7 @@ impl Consensus {
         if follower.asked.is_some() {
             return;
         }
-        follower.asked = Some(Asked { ticks: 0, walked });
+        follower.asked = Some(Recovering { ticks: 0, walked });
         let request = match follower.verified {
             // Only messages were lost; the log is verified.
             Some(verified) => Request::From { start: verified },
@@ -225,7 +233,7 @@ impl Consensus {
         };
         match &mut follower.asked {
             Some(asked) if asked.walked == end && follower.verified.is_none() => {
-                *asked = Asked { ticks: 0, walked };
+                *asked = Recovering { ticks: 0, walked };
             }
             _ => return,
         }

@@ -539,6 +539,12 @@ impl Consensus {
         let State::Leader(leader) = &mut self.state else {
             return;
         };
+        if !leader.reads.asking.is_empty() {
+            self.answer_questions();
+        }
+        let State::Leader(leader) = &mut self.state else {
+            return;
+        };
         if leader.reads.want_round() {
             self.send_heartbeats();
         }

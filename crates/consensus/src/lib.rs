@@ -93,6 +93,7 @@
 //! | campaign | TimeoutNow |
 //! | checkpoint | snapshot |
 //! | round | read index request |
+//! | question, ask | read index request of a follower |
 
 mod consensus;
 mod durability;
@@ -100,6 +101,7 @@ mod election;
 pub mod encoding;
 mod entry;
 mod follower;
+mod follower_reads;
 mod follower_recovery;
 mod leader;
 mod membership;

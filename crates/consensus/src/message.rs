@@ -12,6 +12,8 @@
 //! | recover | follower | leader | my log may diverge from yours here: send yours |
 //! | differs | leader | follower | (CHK) no; my entry is this |
 //! | campaign | leader | voter | stand for election now |
+//! | ask | follower | leader | up to where must I have applied for my reads? |
+//! | asked | leader | follower | up to here |
 //! | stale | any node | a leader | its term is over |
 //!
 //! A term is the sender's own, except that a preliminary vote request, and a vote that
@@ -98,6 +100,18 @@ pub enum Body {
     Campaign,
     /// Informs the receiver that its term is over.
     Stale,
+    /// A follower's question for the commit index (`follower_reads`).
+    Ask {
+        /// Number of the question, which its sender uses once.
+        number: u64,
+    },
+    /// The answer to a question.
+    Asked {
+        /// The question.
+        number: u64,
+        /// The leader's commit index, which was confirmed after the question.
+        at: Lsn,
+    },
 }
 
 /// The part of a leader's log that a follower has.

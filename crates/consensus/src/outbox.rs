@@ -31,6 +31,7 @@ pub(crate) struct Outbox {
     /// The role that the caller was last notified of.
     pub(crate) told: RoleChange,
     pub(crate) reads: Vec<ReadAnswer>,
+    pub(crate) asked: Vec<ReadAnswer>,
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) checkpoints: Vec<NodeId>,
 }

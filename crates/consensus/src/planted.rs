@@ -27,4 +27,17 @@ impl Consensus {
         }
         Ok(())
     }
+
+    /// Bug: a follower also asks the node that led the term before its own, and takes that answer.
+    pub(crate) fn ask_old_term(&mut self, number: u64) {
+        let before = Term(self.term.0.saturating_sub(1));
+        if self.durability.term() < before {
+            return;
+        }
+        let members: Vec<NodeId> = self.shape.membership().members().collect();
+        let own = self.id;
+        for node in members.into_iter().filter(|node| *node != own) {
+            self.send_preliminarily(node, before, Body::Ask { number });
+        }
+    }
 }

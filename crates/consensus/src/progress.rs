@@ -90,6 +90,8 @@ pub(crate) struct Progress {
     pub(crate) round: u64,
     /// Whether the follower has sent a message since the last quorum check.
     pub(crate) active: bool,
+    /// End of the log that its readers wait for.
+    pub(crate) wanted: Lsn,
     /// Whether the caller has suspended sending.
     pub(crate) held_back: bool,
     /// Log offset from which entries are being fetched for it.
@@ -113,12 +115,23 @@ impl Progress {
             told: Some(Lsn(0)),
             round: 0,
             active,
+            wanted: Lsn(0),
             held_back: false,
             fetching: None,
             probing: false,
             awaited: None,
             mark_of_round: (0, Lsn(0)),
             in_flight: InFlight::default(),
+        }
+    }
+
+    /// Records that a question of the follower is answered with this commit index.
+    pub(crate) fn answered_question(&mut self, commit: Lsn) {
+        self.wanted = self.wanted.max(commit);
+        // Of log that it has not acknowledged, it may not have verified all that it needs to
+        // learn of the commit.
+        if self.matched >= commit {
+            self.told = self.told.map(|told| told.max(commit));
         }
     }
 

@@ -33,8 +33,8 @@
 //! - The quorum set has as many followers as a commit needs besides this node, or no entries
 //!   wait.
 //! - No entries wait before the term's mark is committed, during a leadership transfer or
-//!   when the leader leaves, for a follower that is owed an answer to a recovery request, or
-//!   when a message is full.
+//!   when the leader leaves, for a follower that is owed an answer to a recovery request, for
+//!   one whose readers wait for them (`follower_reads`), or when a message is full.
 //! - Waiting entries are no more than a late message: no rule of the log or of elections
 //!   depends on them.
 //!
@@ -153,6 +153,7 @@ impl Consensus {
             let missing = self.shape.end().0.saturating_sub(progress.next.0);
             progress.stage == Stage::Replicate
                 && progress.told.is_some()
+                && progress.next >= progress.wanted
                 && progress.may_send(&self.settings)
                 && (1..self.settings.message_space).contains(&missing)
         });

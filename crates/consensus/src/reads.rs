@@ -28,6 +28,7 @@ use std::collections::VecDeque;
 use coeval_types::Lsn;
 
 use crate::consensus::{Consensus, State};
+use crate::follower_reads::Asking;
 use crate::leader::Leader;
 use crate::membership::Membership;
 use crate::message::Body;
@@ -50,6 +51,8 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     waiting: VecDeque<Waiting>,
+    /// The unanswered questions of followers, oldest first.
+    pub(crate) asking: VecDeque<Asking>,
     /// The newest round that was sent.
     pub(crate) round: u64,
     /// Start of each unconfirmed round: its number, and the tick of this leadership.
@@ -68,11 +71,12 @@ impl Reads {
         self.round
     }
 
-    /// Whether reads wait, and none of them for a round that is under way.
+    /// Whether reads or questions wait, and none of them for a round that is under way.
     pub(crate) fn want_round(&self) -> bool {
-        self.waiting
-            .front()
-            .is_some_and(|first| first.round > self.round)
+        let read = self.waiting.front().map(|first| first.round);
+        let question = self.asking.front().map(|first| first.round);
+        let first = read.into_iter().chain(question).min();
+        first.is_some_and(|first| first > self.round)
     }
 
     /// Drops the lease after a membership change: the nodes that confirmed it may be no
@@ -88,7 +92,7 @@ impl Reads {
     }
 
     /// Ticks left of a lease of `ticks` ticks.
-    fn lease_left(&self, now: u64, ticks: u64) -> u64 {
+    pub(crate) fn lease_left(&self, now: u64, ticks: u64) -> u64 {
         match self.confirmed {
             Some(begun) if !self.gave_up_lease => ticks.saturating_sub(now - begun),
             _ => 0,

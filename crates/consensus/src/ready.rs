@@ -34,6 +34,8 @@ pub struct Ready {
     pub role: Option<RoleChange>,
     /// Reads that can be answered, or are refused.
     pub reads: Vec<ReadAnswer>,
+    /// Questions to the leader that are answered, or lost because leader or term have changed.
+    pub asked: Vec<ReadAnswer>,
     /// Entries that followers need and that are no longer in memory.
     pub fetches: Vec<Fetch>,
     /// Followers that need a checkpoint, because the log they need has been removed. The

@@ -15,6 +15,8 @@ pub enum Refusal {
         /// The leader, as far as this node knows.
         leader: Option<NodeId>,
     },
+    /// Retry: this node follows no leader, or another one than it has asked.
+    NoLeader,
     /// Retry: the term's mark is not committed yet, and the log accepts nothing before.
     TermBegins {
         /// The term that has begun.
@@ -58,6 +60,7 @@ impl Refusal {
     pub const fn remedy(&self) -> Remedy {
         match self {
             Self::NotLeader { .. }
+            | Self::NoLeader
             | Self::TermBegins { .. }
             | Self::HandingOver { .. }
             | Self::ChangeUnderWay => Remedy::Retry,
@@ -81,6 +84,9 @@ impl fmt::Display for Refusal {
             Self::NotLeader { leader: None } => {
                 formatter.write_str("this node does not lead, and knows no leader; try again")
             }
+            Self::NoLeader => formatter.write_str(
+                "this node follows no leader, or its leader has changed meanwhile; try again",
+            ),
             Self::TermBegins { term } => write!(
                 formatter,
                 "term {term} has begun and its mark is not committed yet; try again"

@@ -166,6 +166,18 @@ bugs! {
     /// A node that founds a cluster votes before the other founders have said that they
     /// hold no log.
     FoundAtOnce = "found-at-once",
+    /// A follower's reads that come while a question to the leader is under way share its
+    /// answer.
+    ReuseQuestion = "reuse-question",
+    /// A follower answers its reads from the commit index that it knows itself.
+    SkipQuestion = "skip-question",
+    /// A follower asks the leader of the term before its own, and takes that answer.
+    AskOldTerm = "ask-old-term",
+    /// A leader takes one follower's question for the confirmation of a majority.
+    TrustAsker = "trust-asker",
+    /// A follower takes log that it has verified for log that it has replayed, and lets its
+    /// reads begin.
+    VerifiedForSettled = "verified-for-settled",
 }
 
 impl Bug {
@@ -193,6 +205,11 @@ impl Bug {
                 | Self::RaiseUnasked
                 | Self::VoteWithUnknownIdentity
                 | Self::FoundAtOnce
+                | Self::ReuseQuestion
+                | Self::SkipQuestion
+                | Self::AskOldTerm
+                | Self::TrustAsker
+                | Self::VerifiedForSettled
         )
     }
 }

@@ -12,6 +12,8 @@
 //!            named the id of its node, less the one before, and 16 bytes
 //! ```
 //!
+//! Questions and their answers (kinds 11 and 12) are sent from cluster version 3 on.
+//!
 //! In the log, bytes after the members are their version. Contents 3 and 4, and these
 //! bytes, are written from cluster version 2 on, by when every member reads them.
 //!
@@ -74,6 +76,8 @@ mod kind {
     pub(super) const DIFFERS: u8 = 8;
     pub(super) const CAMPAIGN: u8 = 9;
     pub(super) const STALE: u8 = 10;
+    pub(super) const ASK: u8 = 11;
+    pub(super) const ASKED: u8 = 12;
 }
 
 /// The kinds of entries, which a byte encodes.
@@ -130,6 +134,8 @@ pub fn encode(message: &Message) -> Bytes {
         Body::Differs { .. } => kind::DIFFERS,
         Body::Campaign => kind::CAMPAIGN,
         Body::Stale => kind::STALE,
+        Body::Ask { .. } => kind::ASK,
+        Body::Asked { .. } => kind::ASKED,
     };
     writer.byte(kind);
     writer.number(message.from.0);
@@ -198,6 +204,11 @@ pub fn encode(message: &Message) -> Bytes {
             put_entry(&mut writer, entry);
         }
         Body::Campaign | Body::Stale => {}
+        Body::Ask { number } => writer.number(*number),
+        Body::Asked { number, at } => {
+            writer.number(*number);
+            writer.place(*at);
+        }
     }
     writer.finish()
 }
@@ -315,6 +326,13 @@ pub fn decode(bytes: &Bytes) -> Result<Message, DecodeError> {
         }
         kind::CAMPAIGN => Body::Campaign,
         kind::STALE => Body::Stale,
+        kind::ASK => Body::Ask {
+            number: reader.number()?,
+        },
+        kind::ASKED => Body::Asked {
+            number: reader.number()?,
+            at: reader.place()?,
+        },
         _ => return Err(reader.error("an unknown kind")),
     };
     reader.finish()?;

@@ -106,6 +106,8 @@ fn body() -> impl Strategy<Value = Body> {
         }),
         Just(Body::Campaign),
         Just(Body::Stale),
+        any::<u64>().prop_map(|number| Body::Ask { number }),
+        (any::<u64>(), place()).prop_map(|(number, at)| Body::Asked { number, at }),
     ]
 }
 

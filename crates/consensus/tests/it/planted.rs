@@ -3,7 +3,7 @@
 use coeval_consensus::Recovery;
 use coeval_types::planted::{Bug, plant};
 
-use crate::random::{Plan, leased, plan, run};
+use crate::random::{Plan, asking, leased, plan, run};
 
 /// The kind of runs that detect a bug.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ enum Runs {
     Dozing,
     /// Leases, with drifting clocks.
     Leased,
+    /// Followers ask their leader for reads: of this many voters.
+    Asking(u64),
 }
 
 /// A bug that the runs detect.
@@ -25,7 +27,7 @@ struct Catch {
     property: &'static str,
 }
 
-const CATCHES: [Catch; 8] = [
+const CATCHES: [Catch; 12] = [
     Catch {
         bug: Bug::CommitWithoutMajority,
         runs: Runs::Plain,
@@ -74,6 +76,30 @@ const CATCHES: [Catch; 8] = [
         seeds: 2102,
         property: "a read sees up to",
     },
+    Catch {
+        bug: Bug::ReuseQuestion,
+        runs: Runs::Asking(3),
+        seeds: 12,
+        property: "a read sees up to",
+    },
+    Catch {
+        bug: Bug::SkipQuestion,
+        runs: Runs::Asking(3),
+        seeds: 1,
+        property: "a read sees up to",
+    },
+    Catch {
+        bug: Bug::AskOldTerm,
+        runs: Runs::Asking(3),
+        seeds: 15,
+        property: "a read sees up to",
+    },
+    Catch {
+        bug: Bug::TrustAsker,
+        runs: Runs::Asking(5),
+        seeds: 271,
+        property: "a read sees up to",
+    },
 ];
 
 impl Catch {
@@ -85,6 +111,7 @@ impl Catch {
                 ..plan(3, seed, Recovery::Marks)
             },
             Runs::Leased => leased(3, seed),
+            Runs::Asking(voters) => asking(voters, seed),
         }
     }
 

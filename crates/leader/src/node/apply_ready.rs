@@ -43,6 +43,8 @@ impl Driver {
             committed,
             role,
             reads,
+            // No part of this driver asks.
+            asked: _,
             fetches,
             checkpoints,
         } = ready;

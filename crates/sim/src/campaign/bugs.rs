@@ -109,6 +109,9 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 /// - What a directory or a founding is, and the cluster version, only worlds show whose nodes
 ///   lose their directories or are of two builds ([`Bug::RaiseUnasked`],
 ///   [`Bug::VoteWithUnknownIdentity`], [`Bug::FoundAtOnce`]): those of `coeval-leader`.
+/// - Statements of simulated clients are executed by the leader only: no follower asks it
+///   ([`Bug::ReuseQuestion`], [`Bug::SkipQuestion`], [`Bug::AskOldTerm`],
+///   [`Bug::TrustAsker`], [`Bug::VerifiedForSettled`]).
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -119,6 +122,11 @@ pub const BENEATH: &[Bug] = &[
     Bug::RaiseUnasked,
     Bug::VoteWithUnknownIdentity,
     Bug::FoundAtOnce,
+    Bug::ReuseQuestion,
+    Bug::SkipQuestion,
+    Bug::AskOldTerm,
+    Bug::TrustAsker,
+    Bug::VerifiedForSettled,
 ];
 
 /// Every other bug, with the scenarios that must catch it.

@@ -147,7 +147,7 @@ fn write_corpus() {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/consensus");
     std::fs::create_dir_all(&folder).expect("a folder that can be made");
     let members = Membership::new([NodeId(1), NodeId(2), NodeId(3)], []);
-    for (seed, name) in ["a-first-term", "another-node", "a-third"]
+    for (seed, name) in ["a-first-term", "another-node", "a-third", "questions"]
         .iter()
         .enumerate()
     {
@@ -158,6 +158,10 @@ fn write_corpus() {
                 cluster.tick(node).expect("a sound step");
                 if let Some(consensus) = cluster.node(node) {
                     let _ = consensus.propose(Bytes::from_static(b"entry"));
+                    if *name == "questions" {
+                        // Refused while it follows no leader.
+                        let _ = consensus.ask(seed as u64);
+                    }
                 }
                 cluster.persist(node, 9).expect("a sound step");
             }

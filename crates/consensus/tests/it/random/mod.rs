@@ -35,6 +35,7 @@ pub fn plan(voters: u64, seed: u64, recovery: Recovery) -> Plan {
         one_in_is_late: 4,
         leaders_doze: false,
         clocks: Clocks::Any,
+        asks: false,
     }
 }
 
@@ -123,6 +124,42 @@ fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
     assert!(certain > 0, "nobody had a lease");
 }
 
+/// A plan in which followers ask their leader for reads.
+pub fn asking(voters: u64, seed: u64) -> Plan {
+    let mut plan = Plan {
+        asks: true,
+        leaders_doze: seed.is_multiple_of(2),
+        ..plan(voters, seed, Recovery::Marks)
+    };
+    plan.settings.batches_non_quorum = seed.is_multiple_of(3);
+    plan
+}
+
+#[test]
+fn followers_reads_include_everything_acknowledged() {
+    for voters in [1, 2, 3, 5] {
+        let reports = (9000..9040).map(|seed| {
+            run(&asking(voters, seed))
+                .unwrap_or_else(|failure| panic!("{seed} of {voters}: {failure}"))
+        });
+        let asked: usize = reports.map(|report| report.asked).sum();
+        assert!(asked > 1000, "{asked} of {voters}");
+    }
+}
+
+#[test]
+fn followers_reads_on_a_lease_of_their_leader_do_too() {
+    for voters in [3, 5] {
+        for seed in 9200..9230 {
+            let plan = Plan {
+                asks: true,
+                ..leased(voters, seed)
+            };
+            run(&plan).unwrap_or_else(|failure| panic!("{seed} of {voters}: {failure}"));
+        }
+    }
+}
+
 /// A plan with a lease, on clocks that drift as far as it allows.
 pub fn leased(voters: u64, seed: u64) -> Plan {
     const DRIFT: u32 = 120;
@@ -157,6 +194,7 @@ fn a_hundred_thousand_seeds() {
             plan = leased(plan.voters, seed);
         }
         plan.leaders_doze = seed % 3 == 0 && plan.settings.lease.is_none();
+        plan.asks = seed % 4 == 0;
         if let Err(fault) = run(&plan) {
             panic!("{plan:?}: {fault}");
         }

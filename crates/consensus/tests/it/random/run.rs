@@ -39,6 +39,8 @@ pub struct Plan {
     /// Whether leaders' clocks are slow, so that they do not notice when they are deposed.
     pub leaders_doze: bool,
     pub clocks: Clocks,
+    /// Whether followers ask their leader for reads.
+    pub asks: bool,
 }
 
 /// Result of a run.
@@ -47,6 +49,8 @@ pub struct Report {
     pub committed: usize,
     pub terms: u32,
     pub reads: usize,
+    /// Number of questions of followers that were answered.
+    pub asked: usize,
     /// Number of times that a node reported that reads need no round.
     pub certain: usize,
     /// Number of times that entries waited for non-quorum followers.
@@ -56,8 +60,21 @@ pub struct Report {
 /// Why a run failed.
 #[derive(Debug)]
 pub enum Fault {
-    Unsafe { step: u32, failure: Failure },
-    StaleRead { step: u32, needed: Lsn, got: Lsn },
+    Unsafe {
+        step: u32,
+        failure: Failure,
+    },
+    StaleRead {
+        step: u32,
+        needed: Lsn,
+        got: Lsn,
+    },
+    /// A follower's read is to see what no node has committed.
+    Uncommitted {
+        step: u32,
+        committed: Lsn,
+        got: Lsn,
+    },
     Stuck(String),
 }
 
@@ -68,6 +85,14 @@ impl std::fmt::Display for Fault {
             Self::StaleRead { step, needed, got } => write!(
                 formatter,
                 "at step {step}: a read sees up to {got}, and {needed} was committed before it"
+            ),
+            Self::Uncommitted {
+                step,
+                committed,
+                got,
+            } => write!(
+                formatter,
+                "at step {step}: a follower's read sees up to {got}, and only {committed} is committed"
             ),
             Self::Stuck(how) => write!(formatter, "it does not come together: {how}"),
         }
@@ -107,6 +132,10 @@ struct RandomRun {
     /// The commit index when each read came.
     reads: BTreeMap<u64, Lsn>,
     answered: usize,
+    /// What had been committed when each question was asked.
+    questions: BTreeMap<u64, Lsn>,
+    questions_asked: u64,
+    questions_answered: usize,
     certain: usize,
     proposals: u64,
     /// The time, and when each node ticks next, if clocks drift.
@@ -129,6 +158,9 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         parted: None,
         reads: BTreeMap::new(),
         answered: 0,
+        questions: BTreeMap::new(),
+        questions_asked: 0,
+        questions_answered: 0,
         certain: 0,
         proposals: 0,
         now: 0,
@@ -146,6 +178,9 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
     for step in 0..plan.steps {
         run.step = step;
         run.disturb()?;
+        if plan.asks {
+            run.ask_now_and_then()?;
+        }
         run.look_who_is_certain()?;
         if plan.settings.lease.is_some() {
             run.ask_old_leaders()?;
@@ -157,6 +192,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         committed: committed.len(),
         terms: committed.last().map_or(0, |last| last.term.0),
         reads: run.answered,
+        asked: run.questions_answered,
         certain: run.certain,
         waited: run.cluster.waited,
     })
@@ -180,7 +216,89 @@ impl RandomRun {
                 }
             }
         }
+        for answer in ready.asked {
+            let needed = self.questions.remove(&answer.context);
+            if let (Some(needed), Ok(got)) = (needed, answer.outcome) {
+                self.questions_answered += 1;
+                if got < needed {
+                    return Err(Fault::StaleRead { step, needed, got });
+                }
+                let committed = self.committed_end();
+                if got > committed {
+                    return Err(Fault::Uncommitted {
+                        step,
+                        committed,
+                        got,
+                    });
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Has a node that follows a leader ask it for a read.
+    fn ask(&mut self, node: NodeId) -> Result<(), Fault> {
+        let needed = self.committed_end();
+        let context = self.questions_asked;
+        if let Some(consensus) = self.cluster.node(node)
+            && consensus.ask(context).is_ok()
+        {
+            self.questions_asked += 1;
+            self.questions.insert(context, needed);
+        }
+        let ready = self.cluster.take(node);
+        self.look(ready)
+    }
+
+    /// Has any node ask; and now and then partitions a leader, together with one other node
+    /// that goes on asking it, from the rest.
+    fn ask_now_and_then(&mut self) -> Result<(), Fault> {
+        let names = self.cluster.names();
+        if self.chance.one_in(100)
+            && self.cut.is_empty()
+            && let Some(leader) = self.cluster.serving()
+        {
+            let other = self.chance.pick(&names);
+            let is_inside = |node: &NodeId| [leader, other].contains(node);
+            let (inside, outside): (Vec<_>, Vec<_>) =
+                names.iter().partition(|node| is_inside(node));
+            for (one, two) in inside
+                .iter()
+                .flat_map(|one| outside.iter().map(move |two| (*one, *two)))
+            {
+                self.cut.extend([(one, two), (two, one)]);
+            }
+        }
+        if self.chance.one_in(4) {
+            let node = self.chance.pick(&names);
+            self.ask(node)?;
+        }
+        Ok(())
+    }
+
+    /// Every follower's question is answered, once all faults are over.
+    fn all_are_answered(&mut self, leader: NodeId) -> Result<(), Fault> {
+        self.questions.clear();
+        let before = self.questions_answered;
+        let members = self
+            .cluster
+            .node(leader)
+            .map(|node| node.status().membership);
+        let members = members.iter().flat_map(|membership| membership.members());
+        let followers: Vec<NodeId> = members.filter(|node| *node != leader).collect();
+        for follower in &followers {
+            self.ask(*follower)?;
+        }
+        for _ in 0..20 {
+            self.everybody_once()?;
+        }
+        match self.questions_answered - before {
+            count if count == followers.len() => Ok(()),
+            count => Err(Fault::Stuck(format!(
+                "{count} of {} followers have an answer",
+                followers.len()
+            ))),
+        }
     }
 
     fn unsafe_if(&self, result: Result<(), Failure>) -> Result<(), Fault> {
@@ -513,7 +631,10 @@ impl RandomRun {
                             .is_some_and(|node| node.status().commit >= end)
                     });
                     if together {
-                        return Ok(());
+                        return match self.plan.asks {
+                            true => self.all_are_answered(leader),
+                            false => Ok(()),
+                        };
                     }
                 }
                 // The proposals to a leader that stepped down may be lost.

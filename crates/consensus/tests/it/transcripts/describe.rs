@@ -89,6 +89,8 @@ fn body(body: &Body) -> String {
         ),
         Body::Campaign => "stand for election".to_owned(),
         Body::Stale => "your term is over".to_owned(),
+        Body::Ask { .. } => "up to where must I have applied?".to_owned(),
+        Body::Asked { at, .. } => format!("up to {at}"),
     }
 }
 
@@ -162,7 +164,7 @@ pub fn ready(node: NodeId, ready: &Ready) -> Vec<String> {
             committed.from, committed.to
         ));
     }
-    for answer in &ready.reads {
+    for answer in ready.reads.iter().chain(&ready.asked) {
         let outcome = match &answer.outcome {
             Ok(at) => format!("sees all before {at}"),
             Err(refusal) => format!("is refused: {refusal}"),

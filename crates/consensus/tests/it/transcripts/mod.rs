@@ -18,6 +18,7 @@
 //! | `persist 1`, `persist 1 1` | its writes are done, or the first |
 //! | `settle` | deliver and persist until nothing is in flight; `settle quietly` lists nothing |
 //! | `propose 1 x`, `read 1 7`, `transfer 1 2`, `change 1 voter 4` | as their names say |
+//! | `ask 2 7` | node 2 asks its leader up to where it must have applied for read 7 |
 //! | `hold 1 3`, `release 1 3` | node 1 sends node 3 no entries, or does again |
 //! | `certain 1` | for how many more ticks no other node leads: for certain, and probably |
 //! | `awaits 1` | whether, and up to where, node 1's disk is waited for |

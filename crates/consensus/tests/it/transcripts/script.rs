@@ -120,6 +120,9 @@ impl Script {
             ["read", name, context] => self.ask(node(name), |node| {
                 node.read(number(context)).map(|()| String::new())
             }),
+            ["ask", name, context] => self.ask(node(name), |node| {
+                node.ask(number(context)).map(|()| String::new())
+            }),
             ["transfer", name, to] => self.ask(node(name), |consensus| {
                 consensus.transfer(node(to)).map(|()| String::new())
             }),
