@@ -11,10 +11,10 @@ use smol_str::SmolStr;
 
 use super::SystemObjects;
 use super::meter::{Metered, ROW, WorkMeter};
-use super::regex::CompiledPatterns;
+use super::regex::{CompiledPatterns, KeptPatterns};
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::instance::{ClusterChange, Deadline, Instance, StatementMemory};
+use crate::instance::{ClusterChange, Deadline, Instance, SessionMemory, StatementMemory};
 use crate::outcome::Numbered;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -57,6 +57,10 @@ pub struct SessionInfo {
     pub around: Arc<Instance>,
     /// Memory in bytes that sorting, grouping and collecting rows may take.
     pub work_memory: usize,
+    /// What the session keeps between statements; `None` where nothing is charged.
+    pub(crate) memory: Option<Arc<SessionMemory>>,
+    /// Regular expressions that earlier statements have compiled.
+    pub(crate) patterns: Arc<KeptPatterns>,
     /// Number of the session's transaction; assigned when the session first asks for
     /// it.
     pub(crate) numbered: Arc<Numbered>,
@@ -119,6 +123,8 @@ impl SessionInfo {
             deadline: None,
             around: Arc::default(),
             work_memory: 0,
+            memory: None,
+            patterns: Arc::default(),
             numbered: Arc::default(),
         }
     }
@@ -172,7 +178,7 @@ pub struct EvaluationContext<'a> {
     pub(super) remembered: BTreeMap<usize, Remembered>,
     /// The work meter, as far as the running step has counted.
     pub(crate) metered: Metered,
-    /// Regular expressions that functions have compiled.
+    /// Regular expressions that the statement has compiled.
     pub(super) compiled: CompiledPatterns,
 }
 

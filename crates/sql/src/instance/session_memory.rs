@@ -162,6 +162,18 @@ impl Charge {
         *self = self.to.charge_anyway(bytes);
     }
 
+    /// Changes the charge, because the object has grown or shrunk; fails with SQLSTATE 53200
+    /// if it may not grow.
+    pub(crate) fn grow(&mut self, bytes: u64, what: &str) -> Result<()> {
+        if bytes > self.bytes {
+            let more = self.to.charge(bytes - self.bytes, what)?;
+            self.join(more);
+        } else {
+            self.give_back(self.bytes - bytes);
+        }
+        Ok(())
+    }
+
     /// Takes over another charge of the same session.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);

@@ -232,6 +232,10 @@ impl Session {
             now: EvaluationContext::clock(),
         };
         let listed = Listed::enter(&database.around, entrant);
+        let memory = SessionMemory::new(
+            options.limits.session_memory,
+            database.around.sessions_memory(),
+        );
         let info = SessionInfo {
             around: Arc::clone(&database.around),
             numbered: Arc::new(Numbered::new(&database.around.outcomes)),
@@ -239,14 +243,12 @@ impl Session {
             database: options.database.into(),
             process_id: options.process_id,
             cancel: options.cancel,
+            memory: Some(Arc::clone(&memory)),
             ..SessionInfo::new(system::OBJECTS)
         };
         let mut session = Self {
             ticket,
-            memory: SessionMemory::new(
-                options.limits.session_memory,
-                database.around.sessions_memory(),
-            ),
+            memory,
             database,
             info,
             limits: options.limits,
@@ -395,7 +397,11 @@ impl Session {
     /// Charges the session for a portal that is kept under a name, or fails with SQLSTATE
     /// 53200.
     pub fn charge_portal(&self, portal: &mut Portal) -> Result<()> {
-        portal.charge = Some(self.memory.charge(portal.bytes, "A portal")?);
+        let charge = || self.memory.charge(portal.bytes, "A portal");
+        portal.charge = Some(charge().or_else(|_| {
+            self.info.patterns.clear();
+            charge()
+        })?);
         Ok(())
     }
 

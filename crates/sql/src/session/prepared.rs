@@ -461,6 +461,7 @@ impl Session {
         charge().or_else(|_| {
             // Statements that were deallocated may be kept here still.
             self.statement_cache = StatementCache::default();
+            self.info.patterns.clear();
             charge()
         })
     }

@@ -5,8 +5,6 @@
 //! proportion to the program. So chunks are short where the program is large, and a
 //! chunk that built states counts as much work as if each byte had built one.
 
-use std::sync::{Mutex, PoisonError};
-
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Builder, Cache, Config, DFA};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
@@ -16,9 +14,9 @@ use regex_syntax::hir::Hir;
 use super::{PROGRAM_BYTES, Span, Work};
 use crate::Result;
 
-/// Memory of built states in bytes; beyond it the automaton forgets them and begins
-/// anew.
-const STATES_BYTES: usize = 2 << 20;
+/// Memory of built states in bytes, in each direction; beyond it the automaton forgets
+/// them and begins anew.
+const STATES_BYTES: usize = 1 << 20;
 
 /// Steps in which a chunk builds states at most.
 const STEPS_OF_CHUNK: usize = 1 << 18;
@@ -49,8 +47,6 @@ pub(super) struct Automaton {
 struct Direction {
     dfa: DFA,
     chunk: usize,
-    /// States built by earlier searches.
-    cache: Mutex<Option<Cache>>,
 }
 
 impl Direction {
@@ -65,24 +61,7 @@ impl Direction {
             .build_from_nfa(program.clone())
             .ok()?;
         let chunk = (STEPS_OF_CHUNK / program.states().len().max(1)).clamp(16, 16 << 10);
-        Some(Self {
-            dfa,
-            chunk,
-            cache: Mutex::new(None),
-        })
-    }
-
-    fn take_cache(&self) -> Cache {
-        let kept = self
-            .cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        kept.unwrap_or_else(|| self.dfa.create_cache())
-    }
-
-    fn keep_cache(&self, cache: Cache) {
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
+        Some(Self { dfa, chunk })
     }
 
     /// Work of a chunk, and of the states that it built.
@@ -216,6 +195,12 @@ fn built(cache: &Cache) -> (usize, usize) {
 }
 
 impl Automaton {
+    /// Memory of the automata in bytes, without their states.
+    pub(super) fn bytes(&self) -> usize {
+        let directions = self.both.iter().flatten();
+        directions.map(|each| each.dfa.memory_usage()).sum()
+    }
+
     pub(super) fn new(tree: &Hir, program: &NFA) -> Self {
         let config = thompson::Config::new()
             .nfa_size_limit(Some(PROGRAM_BYTES))
@@ -235,22 +220,22 @@ impl Automaton {
     }
 
     /// The leftmost match at or after `from`. With `earliest`, the bounds of the result
-    /// mean nothing.
+    /// mean nothing. `states` are those that earlier searches have built.
     pub(super) fn find(
         &self,
         text: &str,
         from: usize,
         earliest: bool,
+        states: &mut [Option<Cache>; 2],
         work: &mut Work<'_>,
     ) -> Result<Found> {
         let Some([forward, backward]) = &self.both else {
             return Ok(Found::Unknown);
         };
+        let [ahead, behind] = states;
         let text = text.as_bytes();
-        let mut cache = forward.take_cache();
-        let scanned = forward.forward(&mut cache, text, (from, text.len()), earliest, work);
-        forward.keep_cache(cache);
-        let end = match scanned? {
+        let cache = ahead.get_or_insert_with(|| forward.dfa.create_cache());
+        let end = match forward.forward(cache, text, (from, text.len()), earliest, work)? {
             Scanned::Unknown => return Ok(Found::Unknown),
             Scanned::At(None) => return Ok(Found::Nothing),
             Scanned::At(Some(end)) => end,
@@ -258,10 +243,8 @@ impl Automaton {
         if earliest || end == from {
             return Ok(Found::Match((from.min(end), end)));
         }
-        let mut cache = backward.take_cache();
-        let scanned = backward.backward(&mut cache, text, (from, end), work);
-        backward.keep_cache(cache);
-        Ok(match scanned? {
+        let cache = behind.get_or_insert_with(|| backward.dfa.create_cache());
+        Ok(match backward.backward(cache, text, (from, end), work)? {
             Scanned::At(Some(start)) => Found::Match((start, end)),
             Scanned::At(None) | Scanned::Unknown => Found::Unknown,
         })

@@ -1,8 +1,9 @@
 //! Regular expressions: compiled within bounds, matched so that a long match can be
 //! canceled.
 //!
-//! The evaluator compiles a pattern when it meets it, and caches the last ones. The length
-//! of a pattern, its nesting, its [character classes](classes) and its program are
+//! The evaluator compiles a pattern when it meets it; the statement and the session keep
+//! the last ones ([`kept`]), and what they and the buffers of their searches ([`scratch`])
+//! take is charged to the session. The length of a pattern, its nesting, its [character classes](classes) and its program are
 //! bounded, so compiling takes some milliseconds, and a tenth of a second at most.
 //!
 //! Short texts are searched by the library's engine, which chooses among many
@@ -24,19 +25,24 @@
 
 mod automaton;
 mod classes;
+mod kept;
+mod scratch;
 mod threads;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use self::automaton::Automaton;
+use self::classes::Classes;
+pub(super) use self::kept::CompiledPatterns;
+pub(crate) use self::kept::KeptPatterns;
+pub(super) use self::kept::compiled;
+use self::scratch::Scratch;
+use super::EvaluationContext;
+use crate::instance::{Charge, SessionMemory};
+use crate::{Error, Result, SqlState, Value};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Input, meta};
-use smol_str::SmolStr;
-
-use self::automaton::Automaton;
-use self::classes::Classes;
-use super::EvaluationContext;
-use crate::{Error, Result, SqlState, Value};
 
 /// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES: usize = 32 << 10;
@@ -47,8 +53,15 @@ const NESTING: u32 = 200;
 /// Maximum memory of a compiled pattern, in bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
 
-/// Maximum number of positions that the NFA simulation keeps: groups × program.
-const POSITIONS: usize = 1 << 21;
+/// Maximum number of positions that the NFA simulation keeps: groups × program. They are of
+/// four bytes, and of two steps of the text.
+const POSITIONS: usize = 1 << 20;
+
+/// Maximum number of positions that the library's engine keeps, which are of eight bytes.
+const POSITIONS_OF_LIBRARY: usize = 1 << 17;
+
+/// Memory of states that the library's engine builds, in bytes.
+const STATES_OF_LIBRARY: usize = 512 << 10;
 
 /// Text in bytes × states of the program up to which the library's engine searches.
 const SEARCHED_AT_ONCE: usize = 1 << 19;
@@ -65,6 +78,11 @@ pub(super) struct Regex {
     engine: meta::Regex,
     program: NFA,
     automaton: Automaton,
+    /// Buffers of the last search.
+    scratch: Mutex<Option<Box<Scratch>>>,
+    /// The session that the pattern and its buffers are charged to, and the charge of the
+    /// pattern; `None` where nothing is charged.
+    charged: Option<(Arc<SessionMemory>, Charge)>,
 }
 
 /// Start and end of a match, or of a group of one.
@@ -122,7 +140,9 @@ impl Regex {
             .configure(config)
             .build_from_hir(&tree)
             .map_err(|_| too_complex())?;
-        let config = meta::Config::new().nfa_size_limit(Some(PROGRAM_BYTES));
+        let config = meta::Config::new()
+            .nfa_size_limit(Some(PROGRAM_BYTES))
+            .hybrid_cache_capacity(STATES_OF_LIBRARY);
         let engine = meta::Builder::new()
             .configure(config)
             .build_from_hir(&tree)
@@ -132,12 +152,42 @@ impl Regex {
             engine,
             program,
             automaton,
+            scratch: Mutex::new(None),
+            charged: None,
         })
     }
 
-    /// Memory of the compiled pattern in bytes, without what long searches add.
+    /// Charges the pattern to a session, and from then on the buffers of its searches.
+    fn charge_to(&mut self, memory: &Arc<SessionMemory>) -> Result<()> {
+        let charge = memory.charge(self.bytes() as u64, scratch::WHAT)?;
+        self.charged = Some((Arc::clone(memory), charge));
+        Ok(())
+    }
+
+    /// Memory of the compiled pattern in bytes, without the buffers of its searches.
     fn bytes(&self) -> usize {
-        self.engine.memory_usage() + self.program.memory_usage()
+        size_of::<Self>()
+            + self.engine.memory_usage()
+            + self.program.memory_usage()
+            + self.automaton.bytes()
+    }
+
+    /// Runs a search with the buffers of the one before, and charges for them.
+    fn with_scratch<T>(&self, search: impl FnOnce(&mut Scratch) -> Result<T>) -> Result<T> {
+        let kept = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = kept().take().unwrap_or_default();
+        let found = search(&mut scratch);
+        if let Some((memory, _)) = &self.charged {
+            scratch.charge(memory)?;
+        }
+        *kept() = Some(scratch);
+        found
+    }
+
+    /// Gives back what the statement's searches have taken, unless it is little.
+    fn rest(&self) {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        scratch.take_if(|scratch| scratch.bytes() > kept::KEPT_BYTES);
     }
 
     /// Number of groups, the whole match included.
@@ -150,23 +200,34 @@ impl Regex {
     /// Whether a search through so many bytes is short.
     fn is_short(&self, bytes: usize) -> bool {
         let states = self.program.states().len();
-        bytes.saturating_mul(states) <= SEARCHED_AT_ONCE && self.keeps(self.groups())
+        // The library's engine keeps the positions of all groups.
+        bytes.saturating_mul(states) <= SEARCHED_AT_ONCE
+            && self.positions(self.groups()) <= POSITIONS_OF_LIBRARY
     }
 
-    /// Whether a simulation may keep the positions of so many groups. The library's
-    /// engine keeps those of all groups.
-    fn keeps(&self, groups: usize) -> bool {
+    /// Number of positions of so many groups in all threads.
+    fn positions(&self, groups: usize) -> usize {
         let states = self.program.states().len();
-        (2 * groups).saturating_mul(states) <= POSITIONS
+        (2 * groups).saturating_mul(states)
     }
 
     /// Whether the text has a match.
     pub(super) fn is_match(&self, text: &str, work: &mut Work<'_>) -> Result<bool> {
-        if self.is_short(text.len()) {
-            work(text.len())?;
-            return Ok(self.engine.is_match(text));
-        }
-        Ok(self.find(text, 0, true, work)?.is_some())
+        self.with_scratch(|scratch| {
+            if self.is_short(text.len()) {
+                work(text.len())?;
+                let input = Input::new(text).earliest(true);
+                let found = self.engine.search_half_with(self.library(scratch), &input);
+                return Ok(found.is_some());
+            }
+            Ok(self.find(text, 0, true, scratch, work)?.is_some())
+        })
+    }
+
+    /// The buffers of the library's engine.
+    fn library<'s>(&self, scratch: &'s mut Scratch) -> &'s mut meta::Cache {
+        let library = &mut scratch.library;
+        library.get_or_insert_with(|| self.engine.create_cache())
     }
 
     /// The leftmost match at or after `from`; with `earliest`, only whether there is
@@ -176,16 +237,19 @@ impl Regex {
         text: &str,
         from: usize,
         earliest: bool,
+        scratch: &mut Scratch,
         work: &mut Work<'_>,
     ) -> Result<Option<Span>> {
         let mut from = from;
         while from <= text.len() {
-            let found = match self.automaton.find(text, from, earliest, work)? {
+            let states = &mut scratch.states;
+            let found = match self.automaton.find(text, from, earliest, states, work)? {
                 automaton::Found::Match(span) => Some(span),
                 automaton::Found::Nothing => None,
                 automaton::Found::Unknown => {
-                    let mut slots = vec![None; 2];
-                    threads::search(&self.program, text, (from, text.len()), &mut slots, work)?
+                    let mut slots = [None; 2];
+                    let (rest, threads) = ((from, text.len()), &mut scratch.threads);
+                    threads::search(&self.program, text, rest, &mut slots, threads, work)?
                         .then(|| whole(&slots))
                         .flatten()
                 }
@@ -206,6 +270,7 @@ impl Regex {
         text: &str,
         span: Span,
         wanted: usize,
+        scratch: &mut Scratch,
         work: &mut Work<'_>,
     ) -> Result<Vec<Option<Span>>> {
         let wanted = wanted.min(self.groups());
@@ -219,16 +284,19 @@ impl Regex {
             let input = Input::new(text)
                 .range(start..end)
                 .anchored(regex_automata::Anchored::Yes);
-            self.engine.search_captures(&input, &mut captures);
+            let library = self.library(scratch);
+            self.engine
+                .search_captures_with(library, &input, &mut captures);
             return Ok((0..wanted)
                 .map(|group| captures.get_group(group).map(|span| (span.start, span.end)))
                 .collect());
         }
-        if !self.keeps(wanted) {
+        if self.positions(wanted) > POSITIONS {
             return Err(too_complex());
         }
         let mut slots = vec![None; 2 * wanted];
-        threads::search(&self.program, text, span, &mut slots, work)?;
+        let threads = &mut scratch.threads;
+        threads::search(&self.program, text, span, &mut slots, threads, work)?;
         Ok(slots
             .chunks(2)
             .map(|slots| slots[0].zip(slots[1]))
@@ -241,24 +309,34 @@ impl Regex {
         text: &str,
         work: &mut Work<'_>,
     ) -> Result<Option<Vec<Option<Span>>>> {
-        let Some(span) = self.find_from(text, 0, work)? else {
-            return Ok(None);
-        };
-        self.groups_of(text, span, usize::MAX, work).map(Some)
+        self.with_scratch(|scratch| {
+            let Some(span) = self.find_from(text, 0, scratch, work)? else {
+                return Ok(None);
+            };
+            self.groups_of(text, span, usize::MAX, scratch, work)
+                .map(Some)
+        })
     }
 
     /// The leftmost match at or after `from`.
-    fn find_from(&self, text: &str, from: usize, work: &mut Work<'_>) -> Result<Option<Span>> {
+    fn find_from(
+        &self,
+        text: &str,
+        from: usize,
+        scratch: &mut Scratch,
+        work: &mut Work<'_>,
+    ) -> Result<Option<Span>> {
         if from > text.len() {
             return Ok(None);
         }
         let left = text.len() - from;
         if left < FEW_BYTES && self.is_short(left) {
             work(left)?;
-            let found = self.engine.search(&Input::new(text).range(from..));
+            let input = Input::new(text).range(from..);
+            let found = self.engine.search_with(self.library(scratch), &input);
             return Ok(found.map(|found| (found.start(), found.end())));
         }
-        self.find(text, from, false, work)
+        self.find(text, from, false, scratch, work)
     }
 
     /// Calls `visit` with the first `groups` groups of each match, at most `most` matches,
@@ -271,25 +349,27 @@ impl Regex {
         work: &mut Work<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let mut from = 0;
-        let mut last_end = None;
-        for _ in 0..most {
-            let mut found = self.find_from(text, from, work)?;
-            if let Some((start, end)) = found
-                && start == end
-                && last_end == Some(end)
-            {
-                found = self.find_from(text, from + 1, work)?;
+        self.with_scratch(|scratch| {
+            let mut from = 0;
+            let mut last_end = None;
+            for _ in 0..most {
+                let mut found = self.find_from(text, from, scratch, work)?;
+                if let Some((start, end)) = found
+                    && start == end
+                    && last_end == Some(end)
+                {
+                    found = self.find_from(text, from + 1, scratch, work)?;
+                }
+                let Some(span) = found else {
+                    return Ok(());
+                };
+                work(super::ROW)?;
+                let found = self.groups_of(text, span, groups, scratch, work)?;
+                visit(&found, work)?;
+                (from, last_end) = (span.1, Some(span.1));
             }
-            let Some(span) = found else {
-                return Ok(());
-            };
-            work(super::ROW)?;
-            let found = self.groups_of(text, span, groups, work)?;
-            visit(&found, work)?;
-            (from, last_end) = (span.1, Some(span.1));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -303,26 +383,15 @@ fn whole(slots: &[Option<usize>]) -> Option<Span> {
 }
 
 /// Options of a regular expression match: `~`, `~*`, `!~`, `!~*`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct RegexPattern {
     /// Whether the match ignores case.
     pub ignore_case: bool,
-    /// Cache of the last compiled pattern, if it is small: a plan outlives its statement.
-    compiled: Mutex<Option<(SmolStr, Arc<Regex>)>>,
-}
-
-impl PartialEq for RegexPattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.ignore_case == other.ignore_case
-    }
 }
 
 impl RegexPattern {
-    pub(super) fn new(ignore_case: bool) -> Self {
-        Self {
-            ignore_case,
-            compiled: Mutex::new(None),
-        }
+    pub(super) const fn new(ignore_case: bool) -> Self {
+        Self { ignore_case }
     }
 
     pub(super) fn evaluate(
@@ -334,75 +403,10 @@ impl RegexPattern {
         let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
             return Ok(Value::Null);
         };
-        let known = {
-            let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*compiled {
-                Some((known, regex)) if known == pattern => Some(Arc::clone(regex)),
-                _ => None,
-            }
-        };
-        let regex = match known {
-            Some(regex) => regex,
-            None => {
-                let regex = compiled(pattern, self.ignore_case, context)?;
-                if regex.bytes() <= KEPT_IN_A_PLAN {
-                    let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-                    *compiled = Some((pattern.clone(), Arc::clone(&regex)));
-                }
-                regex
-            }
-        };
+        let regex = compiled(pattern, self.ignore_case, context)?;
         let matched = regex.is_match(subject, &mut |bytes| context.work(bytes))?;
         Ok(Value::Bool(matched))
     }
-}
-
-/// Length of a pattern in bytes above which compiling takes a millisecond or more.
-const COMPILED_AT_ONCE: usize = 1 << 10;
-
-fn compile(pattern: &str, ignore_case: bool) -> Result<Arc<Regex>> {
-    let compile = || Regex::new(pattern, ignore_case).map(Arc::new);
-    let is_short = pattern.len() <= COMPILED_AT_ONCE;
-    if is_short && !Classes::of(pattern, ignore_case, NESTING).take_long() {
-        return compile();
-    }
-    coeval_env::block_in_place(compile)
-}
-
-/// Maximum memory of a compiled pattern that a plan keeps, in bytes.
-const KEPT_IN_A_PLAN: usize = 32 << 10;
-
-/// Work in bytes as which compiling a byte of a pattern counts.
-const COMPILING: usize = 64;
-
-/// Number of patterns that a statement's functions keep compiled.
-const KEPT: usize = 4;
-
-/// The regular expressions that a statement's functions have compiled last.
-#[derive(Debug, Default)]
-pub(super) struct CompiledPatterns(Vec<(SmolStr, bool, Arc<Regex>)>);
-
-/// Compiles a pattern for a function, or takes it from the statement's cache.
-pub(super) fn compiled(
-    pattern: &str,
-    ignore_case: bool,
-    context: &mut EvaluationContext<'_>,
-) -> Result<Arc<Regex>> {
-    let kept = &context.compiled.0;
-    let known = kept
-        .iter()
-        .find(|(known, ignores, _)| known == pattern && *ignores == ignore_case);
-    if let Some((.., regex)) = known {
-        return Ok(Arc::clone(regex));
-    }
-    context.work(pattern.len().saturating_mul(COMPILING))?;
-    let regex = compile(pattern, ignore_case)?;
-    let kept = &mut context.compiled.0;
-    if kept.len() == KEPT {
-        kept.remove(0);
-    }
-    kept.push((SmolStr::new(pattern), ignore_case, Arc::clone(&regex)));
-    Ok(regex)
 }
 
 #[cfg(test)]

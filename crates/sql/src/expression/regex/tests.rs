@@ -22,18 +22,22 @@ fn expected(regex: &Regex, text: &str) -> Vec<Vec<Option<Span>>> {
 /// A way to search: lazy DFA and NFA simulation as they are, or the simulation alone.
 fn found(regex: &Regex, text: &str, simulated: bool) -> Vec<Vec<Option<Span>>> {
     let mut work = |_| Ok(());
+    let mut scratch = Scratch::default();
     let mut matches = Vec::new();
     let (mut from, mut last_end) = (0, None);
     loop {
         let mut find = |from: usize| {
             if !simulated {
-                return regex.find(text, from, false, &mut work).unwrap();
+                return regex
+                    .find(text, from, false, &mut scratch, &mut work)
+                    .unwrap();
             }
             let mut from = from;
             while from <= text.len() {
                 let mut slots = vec![None; 2];
                 let all = (from, text.len());
-                threads::search(&regex.program, text, all, &mut slots, &mut work).unwrap();
+                let threads = &mut scratch.threads;
+                threads::search(&regex.program, text, all, &mut slots, threads, &mut work).unwrap();
                 match whole(&slots) {
                     Some((_, end)) if !text.is_char_boundary(end) => from += 1,
                     found => return found,
@@ -52,7 +56,10 @@ fn found(regex: &Regex, text: &str, simulated: bool) -> Vec<Vec<Option<Span>>> {
             return matches;
         };
         let mut slots = vec![None; 2 * regex.groups()];
-        assert!(threads::search(&regex.program, text, span, &mut slots, &mut work).unwrap());
+        let threads = &mut scratch.threads;
+        assert!(
+            threads::search(&regex.program, text, span, &mut slots, threads, &mut work).unwrap()
+        );
         matches.push(
             slots
                 .chunks(2)
@@ -89,7 +96,10 @@ fn compare(pattern: &str, ignore_case: bool, text: &str) {
         )
         .unwrap();
     assert_eq!(each, expected, "{pattern:?} {text:?}");
-    let earliest = regex.find(text, 0, true, &mut |_| Ok(())).unwrap();
+    let mut scratch = Scratch::default();
+    let earliest = regex
+        .find(text, 0, true, &mut scratch, &mut |_| Ok(()))
+        .unwrap();
     assert_eq!(
         earliest.is_some(),
         !expected.is_empty(),
@@ -263,4 +273,89 @@ fn patterns_are_bounded() {
     assert!(many.is_match("abc", &mut |_| Ok(())).unwrap());
     let refused = many.captures("abc", &mut |_| Ok(())).unwrap_err();
     assert_eq!(refused.report().message, complex);
+}
+
+/// The buffers that a search leaves, in bytes.
+fn left(regex: &Regex) -> usize {
+    let scratch = regex.scratch.lock().unwrap();
+    scratch.as_ref().map_or(0, |scratch| scratch.bytes())
+}
+
+#[test]
+fn the_buffers_of_a_search_are_bounded_and_used_again() {
+    let nothing = &mut |_| Ok(());
+    // Most threads with most positions: 12 groups, each of hundreds of states.
+    let many = "([ab]{0,300})".repeat(12) + "c";
+    let groups = Regex::new(&many, false).unwrap();
+    let positions = groups.positions(groups.groups());
+    assert!((POSITIONS_OF_LIBRARY..=POSITIONS).contains(&positions));
+    let text = "ab".repeat(400) + "c";
+    let mut sizes = Vec::new();
+    for _ in 0..3 {
+        let found = groups.captures(&text, nothing).unwrap().unwrap();
+        assert_eq!(found[12], Some((800, 800)));
+        let scratch = groups.scratch.lock().unwrap();
+        sizes.push(scratch.as_ref().unwrap().threads.bytes());
+    }
+    // Vectors grow by doubling.
+    let states = groups.program.states().len();
+    let most = 2 * (2 * positions * threads::POSITION_BYTES + 2 * 16 * states);
+    assert!(
+        (most / 100..most).contains(&sizes[0]),
+        "{sizes:?} of {most}"
+    );
+    assert_eq!(sizes, [sizes[0]; 3]);
+    // A state space far larger than what is kept of it.
+    let automaton = Regex::new("(a|b)*a[ab]{60}c", false).unwrap();
+    let mut text = String::new();
+    let mut random = 1_u32;
+    for _ in 0..20_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        text.push(if random >> 31 == 0 { 'a' } else { 'b' });
+    }
+    assert!(!automaton.is_match(&text, nothing).unwrap());
+    let states = left(&automaton);
+    assert!((1..5 << 19).contains(&states), "{states}");
+    automaton.rest();
+    assert_eq!(left(&automaton), 0);
+}
+
+#[test]
+fn a_pattern_and_its_buffers_are_charged_to_the_session() {
+    let long = "ab".repeat(20_000);
+    let all = Arc::<crate::instance::SessionsMemory>::default();
+    let memory = SessionMemory::new(1 << 20, &all);
+    let mut session = super::super::context::SessionInfo::new(crate::system::OBJECTS);
+    session.memory = Some(Arc::clone(&memory));
+    let catalog = Arc::new(crate::catalog::Catalog::default());
+    let evaluate = |text: &str, pattern: &str| {
+        let mut context = EvaluationContext::new(&session, &catalog, &[], None);
+        let matched = RegexPattern::new(false).evaluate(
+            &Value::text(text),
+            &Value::text(pattern),
+            &mut context,
+        );
+        (matched, memory.used())
+    };
+    let (matched, used) = evaluate(&long, "(a|b)*c");
+    assert_eq!(matched.unwrap(), Value::Bool(false));
+    let kept = memory.used();
+    // The statement's buffers are gone, a small pattern stays.
+    assert!(
+        (1000..kept::KEPT_BYTES as u64 * 2).contains(&kept),
+        "{kept}"
+    );
+    assert!(used >= kept);
+    for number in 0..100 {
+        evaluate("ab", &format!("a{number}")).0.unwrap();
+    }
+    assert!(memory.used() <= 1 << 20);
+    // One that takes more than the session may keep, though all others make room.
+    let large = "([ab]{0,300})".repeat(12) + "c";
+    let refused = evaluate(&long, &large).0.unwrap_err();
+    assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);
+    let hint = refused.report().hint.clone().unwrap();
+    assert!(hint.contains("max_session_memory_bytes"), "{hint}");
+    session.patterns.clear();
+    assert_eq!((memory.used(), all.used()), (0, 0));
 }

@@ -2,7 +2,9 @@
 //! through the text in lockstep, in the order in which a backtracking engine would try
 //! them, each with the positions of its groups.
 //!
-//! Its time is text × program at most, and it counts each visit of a state as work.
+//! Its time is text × program at most, and it counts each visit of a state as work. Its
+//! memory is that of the threads that live, each with its positions; states that have
+//! none of their own take eight bytes.
 
 use regex_automata::nfa::thompson::{NFA, State};
 use regex_automata::util::primitives::StateID;
@@ -13,41 +15,82 @@ use crate::Result;
 /// Visits of states between two calls of the work meter.
 const VISITS: usize = 4096;
 
+/// A position in the text, or [`NOWHERE`].
+type Position = u32;
+
+/// No position. Texts are shorter than this.
+const NOWHERE: Position = Position::MAX;
+
+/// Bytes of a position.
+#[cfg(test)]
+pub(super) const POSITION_BYTES: usize = size_of::<Position>();
+
 /// Threads in the order of their priority, with their slots.
+#[derive(Debug, Default)]
 struct Threads {
-    dense: Vec<StateID>,
-    /// Position of each state in `dense`, valid if `dense` agrees.
-    places: Vec<usize>,
-    /// Slots of each state's thread.
-    slots: Vec<Option<usize>>,
+    /// The states that have been visited.
+    visited: Vec<StateID>,
+    /// Position of each state in `visited`, valid if `visited` agrees; so it need not be
+    /// cleared.
+    places: Vec<u32>,
+    /// The states that wait for the next byte, or match.
+    live: Vec<StateID>,
+    /// Slots of each state in `live`.
+    slots: Vec<Position>,
 }
 
 impl Threads {
-    fn new(states: usize, width: usize) -> Self {
-        Self {
-            dense: Vec::with_capacity(states),
-            places: vec![0; states],
-            slots: vec![None; states * width],
-        }
+    fn clear(&mut self) {
+        self.visited.clear();
+        self.live.clear();
+        self.slots.clear();
     }
 
-    /// Adds a state; false if it is there already.
+    /// Visits a state; false if it has been visited already.
     fn insert(&mut self, state: StateID) -> bool {
-        let place = self.places[state.as_usize()];
-        if self.dense.get(place) == Some(&state) {
+        let place = &mut self.places[state.as_usize()];
+        if self.visited.get(*place as usize) == Some(&state) {
             return false;
         }
-        self.places[state.as_usize()] = self.dense.len();
-        self.dense.push(state);
+        *place = self.visited.len() as u32;
+        self.visited.push(state);
         true
+    }
+
+    fn bytes(&self) -> usize {
+        self.visited.capacity() * size_of::<StateID>()
+            + self.live.capacity() * size_of::<StateID>()
+            + self.places.capacity() * size_of::<u32>()
+            + self.slots.capacity() * size_of::<Position>()
+    }
+}
+
+/// What a search needs, and the next one uses again.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    now: Threads,
+    next: Threads,
+    stack: Vec<Follow>,
+    /// Slots of the thread being followed.
+    current: Vec<Position>,
+}
+
+impl Buffers {
+    /// Memory of the buffers, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.now.bytes()
+            + self.next.bytes()
+            + self.stack.capacity() * size_of::<Follow>()
+            + self.current.capacity() * size_of::<Position>()
     }
 }
 
 /// A step of following transitions that consume nothing.
+#[derive(Debug)]
 enum Follow {
     Explore(StateID),
     /// Restores a slot once all that followed its change has been explored.
-    Restore(usize, Option<usize>),
+    Restore(u32, Position),
 }
 
 struct Search<'a> {
@@ -55,9 +98,8 @@ struct Search<'a> {
     text: &'a [u8],
     /// Number of slots kept for each thread.
     width: usize,
-    stack: Vec<Follow>,
-    /// Slots of the thread being followed.
-    current: Vec<Option<usize>>,
+    stack: &'a mut Vec<Follow>,
+    current: &'a mut [Position],
     visits: usize,
 }
 
@@ -68,39 +110,54 @@ pub(super) fn search(
     text: &str,
     span: Span,
     slots: &mut [Option<usize>],
+    buffers: &mut Buffers,
     work: &mut Work<'_>,
 ) -> Result<bool> {
     let states = program.states().len();
     let width = slots.len();
+    let Buffers {
+        now,
+        next,
+        stack,
+        current,
+    } = buffers;
+    for threads in [&mut *now, &mut *next] {
+        threads.clear();
+        if threads.places.len() < states {
+            work(states)?;
+            threads.places.resize(states, 0);
+        }
+    }
+    stack.clear();
+    current.clear();
+    current.resize(width, NOWHERE);
     let mut search = Search {
         program,
         text: text.as_bytes(),
         width,
-        stack: Vec::new(),
-        current: vec![None; width],
+        stack,
+        current,
         visits: 0,
     };
-    let mut now = Threads::new(states, width);
-    let mut next = Threads::new(states, width);
-    work(states.saturating_mul(width.max(1)))?;
     let (from, to) = span;
     let mut matched = false;
     for at in from..=to {
-        search.count(now.dense.len() + 1, work)?;
-        if now.dense.is_empty() && matched {
+        search.count(now.live.len() + 1, work)?;
+        if now.live.is_empty() && matched {
             break;
         }
         if !matched {
             // A new thread begins here, after those that began before.
-            search.current.fill(None);
-            search.follow(&mut now, program.start_anchored(), at, work)?;
+            search.current.fill(NOWHERE);
+            search.follow(now, program.start_anchored(), at, work)?;
         }
-        for place in 0..now.dense.len() {
-            let state = now.dense[place];
-            let own = state.as_usize() * width;
-            let target = match program.state(state) {
+        for (place, state) in now.live.iter().enumerate() {
+            let own = &now.slots[place * width..(place + 1) * width];
+            let target = match program.state(*state) {
                 State::Match { .. } => {
-                    slots.copy_from_slice(&now.slots[own..own + width]);
+                    for (slot, position) in slots.iter_mut().zip(own) {
+                        *slot = (*position != NOWHERE).then_some(*position as usize);
+                    }
                     matched = true;
                     // Threads of lower priority end.
                     break;
@@ -113,12 +170,12 @@ pub(super) fn search(
                 _ => None,
             };
             if let Some(target) = target {
-                search.current.copy_from_slice(&now.slots[own..own + width]);
-                search.follow(&mut next, target, at + 1, work)?;
+                search.current.copy_from_slice(own);
+                search.follow(next, target, at + 1, work)?;
             }
         }
-        std::mem::swap(&mut now, &mut next);
-        next.dense.clear();
+        std::mem::swap(now, next);
+        next.clear();
     }
     work(search.visits)?;
     Ok(matched)
@@ -144,7 +201,7 @@ impl Search<'_> {
         self.stack.push(Follow::Explore(state));
         while let Some(step) = self.stack.pop() {
             match step {
-                Follow::Restore(slot, position) => self.current[slot] = position,
+                Follow::Restore(slot, position) => self.current[slot as usize] = position,
                 Follow::Explore(state) => self.explore(threads, state, at, work)?,
             }
         }
@@ -170,9 +227,9 @@ impl Search<'_> {
                 | State::Sparse(_)
                 | State::Dense(_)
                 | State::Match { .. } => {
-                    let own = state.as_usize() * self.width;
-                    threads.slots[own..own + self.width].copy_from_slice(&self.current);
-                    return Ok(());
+                    threads.live.push(state);
+                    threads.slots.extend_from_slice(self.current);
+                    return self.count(self.width / 16, work);
                 }
                 State::Look { look, next } => {
                     if !program.look_matcher().matches(*look, self.text, at) {
@@ -195,8 +252,8 @@ impl Search<'_> {
                 State::Capture { next, slot, .. } => {
                     let slot = slot.as_usize();
                     if slot < self.width {
-                        self.stack.push(Follow::Restore(slot, self.current[slot]));
-                        self.current[slot] = Some(at);
+                        let before = std::mem::replace(&mut self.current[slot], at as Position);
+                        self.stack.push(Follow::Restore(slot as u32, before));
                     }
                     state = *next;
                 }
