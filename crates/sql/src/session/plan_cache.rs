@@ -16,7 +16,8 @@
 //! prepared: both take the ordinary path, so the session reports every error for the text
 //! that the client sent.
 //!
-//! Each session caches its own shapes, at most [`MAX_SHAPES`] and [`MAX_BYTES`]. It drops
+//! Each session caches its own shapes, at most [`MAX_SHAPES`] and [`MAX_BYTES`], which are
+//! charged to it as prepared statements are. It drops
 //! them when a setting changes. A literal whose value depends on the time, such as `'now'`, makes no
 //! shape.
 
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::portal::Portal;
-use super::prepared::Prepared;
+use super::prepared::{Prepared, without_tree};
 use super::run::MAX_REPLANS;
 use super::settings::Settings;
 use super::transaction::Block;
@@ -58,7 +59,7 @@ pub(super) struct PlanCache {
 }
 
 impl PlanCache {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.shapes.clear();
         self.bytes = 0;
     }
@@ -292,7 +293,13 @@ impl Session {
             Some(known) => known.clone(),
             None => {
                 let prepared = self.prepare_shape(&plan_cache.shape).await?;
-                plan_cache.insert(prepared.clone());
+                let memory = &self.memory;
+                let charge = |prepared: &Arc<Prepared>| {
+                    prepared.charge(|bytes| memory.charge(bytes, "A cached statement"))
+                };
+                if prepared.as_ref().is_none_or(|each| charge(each).is_ok()) {
+                    plan_cache.insert(prepared.clone());
+                }
                 prepared
             }
         };
@@ -349,7 +356,7 @@ impl Session {
         match self.prepare_statement(statement, &oids).await {
             Ok(prepared) => {
                 let remember = prepared.parameter_types() == oids && !prepared.is_momentary();
-                Ok(remember.then_some(prepared))
+                Ok(remember.then(|| without_tree(prepared)))
             }
             Err(error) if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
                 Err(error)

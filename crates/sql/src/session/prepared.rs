@@ -4,6 +4,9 @@
 //! under a different catalog version. It checks privileges again whenever the catalog
 //! version or the role differs from the last check. The parameter types and columns
 //! reported to the client never change.
+//!
+//! A statement that a session keeps is its text and its plan: the syntax tree is dropped,
+//! and the text is parsed again if the plan is overtaken.
 
 use std::sync::{Arc, Mutex};
 
@@ -181,12 +184,20 @@ impl Prepared {
     }
 
     /// Charges the statement to its session, if it is not charged yet.
-    fn charge(&self, to: impl FnOnce(u64) -> Result<Charge>) -> Result<()> {
+    pub(super) fn charge(&self, to: impl FnOnce(u64) -> Result<Charge>) -> Result<()> {
         let mut charge = self.charge.lock().expect("no panic while it was held");
         if charge.is_none() {
             *charge = Some(to(self.bytes())?);
         }
         Ok(())
+    }
+
+    /// Drops the syntax tree of a statement that has a plan: it is parsed again if DDL
+    /// overtakes the plan.
+    fn drop_tree(&mut self) {
+        if self.has_plan() {
+            self.statement = self.statement.without_tree();
+        }
     }
 
     /// Types of the parameters.
@@ -205,6 +216,14 @@ impl Prepared {
             charge: Mutex::default(),
         })
     }
+}
+
+/// The statement without its syntax tree, unless a cache keeps it as well.
+pub(super) fn without_tree(mut prepared: Arc<Prepared>) -> Arc<Prepared> {
+    if let Some(own) = Arc::get_mut(&mut prepared) {
+        own.drop_tree();
+    }
+    prepared
 }
 
 /// The locks of a statement: ROW EXCLUSIVE on the table that it changes, ROW SHARE on those
@@ -388,7 +407,9 @@ impl Session {
         if !explains && !momentary {
             let settings = &self.settings;
             let statement_cache = &mut self.statement_cache;
-            statement_cache.remember(statement, parameter_oids, version, settings, &prepared);
+            let memory = &self.memory;
+            let key = (statement, parameter_oids);
+            statement_cache.remember(key, version, settings, &prepared, memory);
         }
         Ok((prepared, locks))
     }
@@ -432,6 +453,7 @@ impl Session {
     /// Stores a statement under its name, if that is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
+        let prepared = without_tree(prepared);
         self.charge_statement(name, &prepared)?;
         if let Some(delta) = &mut self.delta {
             delta.statement(name);
@@ -461,6 +483,7 @@ impl Session {
         charge().or_else(|_| {
             // Statements that were deallocated may be kept here still.
             self.statement_cache = StatementCache::default();
+            self.plan_cache.clear();
             self.info.patterns.clear();
             charge()
         })
@@ -610,6 +633,7 @@ impl Session {
         parameter_oids: &[u32],
         catalog: &Arc<Catalog>,
     ) -> Result<Bound> {
+        let statement = &statement.with_tree(self.budget())?;
         if statement.plan_bytes() > PLANNED_IN_A_STEP {
             return coeval_env::block_in_place(|| {
                 self.plan_here(statement, parameter_oids, catalog)

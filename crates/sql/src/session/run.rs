@@ -112,7 +112,8 @@ impl Session {
             sink.columns(columns, &portal.formats);
         }
         let tag = match command {
-            Command::Query(_)
+            Command::Planned { .. }
+            | Command::Query(_)
             | Command::Insert(_)
             | Command::Update(_)
             | Command::Delete(_)

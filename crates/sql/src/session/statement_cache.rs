@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use super::prepared::Prepared;
 use super::settings::Settings;
+use crate::instance::SessionMemory;
 use crate::statement::Statement;
 
 /// Maximum number of texts in the cache.
@@ -133,17 +134,22 @@ impl StatementCache {
         same.then(|| Arc::clone(&remembered.prepared))
     }
 
-    /// Caches the result of preparing a statement, if the statement's text is cached.
+    /// Caches the result of preparing a statement, if the statement's text is cached and
+    /// the session may keep it.
     pub(super) fn remember(
         &mut self,
-        statement: &Statement,
-        parameter_oids: &[u32],
+        (statement, parameter_oids): (&Statement, &[u32]),
         catalog_version: u64,
         settings: &Arc<Settings>,
         prepared: &Arc<Prepared>,
+        memory: &Arc<SessionMemory>,
     ) {
         let mut kept = self.kept.iter_mut();
-        if let Some(kept) = kept.find(|kept| kept.statement.is(statement)) {
+        if let Some(kept) = kept.find(|kept| kept.statement.is(statement))
+            && prepared
+                .charge(|bytes| memory.charge(bytes, "A cached statement"))
+                .is_ok()
+        {
             kept.prepared = Some(Remembered {
                 parameter_oids: parameter_oids.into(),
                 catalog_version,

@@ -4,7 +4,7 @@ use coeval_txn::{Isolation, LockWait, TableLock};
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
-use super::Statement;
+use super::{Statement, StatementKind};
 use crate::access::Privileges;
 
 /// A parsed statement.
@@ -12,6 +12,13 @@ use crate::access::Privileges;
 pub(crate) enum Command {
     /// An empty statement, which does nothing.
     Empty,
+    /// A statement that has a plan, and whose tree was dropped.
+    Planned {
+        /// Kind of the statement.
+        kind: StatementKind,
+        /// Whether the statement may change rows.
+        writes: bool,
+    },
     /// A query: SELECT, VALUES or TABLE.
     Query(Box<ast::Query>),
     /// An INSERT statement.
@@ -168,6 +175,7 @@ impl Command {
             | Self::Drop { .. }
             | Self::Truncate(_)
             | Self::Execute { .. } => true,
+            Self::Planned { writes, .. } => *writes,
             Self::Copy(copy) => copy.from,
             Self::Explain(explain) => explain.analyze,
             _ => false,

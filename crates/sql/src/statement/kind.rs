@@ -57,6 +57,7 @@ impl Statement {
     #[must_use]
     pub fn kind(&self) -> StatementKind {
         match self.command() {
+            Command::Planned { kind, .. } => *kind,
             Command::Query(_) => StatementKind::Select,
             Command::Insert(_) => StatementKind::Insert,
             Command::Update(_) => StatementKind::Update,

@@ -160,6 +160,44 @@ impl Statement {
         }
     }
 
+    /// The statement without its syntax tree, once it has a plan; as it is if it is of
+    /// another kind.
+    pub(crate) fn without_tree(&self) -> Self {
+        let command = match self.command() {
+            Command::Query(_)
+            | Command::Insert(_)
+            | Command::Update(_)
+            | Command::Delete(_)
+            | Command::Copy(_) => Command::Planned {
+                kind: self.kind(),
+                writes: self.command().may_write(),
+            },
+            _ => return self.clone(),
+        };
+        Self(Arc::new(Parsed {
+            text: self.0.text.clone(),
+            tokens: self.0.tokens,
+            bytes: (size_of::<Parsed>() + self.0.text.len()) as u64,
+            command,
+            lines: Arc::new(Text::new("")),
+        }))
+    }
+
+    /// The statement with its syntax tree, which is parsed again if it was
+    /// [dropped](Self::without_tree). Positions in errors then count from the beginning of
+    /// the statement.
+    pub(crate) fn with_tree(&self, budget: &MemoryBudget) -> Result<Self> {
+        if !matches!(self.command(), Command::Planned { .. }) {
+            return Ok(self.clone());
+        }
+        let parsed = parse(self.text(), budget)?.pop();
+        let parsed = parsed.ok_or_else(|| Error::internal("a statement that is none again"))?;
+        Ok(match self.is_within_prepare() {
+            true => parsed.within_prepare().unwrap_or(parsed),
+            false => parsed,
+        })
+    }
+
     /// The parsed command.
     pub(crate) fn command(&self) -> &Command {
         &self.0.command

@@ -194,7 +194,7 @@ async fn portals_are_charged_what_they_take() {
 #[tokio::test]
 async fn a_large_unnamed_statement_is_kept_as_its_text() {
     let mut session = session().await;
-    let wide = vec!["coalesce(v, 'x0') || 'y'"; 1200].join(", ");
+    let wide = vec!["coalesce(v, 'x0') || 'y'"; 6000].join(", ");
     let text = format!("select {wide} from t where id = $1");
     prepare(&mut session, "", &text).await;
     let before = allocated();

@@ -10,6 +10,7 @@ use super::{HandoverRole, HandoverStatement, Session, SessionHandover, fingerpri
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::session::identity::{Identity, Who};
+use crate::session::prepared::without_tree;
 use crate::session::transaction::Block;
 use crate::session::{Database, SessionOptions};
 use crate::statement::{self, Statement};
@@ -135,6 +136,7 @@ impl Session {
                 "cached plan must not change result type",
             ));
         }
+        let prepared = without_tree(prepared);
         self.charge_statement(name, &prepared)?;
         self.remove_asleep(name);
         if name.is_empty() {
