@@ -59,6 +59,6 @@ pub use location::{Location, LocationError};
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen, resolve};
 pub use random::{random_bytes, random_u64};
 pub use task::{
-    JoinError, JoinHandle, block_in_place, give_way, hand_over, scatter, spawn, spawn_dedicated,
-    spawn_executor, wake_after_others, yield_now,
+    JoinError, JoinHandle, block_in_place, give_way, hand_over, scatter, spawn, spawn_blocking,
+    spawn_dedicated, spawn_executor, wake_after_others, yield_now,
 };

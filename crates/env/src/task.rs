@@ -143,6 +143,23 @@ pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Runs work that takes long and cannot be interrupted on a thread of its own, from the
+/// executor's pool, while the caller's task may do something else or give up: dropping the
+/// handle does not end the work. Without an executor, and in a simulated world, where it
+/// is a task, nothing else runs meanwhile.
+pub fn spawn_blocking<T: Send + 'static>(
+    name: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let inner = match current() {
+        World::Real => real::task::spawn_blocking(work),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::task::spawn_local(context, name, async move { work() }),
+    };
+    let _ = name;
+    JoinHandle { inner }
+}
+
 /// In the middle of long work: hands the executor's other tasks to another thread, and
 /// returns once those that are ready have had their turn, or after a few milliseconds
 /// at the latest. The caller then continues on its own thread beside them, until its

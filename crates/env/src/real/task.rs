@@ -143,6 +143,20 @@ pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        return JoinHandle::Task(tokio::task::spawn_blocking(work));
+    }
+    let (sender, result) = oneshot::channel();
+    let _ = sender.send(Ok(work()));
+    JoinHandle::Thread {
+        result,
+        abort: Arc::default(),
+    }
+}
+
 /// Time that [`hand_over`] waits for the other tasks. One of them may need what the
 /// caller holds, so the wait has an end.
 const TURN_OF_OTHERS: Duration = Duration::from_millis(20);

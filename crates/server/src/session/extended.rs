@@ -48,7 +48,8 @@ impl Conversation {
         } else {
             self.session.check_name(parse.statement)?;
         }
-        let mut statements = self.session.parse(parse.query)?.into_iter();
+        let read = self.session.read(parse.query);
+        let mut statements = watch.over(&self.signal, read).await?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
         if statements.next().is_some() {
             let message = "cannot insert multiple commands into a prepared statement";

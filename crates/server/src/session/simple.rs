@@ -30,7 +30,8 @@ impl Conversation {
             Ok(None) => {}
             Err(error) => return self.failed(&error, watch).await,
         }
-        match self.session.parse_sequence(text) {
+        let read = self.session.read_sequence(text);
+        match watch.over(&self.signal, read).await {
             Ok(statements) if statements.is_empty() => {
                 hot::empty_query_response(&mut self.output.buffer);
                 self.ready(watch).await
@@ -48,7 +49,11 @@ impl Conversation {
 
     /// Runs the remaining statements of a query string.
     pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
-        while let Some(statement) = self.rest.next(self.session.budget()) {
+        loop {
+            let next = self.session.next_of(&mut self.rest);
+            let Some(statement) = watch.over(&self.signal, next).await else {
+                break;
+            };
             let last = self.rest.is_empty();
             let statement = statement.inspect_err(|_| self.session.fail());
             let ran = match statement {

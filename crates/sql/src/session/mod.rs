@@ -39,6 +39,7 @@ mod database;
 mod explain;
 mod handover;
 pub(crate) mod identity;
+mod parsing;
 mod plan_cache;
 #[cfg(feature = "planted")]
 mod planted;
@@ -139,6 +140,11 @@ pub struct Session {
     listed: Listed,
     /// Whether the entry already shows the statement that executes next.
     announced: bool,
+    /// Whether the statement's clock goes on from its last phase to the next one.
+    clock_runs: bool,
+    /// The thread that parses a long text, or has not ended yet although the session does
+    /// not wait for it any more.
+    parsing: Option<coeval_env::JoinHandle<()>>,
     settings: Arc<Settings>,
     /// The value that a rollback restores [`Session::settings`] to.
     settings_at_begin: Option<Arc<Settings>>,
@@ -254,6 +260,8 @@ impl Session {
             limits: options.limits,
             listed,
             announced: false,
+            clock_runs: false,
+            parsing: None,
             settings,
             settings_at_begin: None,
             block: Block::Idle,
@@ -310,7 +318,7 @@ impl Session {
         if let Some(statement) = self.statement_cache.statement(text) {
             return Ok(statement.into());
         }
-        let statements = Statements::parse(text, self.info.around.budget())?;
+        let statements = Statements::parse(text, self.info.around.budget(), None)?;
         if let Some(statement) = statements.single() {
             self.statement_cache.note(text, statement);
         }
@@ -333,7 +341,7 @@ impl Session {
         statement: Statement,
         parameter_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
-        self.start_statement_clock();
+        self.begin_statement_clock();
         self.ticket.resume();
         let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
         let work = self.prepare_statement(statement, parameter_oids);
@@ -434,7 +442,9 @@ impl Session {
                 self.listed.begin(text, self.info.statement_start);
             }
         }
-        self.start_statement_clock();
+        self.begin_statement_clock();
+        // The next statement of the same text has a clock of its own.
+        self.clock_runs = false;
         self.ticket.resume();
         let mut sink = Watched {
             sink,
@@ -499,6 +509,7 @@ impl Session {
     pub fn announce(&mut self, text: &str) {
         self.info.statement_start = EvaluationContext::clock();
         self.announced = true;
+        self.clock_runs = false;
         self.listed.begin(text, self.info.statement_start);
     }
 
@@ -511,6 +522,7 @@ impl Session {
             Block::Failed => SessionState::IdleInFailedTransaction,
         };
         self.announced = false;
+        self.clock_runs = false;
         self.doze();
         self.info.deadline = None;
         self.listed.rest(state, EvaluationContext::clock());

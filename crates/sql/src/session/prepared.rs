@@ -453,6 +453,8 @@ impl Session {
     /// Stores a statement under its name, if that is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
+        // What runs next is another statement.
+        self.clock_runs = false;
         let prepared = without_tree(prepared);
         self.charge_statement(name, &prepared)?;
         if let Some(delta) = &mut self.delta {

@@ -24,6 +24,14 @@ use super::transaction::Block;
 use crate::instance::{Deadline, TimeLimit};
 
 impl Session {
+    /// Starts the statement's clock when its first phase begins: parsing, planning, or
+    /// executing.
+    pub(super) fn begin_statement_clock(&mut self) {
+        if !std::mem::replace(&mut self.clock_runs, true) {
+            self.start_statement_clock();
+        }
+    }
+
     /// Starts the statement's clock, when a statement begins.
     pub(super) fn start_statement_clock(&mut self) {
         let timeout = self.settings.parsed().statement_timeout;

@@ -37,6 +37,7 @@ mod utility;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
@@ -224,35 +225,63 @@ const ALWAYS_PARSED: usize = 4096;
 
 /// Parses a query string. Fails with SQLSTATE 53200 when `memory_budget` lacks the memory for it.
 pub(crate) fn parse(query: &str, budget: &MemoryBudget) -> Result<Vec<Statement>> {
+    parse_until(query, budget, None)
+}
+
+/// [`parse`], on a thread of its own if it can be told to stop.
+pub(crate) fn parse_until(
+    query: &str,
+    budget: &MemoryBudget,
+    stop: Option<&AtomicBool>,
+) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
-    parse_each(query, Text::new(query), budget, &mut |statement, _| {
-        statements.push(statement);
-    })?;
+    parse_each(
+        query,
+        Text::new(query),
+        budget,
+        stop,
+        &mut |statement, _| {
+            statements.push(statement);
+        },
+    )?;
     Ok(statements)
 }
 
 /// Maximum length of a text, in bytes, for parsing on the executor's thread: parsing a
 /// longer one would delay other sessions too long.
-const PARSED_IN_A_STEP: usize = 64 << 10;
+pub(crate) const PARSED_IN_A_STEP: usize = 64 << 10;
 
 /// Parses a query string and calls `visit` with each statement and its byte range in the
 /// string. `text` converts the locations that the library reports.
+///
+/// A caller on a thread of its own gives a flag that tells it to stop, which is looked at
+/// between two statements: the library's parser cannot be left in the middle of one.
 fn parse_each(
     query: &str,
     text: Text,
     budget: &MemoryBudget,
+    stop: Option<&AtomicBool>,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
-    if query.len() > PARSED_IN_A_STEP {
-        return coeval_env::block_in_place(|| parse_each_here(query, text, budget, visit));
+    if query.len() > PARSED_IN_A_STEP && stop.is_none() {
+        return coeval_env::block_in_place(|| parse_each_here(query, text, budget, stop, visit));
     }
-    parse_each_here(query, text, budget, visit)
+    parse_each_here(query, text, budget, stop, visit)
+}
+
+/// Fails with 57014 if the parser is told to stop.
+fn go_on(stop: Option<&AtomicBool>) -> Result<()> {
+    match stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        true => Err(Error::canceled()),
+        false => Ok(()),
+    }
 }
 
 fn parse_each_here(
     query: &str,
     text: Text,
     budget: &MemoryBudget,
+    stop: Option<&AtomicBool>,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
     let mut tokens = Vec::new();
@@ -282,6 +311,7 @@ fn parse_each_here(
         })?;
     let mut cursor = Cursor::new(query, &text);
     let mut parse = |tokens: Vec<TokenWithSpan>| -> Result<()> {
+        go_on(stop)?;
         if let Some((statement, bytes)) = parse_one(query, &text, &mut cursor, &dialect, tokens)? {
             visit(statement, bytes);
         }

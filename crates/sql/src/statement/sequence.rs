@@ -12,9 +12,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::text::Text;
-use super::{Statement, parse_each};
+use super::{PARSED_IN_A_STEP, Statement, parse_each};
 use crate::error::{Error, Result};
 use crate::instance::MemoryBudget;
 
@@ -37,14 +38,48 @@ struct Deferred {
     characters: u32,
 }
 
+/// A long statement that was checked, and will be parsed again on another thread.
+#[derive(Debug)]
+pub(crate) struct DeferredLong {
+    query: Arc<str>,
+    deferred: Deferred,
+}
+
+impl DeferredLong {
+    pub(crate) fn parse(&self, budget: &MemoryBudget, stop: &AtomicBool) -> Result<Statement> {
+        self.deferred.parse(&self.query, budget, Some(stop))
+    }
+}
+
+impl Deferred {
+    fn parse(
+        &self,
+        query: &str,
+        budget: &MemoryBudget,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Statement> {
+        let own = query.get(self.bytes.clone()).unwrap_or_default();
+        let text = Text::within(own, self.characters);
+        let mut again = None;
+        parse_each(own, text, budget, stop, &mut |statement, _| {
+            again = Some(statement);
+        })?;
+        again.ok_or_else(|| Error::internal("a statement that is none the second time"))
+    }
+}
+
 impl Statements {
     /// Parses a query string. Fails with SQLSTATE 53200 when `memory_budget` lacks the memory for
     /// it.
-    pub(crate) fn parse(query: &str, budget: &MemoryBudget) -> Result<Self> {
+    pub(crate) fn parse(
+        query: &str,
+        budget: &MemoryBudget,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Self> {
         let mut at_hand = Vec::new();
         let mut deferred = Vec::new();
         let (mut offset, mut characters) = (0, 0_u32);
-        parse_each(query, Text::new(query), budget, &mut |statement, bytes| {
+        let mut visit = |statement, bytes: Range<usize>| {
             if at_hand.len() < AT_HAND {
                 at_hand.push(statement);
                 return;
@@ -53,7 +88,8 @@ impl Statements {
             characters = characters.saturating_add(between.chars().count() as u32);
             offset = bytes.start;
             deferred.push(Deferred { bytes, characters });
-        })?;
+        };
+        parse_each(query, Text::new(query), budget, stop, &mut visit)?;
         let query = if deferred.is_empty() { "" } else { query };
         Ok(Self {
             at_hand: at_hand.into_iter(),
@@ -68,15 +104,23 @@ impl Statements {
         if let Some(statement) = self.at_hand.next() {
             return Some(Ok(statement));
         }
-        let Deferred { bytes, characters } = self.deferred.next()?;
-        let own = self.query.get(bytes).unwrap_or_default();
-        let text = Text::within(own, characters);
-        let mut again = None;
-        let parsed = parse_each(own, text, budget, &mut |statement, _| {
-            again = Some(statement);
-        });
-        let missing = || Error::internal("a statement that is none the second time");
-        Some(parsed.and_then(|()| again.ok_or_else(missing)))
+        let deferred = self.deferred.next()?;
+        Some(deferred.parse(&self.query, budget, None))
+    }
+
+    /// Takes the next statement if it is so long that another thread parses it.
+    pub(crate) fn take_long(&mut self) -> Option<DeferredLong> {
+        if !self.at_hand.as_slice().is_empty() {
+            return None;
+        }
+        let next = self.deferred.as_slice().first()?;
+        if next.bytes.len() <= PARSED_IN_A_STEP {
+            return None;
+        }
+        Some(DeferredLong {
+            query: Arc::clone(&self.query),
+            deferred: self.deferred.next()?,
+        })
     }
 
     /// Number of statements that are left.
@@ -119,7 +163,7 @@ mod tests {
             .map(|number| format!("select 'ä;' -- {number};\n, {number} ;; "))
             .collect();
         let budget = MemoryBudget::default();
-        let mut statements = Statements::parse(&query, &budget).unwrap();
+        let mut statements = Statements::parse(&query, &budget, None).unwrap();
         assert_eq!(statements.len(), 200);
         let all = super::super::parse(&query, &budget).unwrap();
         for eager in &all {
@@ -148,9 +192,9 @@ mod tests {
     fn a_mistake_anywhere_is_found_before_anything_runs() {
         let query = format!("{} selec 1", "select 1;".repeat(500));
         let budget = MemoryBudget::default();
-        let error = Statements::parse(&query, &budget).unwrap_err();
+        let error = Statements::parse(&query, &budget, None).unwrap_err();
         assert_eq!(error.report().position, Some(500 * 9 + 2));
-        let nothing = Statements::parse(" ;; -- nothing\n", &budget).unwrap();
+        let nothing = Statements::parse(" ;; -- nothing\n", &budget, None).unwrap();
         assert!(nothing.is_empty());
     }
 }

@@ -13,7 +13,7 @@ use crate::session::identity::{Identity, Who};
 use crate::session::prepared::without_tree;
 use crate::session::transaction::Block;
 use crate::session::{Database, SessionOptions};
-use crate::statement::{self, Statement};
+use crate::statement::Statement;
 
 impl Session {
     /// Creates a session with the state it had on another node. Also returns an error for
@@ -90,7 +90,7 @@ impl Session {
         let Some(handover) = self.asleep_statement(name) else {
             return Ok(());
         };
-        let (statement, parameters) = match handover.statement(self) {
+        let (statement, parameters) = match handover.statement(self).await {
             Ok(statement) => (statement, &handover.parameters),
             Err(error) => {
                 self.fail();
@@ -108,7 +108,7 @@ impl Session {
         let Some(handover) = self.asleep_statement(name) else {
             return Ok(());
         };
-        let statement = handover.statement(self)?;
+        let statement = handover.statement(self).await?;
         let preparing = self.prepare_statement(statement, &handover.parameters);
         // Preparing an EXECUTE wakes the statement that it executes.
         let prepared = Box::pin(preparing).await?;
@@ -136,6 +136,7 @@ impl Session {
                 "cached plan must not change result type",
             ));
         }
+        self.clock_runs = false;
         let prepared = without_tree(prepared);
         self.charge_statement(name, &prepared)?;
         self.remove_asleep(name);
@@ -149,8 +150,8 @@ impl Session {
 }
 
 impl HandoverStatement {
-    fn statement(&self, session: &Session) -> Result<Statement> {
-        let mut statements = statement::parse(&self.text, session.budget())?.into_iter();
+    async fn statement(&self, session: &mut Session) -> Result<Statement> {
+        let mut statements = session.read(&self.text).await?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
         if self.within {
             return Ok(statement.within_prepare().unwrap_or(statement));
