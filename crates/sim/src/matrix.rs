@@ -6,6 +6,7 @@
 //! the rest: what runs at that moment, and what arrives at a leader that has a successor,
 //! must be answered. Afterwards the connection goes on.
 
+mod state;
 mod waits;
 
 use std::cell::RefCell;

@@ -123,9 +123,13 @@ pub(super) struct Conversation {
     pub(super) moves: Moves,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
-    /// Changed parameters and handover state that the client, or its node, does not have
-    /// yet: they leave with ReadyForQuery.
+    /// Changed parameters that the client does not have yet: they leave with
+    /// ReadyForQuery.
     changes: Vec<u8>,
+    /// Handover state on its way to the client's node, in messages.
+    handover: Vec<u8>,
+    /// Whether that was withdrawn, and has to be sent once more.
+    handover_withdrawn: bool,
     /// The COPY FROM STDIN that runs, and its start time.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
     /// The session's irrevocable effects when its client began to wait; see [`done`].
@@ -154,6 +158,8 @@ impl Conversation {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
             changes: Vec::new(),
+            handover: Vec::new(),
+            handover_withdrawn: false,
             copying: None,
             done_when_asked: done(&session),
             asked_for: 0,
@@ -288,6 +294,9 @@ impl Conversation {
             Treatment::CopyData => return self.copy_in(frame, watch).await,
             Treatment::Skip => return Ok(()),
             Treatment::Handle => self.signal.forget_cancel(),
+        }
+        if self.handover_withdrawn {
+            self.tell_node();
         }
         if !self.owed.is_nothing() {
             if is_first {
@@ -452,11 +461,7 @@ impl Conversation {
             // A value too long for a message is not reported.
             let _ = cold::parameter_status(&mut self.changes, &name, &value);
         }
-        if self.moves == Moves::Back {
-            for piece in self.session.take_handover_changes() {
-                super::opening::handover(&mut self.changes, &piece);
-            }
-        }
+        self.tell_node();
         self.output.buffer.extend_from_slice(&self.changes);
         hot::ready_for_query(&mut self.output.buffer, status);
         self.flush(watch).await?;
@@ -465,6 +470,39 @@ impl Conversation {
         self.session.rest();
         self.clock.answered(&self.sheet);
         Ok(())
+    }
+
+    /// Has the client's node keep what has changed in the session's state. Called before
+    /// the client is told of the change: what it knows of survives the loss of this node,
+    /// whatever becomes of the rest of the cycle.
+    pub(super) fn tell_node(&mut self) {
+        if self.moves != Moves::Back {
+            return;
+        }
+        let mut from = self.handover.len();
+        for piece in self.session.take_handover_changes() {
+            super::opening::handover(&mut self.handover, &piece);
+        }
+        if std::mem::take(&mut self.handover_withdrawn) {
+            // A part may have left. To apply all of it in its order, once more, leads to
+            // the same state.
+            from = 0;
+        }
+        let told = &self.handover[from..];
+        self.output.buffer.extend_from_slice(told);
+    }
+
+    /// Records that all answers have left, with the handover state among them.
+    pub(super) fn node_is_told(&mut self) {
+        if !self.handover_withdrawn {
+            self.handover = Vec::new();
+        }
+    }
+
+    /// Records that answers were withdrawn, with the handover state among them: it is not
+    /// known how much the node has.
+    pub(super) fn handover_is_withdrawn(&mut self) {
+        self.handover_withdrawn = !self.handover.is_empty();
     }
 
     /// The transaction status for ReadyForQuery. Portals end with their transaction.

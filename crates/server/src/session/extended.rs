@@ -34,6 +34,7 @@ impl Conversation {
             // The text of the statement that failed, for the log.
             self.session.announce(parse.query);
         })?;
+        self.tell_node();
         hot::parse_complete(&mut self.output.buffer);
         Ok(())
     }
@@ -221,6 +222,7 @@ impl Conversation {
             }
             DescribeTarget::Portal => self.portals.remove(name),
         }
+        self.tell_node();
         hot::close_complete(&mut self.output.buffer);
     }
 

@@ -151,6 +151,7 @@ impl Conversation {
                 if last {
                     watch.over(&self.signal, self.session.finish()).await?;
                 }
+                self.tell_node();
                 self.tag(tag);
             }
             Completion::Empty => hot::empty_query_response(&mut self.output.buffer),

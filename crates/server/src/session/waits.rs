@@ -96,7 +96,10 @@ impl Conversation {
         })
         .await;
         match flushed {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.node_is_told();
+                Ok(())
+            }
             Err(Interruption::Lost) => Err(self.lost().await),
             Err(Interruption::Gone) => Err(Ended::Gone),
             Err(Interruption::Late(limit)) => Err(Ended::Interrupted(limit.error())),
@@ -126,6 +129,7 @@ impl Conversation {
         self.session.fail();
         self.rest = Statements::default();
         self.output.withdraw();
+        self.handover_is_withdrawn();
         let lost = self.owed.lose();
         if lost.error {
             statement_failed(&self.session, &error, false);

@@ -11,8 +11,8 @@ use coeval_workload::pipelines::{Line, Part, Shape, cancel};
 
 use super::{Matrix, PATIENCE, TICK};
 
-const SLOW: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(5);
-const USUAL: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(4);
+pub(super) const SLOW: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(5);
+pub(super) const USUAL: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(4);
 
 /// The ways in which a client writes a row and waits for the commit.
 const SHAPES: [Shape; 4] = [
@@ -22,7 +22,7 @@ const SHAPES: [Shape; 4] = [
     Shape::Pipelined,
 ];
 
-async fn open(at: usize) -> Line {
+pub(super) async fn open(at: usize) -> Line {
     let address = crate::server::address(at);
     let opened = Line::open(address, ("sim", "sim"), PATIENCE).await;
     opened.expect("an answer").expect("a session")
@@ -42,7 +42,7 @@ async fn are_waiting(line: &mut Line, most: usize) -> bool {
 }
 
 /// Runs `work` on the client's machine.
-async fn at_client<T: 'static>(
+pub(super) async fn at_client<T: 'static>(
     matrix: &mut Matrix<'_>,
     what: &str,
     work: impl Future<Output = T> + 'static,
@@ -52,7 +52,7 @@ async fn at_client<T: 'static>(
     task.await.expect(what)
 }
 
-fn slow_followers(matrix: &Matrix<'_>, leader: usize, time: std::ops::Range<Duration>) {
+pub(super) fn slow_followers(matrix: &Matrix<'_>, leader: usize, time: std::ops::Range<Duration>) {
     for other in matrix.others(leader) {
         let node = matrix.system.servers[other].node;
         matrix.world.set_sync_time(node, time.clone());

@@ -18,7 +18,24 @@ mod message {
     }
 
     pub(super) fn parse(text: &str) -> Vec<u8> {
-        frame(b'P', &[b"\0", text.as_bytes(), b"\0\0\0"].concat())
+        parse_as("", text)
+    }
+
+    pub(super) fn parse_as(name: &str, text: &str) -> Vec<u8> {
+        let contents = [name.as_bytes(), b"\0", text.as_bytes(), b"\0\0\0"];
+        frame(b'P', &contents.concat())
+    }
+
+    /// Binds a statement without parameters.
+    pub(super) fn bind_of(name: &str) -> Vec<u8> {
+        frame(b'B', &[b"\0", name.as_bytes(), &[0; 7]].concat())
+    }
+
+    /// The first bytes of a Query that never ends.
+    pub(super) fn unfinished(length: usize) -> Vec<u8> {
+        let mut frame = frame(b'Q', &vec![b' '; length]);
+        frame[1..5].copy_from_slice(&(u32::MAX >> 6).to_be_bytes());
+        frame
     }
 
     pub(super) fn bind() -> Vec<u8> {
@@ -55,7 +72,10 @@ mod message {
 }
 
 pub(super) use message::query;
-use message::{bind, close_portal, copy_data, copy_done, describe, execute, flush, parse, sync};
+use message::{
+    bind, bind_of, close_portal, copy_data, copy_done, describe, execute, flush, parse, parse_as,
+    sync, unfinished,
+};
 
 macro_rules! shapes {
     ($($(#[doc = $what:literal])+ $shape:ident = $name:literal,)+) => {
@@ -154,6 +174,37 @@ impl Part {
             until: b"",
             even_after_error: false,
         }
+    }
+
+    /// Parse of a statement with a name, and Flush.
+    #[must_use]
+    pub fn prepare(name: &str, text: &str) -> Self {
+        Self::new(&[parse_as(name, text), flush()], 0).until(b"1")
+    }
+
+    /// Parse of a statement with a name, and the insertion of a row by another one.
+    #[must_use]
+    pub fn prepare_and_insert(name: &str, text: &str, key: u64) -> Self {
+        let insert = [parse(&insert(key)), bind(), execute(0), sync()];
+        Self::new(&[&[parse_as(name, text)][..], &insert].concat(), 1)
+    }
+
+    /// Executes a prepared statement without parameters.
+    #[must_use]
+    pub fn run(name: &str) -> Self {
+        Self::new(&[bind_of(name), execute(0), sync()], 1)
+    }
+
+    /// A Sync.
+    #[must_use]
+    pub fn sync() -> Self {
+        Self::new(&[sync()], 1).even_after_error()
+    }
+
+    /// So many bytes of a message that never ends.
+    #[must_use]
+    pub fn unfinished(length: usize) -> Self {
+        Self::new(&[unfinished(length)], 1)
     }
 
     /// Number of ReadyForQuery messages that the part is owed.
