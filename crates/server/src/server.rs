@@ -31,7 +31,7 @@ use crate::cluster_view;
 use crate::engine::{self, StartSummary};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
-use crate::serving_term::{Lead, ServingTerm};
+use crate::serving_term::{Lead, SESSIONS_SHARE, ServingTerm};
 use crate::serving_terms;
 use crate::settings::{self, SettingsError};
 use crate::shared::{Doors, Shared};
@@ -173,7 +173,9 @@ impl Server {
                 recovery: format!("node {} of a cluster", settings.cluster_node),
             };
             let node = Arc::new(serving_terms::start_node(&settings, observer).await?);
+            let limit = memory::budget(&settings).await.limit;
             let shared = Arc::new(Shared::new(settings, Some(node), failure, doors));
+            shared.relayed.set_limit(limit / SESSIONS_SHARE);
             (shared, listener, address, found)
         } else {
             let recovering = Arc::clone(&health);

@@ -26,7 +26,7 @@ use crate::metrics::ServerHost;
 use crate::settings::Settings;
 
 /// The part of the memory limit that all sessions may keep between statements: a quarter.
-const SESSIONS_SHARE: u64 = 4;
+pub(crate) const SESSIONS_SHARE: u64 = 4;
 
 /// An engine, and the parts that live as long as it serves.
 pub(crate) struct ServingTerm {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coeval_leader::node::Node;
-use coeval_sql::instance::Limits;
+use coeval_sql::instance::{Limits, SessionsMemory};
 use tokio::sync::watch;
 
 use crate::Settings;
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
+    /// What this node keeps of sessions that run on another one.
+    pub(crate) relayed: Arc<SessionsMemory>,
     /// The audit log of logins.
     pub(crate) logins: Logins,
     /// Why the engine has stopped, if it has.
@@ -57,6 +59,7 @@ impl Shared {
             ),
             metrics: Metrics::new(),
             logins: Logins::new(),
+            relayed: Arc::default(),
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             node,

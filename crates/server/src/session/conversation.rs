@@ -9,7 +9,7 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::{DescribeTarget, Message};
-use coeval_sql::instance::{Limits, MessageCharge, TimeLimit};
+use coeval_sql::instance::{Limits, SharedCharge, TimeLimit};
 use coeval_sql::output::TransactionStatus;
 use coeval_sql::session::{Portal, Session};
 use coeval_sql::statement::{Statement, Statements};
@@ -137,7 +137,7 @@ pub(super) struct Conversation {
     /// Size in bytes of the input buffer that the memory budget was last asked for.
     asked_for: usize,
     /// What the message that arrives is charged to all sessions.
-    message_charge: Option<MessageCharge>,
+    message_charge: Option<SharedCharge>,
 }
 
 /// The effects of a session that no rollback undoes: its newest commit that wrote, and

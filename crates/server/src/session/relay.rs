@@ -15,6 +15,10 @@
 //! Invariants:
 //! - A client gets whole messages, and one ReadyForQuery for each that it waits for.
 //! - The relay never sends a message to a second leader.
+//! - What the relay keeps of a session, and long messages that arrive, are charged to this
+//!   node's relayed sessions together; one that finds no room ends with 53200.
+
+mod kept;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -34,6 +38,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
+use self::kept::Kept;
 use super::effect::Effect;
 use super::input::Input;
 use super::opening::{self, HANDOVER, Origin, Resumed};
@@ -71,6 +76,7 @@ pub(super) struct Relay {
     is_admitted: bool,
     /// Whether the leader has sent the error that ends the session.
     is_ended: bool,
+    kept: Kept,
     /// When the client began to wait for a leader.
     waits_since: Option<Instant>,
     patience: Duration,
@@ -283,6 +289,7 @@ impl Relay {
             client: Side::new(line.output, line.rest),
             is_admitted: false,
             is_ended: false,
+            kept: Kept::new(&shared.relayed),
             waits_since: None,
             patience: Duration::from_millis(shared.settings.cluster_wait_milliseconds),
         }
@@ -290,6 +297,7 @@ impl Relay {
 
     /// Continues a session that was let in before, with its handover state.
     pub(super) fn go_on(&mut self, handover: SessionHandover, tracker: Tracker) {
+        self.kept.resume(handover.bytes());
         (self.handover, self.tracker) = (handover, tracker);
         self.is_admitted = true;
     }
@@ -428,17 +436,19 @@ impl Relay {
         let mut leads = shared.lead.subscribe();
         loop {
             let lead = leads.borrow_and_update().clone();
-            let resumed = Resumed {
-                in_transaction: self.tracker.in_transaction(),
-                pieces: self.handover.pieces(),
-            };
             match lead {
                 Lead::Here(serving_term) => {
                     self.waits_since = None;
                     return Ok(NextLeader::Here(serving_term));
                 }
                 Lead::There(node) => {
+                    let resumed = Resumed {
+                        in_transaction: self.tracker.in_transaction(),
+                        pieces: self.handover.pieces(),
+                    };
                     let opening = opening::session(&self.origin, Some(&resumed));
+                    drop(resumed);
+                    let _sent = self.kept.copied(opening.len());
                     let opening = open_unless_replaced(&streams, node, &opening, &leads);
                     if let Some(leader) = self.meanwhile(shared, opening).await? {
                         self.waits_since = None;
@@ -482,6 +492,10 @@ impl Relay {
                 let mut moved = false;
                 if self.client.poll_send(context, &mut moved).is_err() {
                     return Poll::Ready(Err(Stop::Client));
+                }
+                let held = self.input.buffer.capacity();
+                if let Err(error) = self.kept.charge_messages(held) {
+                    return Poll::Ready(Err(Stop::Nonsense(error)));
                 }
                 if !self.input.buffer.has_frame() {
                     match self.input.poll_fill(context) {
@@ -670,6 +684,9 @@ impl Relay {
                 if let Err(error) = self.handover.apply(contents) {
                     debug!(%error, "what a session carries is not understood");
                 }
+                if let Err(error) = self.kept.charge_handover(self.handover.bytes()) {
+                    return Some(Stop::Nonsense(error));
+                }
             } else {
                 self.tracker.answered(message, contents);
                 if message == answer::ERROR && is_fatal(contents) {
@@ -699,6 +716,10 @@ impl Relay {
         // A session that is about to end forwards no new request.
         let takes = |relay: &Self| !relay.signal.is_terminated() || relay.tracker.is_copying();
         while takes(self) && !leader.side.is_full() {
+            let held = self.input.buffer.capacity() + leader.side.buffer.capacity();
+            if let Err(error) = self.kept.charge_messages(held) {
+                return Some(Stop::Nonsense(error));
+            }
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
                     let handover = &self.handover;

@@ -103,3 +103,62 @@ fn a_statement_is_kept_whose_cycle_was_interrupted() {
         });
     }
 }
+
+/// A quarter of 256 MB for all sessions of the follower, and as much for those of the leader.
+#[test]
+fn what_a_node_keeps_for_sessions_elsewhere_is_bounded() {
+    // Charged as a message that arrives, on the follower only: the leader never gets it.
+    const UNFINISHED: usize = 9 << 20;
+    // Too short to be charged on its way.
+    const TEXT: usize = 300 << 10;
+    let world = World::new(10);
+    world.block_on(async {
+        let mut matrix = Matrix::new(&world, 10);
+        let leader = matrix.start().await;
+        let follower = matrix.others(leader)[0];
+        let (kept, last) = at_client(&mut matrix, "a refusal", async move {
+            let mut large = open(follower).await;
+            let part = Part::unfinished(UNFINISHED);
+            assert!(large.send(&part).await.expect("it is taken"));
+            let mut line = open(follower).await;
+            let text = format!("SELECT '{}'", "x".repeat(TEXT));
+            for kept in 0.. {
+                let prepare = Part::prepare(&format!("s{kept}"), &text);
+                let answers = line.ask(&[prepare, Part::sync()]).await;
+                let mut answers = answers.expect("an answer");
+                let last = answers.cycles.pop().and_then(|cycle| cycle.error);
+                if answers.closed || last.is_some() {
+                    assert!(answers.closed, "the leader refused, after {kept}: {last:?}");
+                    // What was kept is given back.
+                    assert!(open(follower).await.probe().await.expect("an answer"));
+                    return (kept, last);
+                }
+            }
+            unreachable!("there is a bound")
+        })
+        .await;
+        assert_eq!(last.as_deref(), Some("53200"));
+        // Together with the message that never ends: the leader has room for more.
+        assert!((90..200).contains(&kept), "{kept}");
+        // Messages that never end are bounded in sum.
+        let refused = at_client(&mut matrix, "a refusal", async move {
+            let mut lines = Vec::new();
+            for _ in 0..8 {
+                let mut line = open(follower).await;
+                let part = Part::unfinished(UNFINISHED);
+                if !line.send(&part).await.expect("it is taken or refused") {
+                    return true;
+                }
+                lines.push(line);
+            }
+            for mut line in lines {
+                if line.settle().await.is_ok_and(|answers| answers.closed) {
+                    return true;
+                }
+            }
+            false
+        })
+        .await;
+        assert!(refused, "72 MiB have found room in 64");
+    });
+}

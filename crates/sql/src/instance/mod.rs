@@ -38,7 +38,7 @@ pub use cluster_view::{
 pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};
 pub use memory_budget::{MemoryBudget, StatementMemory};
-pub use session_memory::{Charge, MessageCharge, SessionMemory, SessionsMemory};
+pub use session_memory::{Charge, SessionMemory, SessionsMemory, SharedCharge};
 pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
 
 pub(crate) use admission::Ticket;

@@ -52,6 +52,27 @@ impl SessionsMemory {
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
+
+    /// Charges all sessions, and none by itself, for something that one of them keeps, or
+    /// fails with SQLSTATE 53200.
+    pub fn charge(self: &Arc<Self>, bytes: u64, what: &str) -> Result<SharedCharge> {
+        let charge = self.charge_anyway(bytes);
+        let all = self.used();
+        let limit = self.limit.load(Ordering::Relaxed);
+        if all > limit {
+            return Err(beyond(what, bytes, all - bytes, limit, "all sessions"));
+        }
+        Ok(charge)
+    }
+
+    /// Charges all sessions for something that cannot be refused any more.
+    pub fn charge_anyway(self: &Arc<Self>, bytes: u64) -> SharedCharge {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        SharedCharge {
+            bytes,
+            all: Arc::clone(self),
+        }
+    }
 }
 
 /// What one session keeps.
@@ -103,23 +124,8 @@ impl SessionMemory {
 
     /// Charges all sessions, and not this one by itself, for a message that arrives: its
     /// length has a limit of its own.
-    pub fn charge_message(self: &Arc<Self>, bytes: u64) -> Result<MessageCharge> {
-        let all = self.all.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let charge = MessageCharge {
-            bytes,
-            all: Arc::clone(&self.all),
-        };
-        let limit = self.all.limit.load(Ordering::Relaxed);
-        if all > limit {
-            return Err(beyond(
-                "A message",
-                bytes,
-                all - bytes,
-                limit,
-                "all sessions",
-            ));
-        }
-        Ok(charge)
+    pub fn charge_message(self: &Arc<Self>, bytes: u64) -> Result<SharedCharge> {
+        self.all.charge(bytes, "A message")
     }
 }
 
@@ -192,15 +198,15 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes of an arriving message, charged to all sessions until they are dropped.
+/// Bytes charged to all sessions, until they are dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct MessageCharge {
+pub struct SharedCharge {
     bytes: u64,
     all: Arc<SessionsMemory>,
 }
 
-impl Drop for MessageCharge {
+impl Drop for SharedCharge {
     fn drop(&mut self) {
         self.all.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -136,6 +136,12 @@ fn fingerprint(columns: &[Column]) -> u64 {
 }
 
 impl SessionHandover {
+    /// Memory that the state takes, in bytes, approximately.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Whether the state is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
