@@ -47,7 +47,14 @@ OPENED = [
     "--add-opens=jdk.management/com.sun.management.internal=ALL-UNNAMED",
 ]
 
-COLLECTORS = {"G1": ["-XX:+UseG1GC"], "Parallel": ["-XX:+UseParallelGC"]}
+# Parallel: what survives is promoted at once, so that the small old generation fills up and is
+# collected every few times, for which the world stops some hundred milliseconds. One thread,
+# because the nodes share the processors of one machine.
+COLLECTORS = {
+    "G1": ["-XX:+UseG1GC"],
+    "Parallel": ["-XX:+UseParallelGC", "-XX:-UseAdaptiveSizePolicy", "-XX:MaxTenuringThreshold=0",
+                 "-XX:ParallelGCThreads=1"],
+}
 
 LOGBACK = """<configuration>
   <appender name="FILE" class="ch.qos.logback.core.FileAppender">

@@ -5,7 +5,8 @@ result.json     the numbers
 scores.csv      the positive scores of values: seconds, key, ms
 pauses.csv      pauses of 5 ms and more: seconds, node, ms, reason
 latencies.csv   each half second: median, 99th percentile, greatest, of reads and of writes
-history.jsonl   what clients did and saw, if it is to be kept
+history.jsonl   what clients did and saw; vm-N.log the log of each node's virtual machine; both if
+                they are to be kept
 agent-N.log     the agent's log of each node
 """
 
@@ -79,7 +80,7 @@ class Processors:
         return nodes, 1 - idle / total
 
 
-def run(setup, tools, out, keep_history=False):
+def run(setup, tools, out, keep_all=False):
     """Makes one run into a new folder; returns its result."""
     out = Path(out)
     with tempfile.TemporaryDirectory(prefix="gamma-") as scratch:
@@ -94,8 +95,10 @@ def run(setup, tools, out, keep_history=False):
         result["load_average_before"] = load
         (partial / "setup.json").write_text(json.dumps(setup, indent=1) + "\n")
         (partial / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-        if keep_history:
+        if keep_all:
             shutil.copy(scratch / "history.jsonl", partial)
+            for node in cluster.nodes:
+                shutil.copy(node.vm_log, partial / f"vm-{node.index + 1}.log")
         for node in cluster.nodes:
             if node.agent_log.exists():
                 shutil.copy(node.agent_log, partial / f"agent-{node.index + 1}.log")

@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,17 +26,16 @@ AGENT = {
 # The workload of the text; the heaps make pauses of its size.
 SETUP = {
     "version": "4.1.9", "nodes": 3, "replication": 3, "collector": "Parallel",
-    "heap_mb": 640, "young_mb": 192, "memtable_mb": 96, "vm": [],
+    "heap_mb": 300, "young_mb": 192, "memtable_mb": 24, "vm": [],
     "mode": "off", "agent": None, "stops": None,
     "rate": 800.0, "keys": 500, "hot_keys_percent": 20, "hot_operations_percent": 80,
-    "read_percent": 80, "payload_bytes": 1000,
+    "read_percent": 80, "payload_bytes": 10_000,
     "warm_up_s": 30, "seconds": 120, "seed": 1,
     "nice": -5, "nice_of_workload": -10,
 }
-# Five nodes on the same processors, so less of everything. The young generation has to free
-# 100 MB at once all the same, or the text's threshold is never reached.
-FIVE = {"nodes": 5, "replication": 5, "heap_mb": 448, "young_mb": 192, "memtable_mb": 48,
-        "rate": 300.0}
+# Five nodes on the same processors, so less of everything but the young generation: it has to free
+# 100 MB at once, or the text's threshold is never reached.
+FIVE = {"nodes": 5, "replication": 5, "rate": 300.0}
 LOADS_PERCENT = (40, 60, 80, 100)
 STOPS = {"every_ms": 3000, "length_ms": 200}
 VOID_TRIES = 3
@@ -80,7 +80,8 @@ def parsed(arguments):
     one.add_argument("--agent", help="options of the agent, instead of the mode's")
     one.add_argument("--stop", action="store_true", help="SIGSTOP of 200 ms at times")
     one.add_argument("--five", action="store_true", help="five nodes, replication factor 5")
-    one.add_argument("--keep-history", action="store_true")
+    one.add_argument("--keep-all", action="store_true",
+                     help="the history and the logs of the virtual machines, too")
     for name in ("version", "collector", "heap_mb", "young_mb", "memtable_mb", "rate",
                  "payload_bytes", "warm_up_s", "seconds", "seed"):
         one.add_argument("--" + name.replace("_", "-"), type=type(SETUP[name]))
@@ -103,7 +104,7 @@ def planned(arguments):
     five = {**base, **FIVE, "rate": arguments.rate_of_five}
     sets = {
         "parallel": base,
-        "g1": {**base, "collector": "G1"},
+        "g1": {**base, "collector": "G1", "heap_mb": 384},
         "five": five,
         "cassandra-5": {**base, "version": "5.0.4"},
     }
@@ -169,16 +170,12 @@ def draw(out):
         draw_group(drawing, group, valid)
         modes = by(valid, lambda run: run.setup["mode"], is_main)
         text += ["### Table 5.1", "", tables.of_modes(modes), ""]
-        loads = {
-            share: runs
-            for share, runs in by(
-                valid, lambda run: load_of(run, valid), lambda name, run: is_load(name)).items()
-        }
+        loads = by(valid, lambda run: load_of(run, valid), lambda name, run: is_load(name))
         if len(loads) > 1:
             text += ["### Figure 5.3, by load", "", tables.of_loads(loads), ""]
         stops = by(valid, lambda run: run.setup["mode"], lambda name, run: bool(run.setup["stops"]))
         if stops:
-            text += ["### Control: SIGSTOP of 200 ms", "", tables.of_modes(stops), ""]
+            text += ["### Control: SIGSTOP of 200 ms", "", tables.of_modes(stops, {}), ""]
         text += ["### Violations and pauses", "",
                  tables.of_correlation((name, run.result) for name, run in valid.items()), ""]
     (out / "tables.md").write_text("\n".join(text), encoding="utf-8")
@@ -241,7 +238,7 @@ def one(arguments, tools):
     setup["mode"] = arguments.mode
     setup["agent"] = arguments.agent or AGENT[arguments.mode]
     setup["stops"] = STOPS if arguments.stop else None
-    result = experiment.run(setup, tools, arguments.out, arguments.keep_history)
+    result = experiment.run(setup, tools, arguments.out, arguments.keep_all)
     import drawing
 
     run = drawing.Run(arguments.out)
@@ -309,7 +306,7 @@ def keep(out):
     today = datetime.datetime.now(datetime.timezone.utc).date()
     record = ROOT / "bench" / "record" / f"{today}-{commit}" / "gamma"
     shutil.copytree(out, record, dirs_exist_ok=True,
-                    ignore=shutil.ignore_patterns("agent-*.log", "*.partial", "history.jsonl"))
+                    ignore=shutil.ignore_patterns("*.log", "*.partial", "history.jsonl"))
     say(f"kept in {record.relative_to(ROOT)}")
 
 
@@ -318,6 +315,8 @@ def say(text):
 
 
 def main():
+    # An end from outside ends the nodes, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = parsed(sys.argv[1:])
     tools = Tools(arguments)
     if arguments.command == "figures":

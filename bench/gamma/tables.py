@@ -64,20 +64,21 @@ def shown(pair, digits=1):
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
-def of_modes(results):
+def of_modes(results, texts=TEXT):
     """Table 5.1; results are those of one collector and version, by mode, none of them void."""
     lines = [
         "| reads are delayed | violations > 5 ms: text | ours | of them in a pause's shadow |"
         " gone of those | ops/s: text | ours | mean read ms: text | ours | 95 %: text | ours |"
-        " max: text | ours | processor µs/op | mean latency vs. no delay | processor vs. no delay |",
-        "|" + " --- |" * 16,
+        " max: text | ours | processor µs/op | mean latency vs. no delay | processor vs. no delay |"
+        " processors busy |",
+        "|" + " --- |" * 17,
     ]
     base = results.get("off", [])
     for mode in ("off", "gc", "heap", "pause"):
         runs = results.get(mode, [])
         if not runs:
             continue
-        text = TEXT.get(mode, {})
+        text = texts.get(mode, {})
 
         def cell(name, text=text):
             return str(text.get(name, "–"))
@@ -110,6 +111,7 @@ def of_modes(results):
             f" {ours(lambda run: run['processor_us_per_operation'], 0)} |"
             f" {against(lambda run: run['latencies']['read']['mean_ms'])} |"
             f" {against(lambda run: run['processor_us_per_operation'])} |"
+            f" {ours(lambda run: 100 * run['machine_busy'], 0)} % |"
         )
     return "\n".join(lines)
 

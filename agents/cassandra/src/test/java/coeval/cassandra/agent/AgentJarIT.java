@@ -89,8 +89,8 @@ class AgentJarIT {
         }
 
         void signal(String name) throws Exception {
-            String pid = String.valueOf(process.pid());
-            assertEquals(0, new ProcessBuilder("kill", "-" + name, pid).start().waitFor());
+            String kill = "kill -" + name + " " + process.pid();
+            assertEquals(0, new ProcessBuilder("sh", "-c", kill).start().waitFor());
         }
 
         String errors() {
