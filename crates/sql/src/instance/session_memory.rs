@@ -171,11 +171,10 @@ impl Charge {
     /// Changes the charge, because the object has grown or shrunk; fails with SQLSTATE 53200
     /// if it may not grow.
     pub(crate) fn grow(&mut self, bytes: u64, what: &str) -> Result<()> {
-        if bytes > self.bytes {
-            let more = self.to.charge(bytes - self.bytes, what)?;
-            self.join(more);
-        } else {
-            self.give_back(self.bytes - bytes);
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => self.join(self.to.charge(more, what)?),
+            None => self.give_back(self.bytes - bytes),
         }
         Ok(())
     }
@@ -265,6 +264,12 @@ mod tests {
         second.join(two.charge_anyway(20 << 10));
         second.give_back(30 << 10);
         assert_eq!((two.used(), all.used()), (60 << 10, 120 << 10));
+        second.grow(70 << 10, "A portal").unwrap();
+        assert_eq!((two.used(), all.used()), (70 << 10, 130 << 10));
+        assert!(second.grow(100 << 10, "A portal").is_err());
+        second.grow(70 << 10, "A portal").unwrap();
+        second.grow(20 << 10, "A portal").unwrap();
+        assert_eq!((two.used(), all.used()), (20 << 10, 80 << 10));
         second.resize(10 << 10);
         drop(first);
         assert_eq!((one.used(), all.used()), (0, 10 << 10));
