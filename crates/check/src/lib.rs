@@ -12,6 +12,7 @@
 //! - [`history`]: the input of the other judges, and its file formats.
 //! - [`transactions`]: isolation levels, by cycles in the dependency graph.
 //! - [`registers`]: linearizability of each register, and Γ, the distance from it.
+//! - [`gamma`]: Γ per value over time, its share and percentiles, beside pauses.
 //! - [`recency`]: stale reads that miss acknowledged commits; sessions that go back in
 //!   time.
 //! - [`bank`]: a total that transfers must preserve.
@@ -20,6 +21,7 @@
 
 pub mod balance;
 pub mod bank;
+pub mod gamma;
 pub mod history;
 pub mod ledger;
 pub mod recency;

@@ -28,6 +28,12 @@ impl ReadError {
         }
     }
 
+    /// The error of a text that is the given line of a larger one, counted from 1.
+    pub(super) fn on_line(mut self, line: usize) -> Self {
+        self.line += line - 1;
+        self
+    }
+
     /// The caller's remedy: the file must be changed first.
     #[must_use]
     pub fn remedy(&self) -> Remedy {

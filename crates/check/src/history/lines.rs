@@ -58,14 +58,10 @@ pub fn read(text: &[u8]) -> Result<History, ReadError> {
 /// Reads transactions or events, each given with its offset in the text.
 fn read_each<'text>(
     text: &[u8],
-    mut lines: impl Iterator<Item = (usize, &'text [u8])> + Clone,
+    lines: impl Iterator<Item = (usize, &'text [u8])> + Clone,
 ) -> Result<History, ReadError> {
     let first = lines.clone().next();
-    let are_events = first.is_some_and(|(_, line)| {
-        serde_json::from_slice::<serde_json::Value>(line)
-            .is_ok_and(|first| first.get("type").is_some())
-    });
-    if are_events {
+    if first.is_some_and(|(_, line)| is_event(line)) {
         let mut events = Assembler::default();
         for (offset, line) in lines {
             let event: serde_json::Value =
@@ -74,37 +70,41 @@ fn read_each<'text>(
         }
         return events.finish(text);
     }
-    let transactions = lines.try_fold(Vec::new(), |mut transactions, (offset, line)| {
-        let line: Line =
-            serde_json::from_slice(line).map_err(|error| unreadable(text, offset, &error))?;
-        if line
-            .finished
-            .is_some_and(|finished| finished < line.started)
-        {
-            return Err(ReadError::at(text, offset, "finished before it started"));
-        }
-        if line.finished.is_none() && matches!(line.outcome, OutcomeWord::Committed) {
-            return Err(ReadError::at(
-                text,
-                offset,
-                "committed, and without finished: when was its client told?",
-            ));
-        }
-        transactions.push(Transaction {
-            process: line.process,
-            started: line.started,
-            finished: line.finished,
-            outcome: match line.outcome {
-                OutcomeWord::Committed => Outcome::Committed,
-                OutcomeWord::Aborted => Outcome::Aborted,
-                OutcomeWord::Unknown => Outcome::Unknown,
-            },
-            read_only: line.read_only,
-            operations: line.operations.into_iter().map(|part| part.0).collect(),
-        });
-        Ok(transactions)
-    })?;
+    let transactions = lines.map(|(offset, line)| transaction(text, offset, line));
+    let transactions = transactions.collect::<Result<_, _>>()?;
     Ok(History { transactions })
+}
+
+/// Whether a line is an event rather than a whole transaction.
+pub(super) fn is_event(line: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(line).is_ok_and(|line| line.get("type").is_some())
+}
+
+/// Reads the transaction of a line, which begins at `offset` in the text.
+pub(super) fn transaction(
+    text: &[u8],
+    offset: usize,
+    line: &[u8],
+) -> Result<Transaction, ReadError> {
+    let line: Line =
+        serde_json::from_slice(line).map_err(|error| unreadable(text, offset, &error))?;
+    let outcome = match line.outcome {
+        OutcomeWord::Committed => Outcome::Committed,
+        OutcomeWord::Aborted => Outcome::Aborted,
+        OutcomeWord::Unknown => Outcome::Unknown,
+    };
+    let transaction = Transaction {
+        process: line.process,
+        started: line.started,
+        finished: line.finished,
+        outcome,
+        read_only: line.read_only,
+        operations: line.operations.into_iter().map(|part| part.0).collect(),
+    };
+    match transaction.contradiction() {
+        Some(problem) => Err(ReadError::at(text, offset, problem)),
+        None => Ok(transaction),
+    }
 }
 
 /// Iterates over the lines that are not blank, with their offsets.

@@ -34,23 +34,29 @@
 //!
 //! # Files
 //!
-//! [`read`] and [`write`](fn@write) support two formats ([`Format`]): the events of Jepsen
-//! and Elle as EDN ([`edn`], [`events`]), and JSON lines ([`lines`]). The readers reject
-//! malformed input with line and column ([`ReadError`]).
+//! [`read`] and [`write`](fn@write) support three formats ([`Format`]): the events of
+//! Jepsen and Elle as EDN ([`edn`], [`events`]), JSON lines ([`lines`]), and CSV, one
+//! operation on a register a line ([`csv`]). The readers reject malformed input with line
+//! and column ([`ReadError`]). [`stream()`] hands on one transaction after another, for
+//! judges that need no more of a history than that.
 //!
 //! Source: the operations and the event format are those of Elle (Kingsbury and Alvaro,
 //! "Elle: Inferring Isolation Anomalies from Experimental Observations", PVLDB 2020) and of
 //! Jepsen, which Elle belongs to.
 
+pub mod csv;
 pub mod edn;
 mod error;
 pub mod events;
 pub mod lines;
+mod stream;
 mod value;
 
 use std::io;
 
+pub use csv::Names;
 pub use error::ReadError;
+pub use stream::{StreamError, stream};
 
 /// The transactions that clients executed, with their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,15 +145,19 @@ pub enum Format {
     Edn,
     /// JSON, one line per transaction (or per event).
     JsonLines,
+    /// One operation on a register per line.
+    Csv,
 }
 
 impl Format {
-    /// The format for a file name's extension: `.edn`, `.jsonl`, `.ndjson`, `.json`.
+    /// The format for a file name's extension: `.edn`, `.jsonl`, `.ndjson`, `.json`,
+    /// `.csv`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
             "edn" => Some(Self::Edn),
             "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
+            "csv" => Some(Self::Csv),
             _ => None,
         }
     }
@@ -161,17 +171,20 @@ pub fn read(text: &[u8], format: Format) -> Result<History, ReadError> {
     match format {
         Format::Edn => edn::read(text),
         Format::JsonLines => lines::read(text),
+        Format::Csv => csv::read(text),
     }
 }
 
 /// Writes a history in a format that [`read`] accepts.
 ///
 /// # Errors
-/// Any error of the writer `to`.
+/// Any error of the writer `to`; [`io::ErrorKind::InvalidInput`] when the format cannot
+/// express a transaction: [`csv`] has single operations on registers only.
 pub fn write(history: &History, format: Format, to: &mut dyn io::Write) -> io::Result<()> {
     match format {
         Format::Edn => edn::write(history, to),
         Format::JsonLines => lines::write(history, to),
+        Format::Csv => csv::write(history, to),
     }
 }
 
@@ -194,6 +207,17 @@ impl Transaction {
     #[must_use]
     pub fn acknowledged_at(&self) -> Option<u64> {
         self.finished.filter(|_| self.is_committed())
+    }
+
+    /// What is wrong with the times, if they contradict each other or the outcome.
+    fn contradiction(&self) -> Option<&'static str> {
+        match self.finished {
+            Some(finished) if finished < self.started => Some("finished before it started"),
+            None if self.is_committed() => {
+                Some("committed, and without finished: when was its client told?")
+            }
+            _ => None,
+        }
     }
 
     /// Whether the transaction appends or writes.

@@ -48,6 +48,12 @@
 //! - A read of a value that no transaction wrote, or an aborted one, does not depend on
 //!   time: it is [`Impossible`].
 //!
+//! # Memory
+//!
+//! A zone is two numbers however many operations its cluster has, and none depends on the
+//! order in which they come. So [`Judge`] takes the transactions of a history one by one,
+//! in any order, and keeps a few numbers for each value and nothing for each operation.
+//!
 //! Sources: Herlihy and Wing, "Linearizability", 1990; Gibbons and Korach, "Testing Shared
 //! Memories", 1997 (zones, for values that are written once); Golab, Rahman, AuYoung,
 //! Keeton and Gupta, "Client-Centric Benchmarking of Eventual Consistency for Cloud Storage
@@ -60,10 +66,10 @@ mod zones;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::history::{History, Operation, Outcome, Register};
+use crate::history::{History, Operation, Outcome, Register, Transaction};
 use crate::transactions::Unjudgeable;
 
 pub use zones::Because;
@@ -74,14 +80,19 @@ use zones::{Cluster, Interval};
 pub struct Report {
     /// Number of registers in the history.
     pub keys: usize,
+    /// Number of values that were written, aborted writes left out, and of initial states
+    /// that were read.
+    pub values: usize,
     /// Number of operations that were checked.
     pub operations: usize,
     /// Γ of the history, in nanoseconds.
     pub gamma: u64,
     /// All values with a positive score, in the order of their times.
     pub scores: Vec<Score>,
-    /// Reads of values that were never written, at whatever time.
+    /// Values that were read but never written, at whatever time.
     pub impossible: Vec<Impossible>,
+    /// The least start and the greatest known time of the operations that were checked.
+    pub span: Option<(u64, u64)>,
 }
 
 /// Violation: how far one value is from being linearizable.
@@ -93,21 +104,29 @@ pub struct Score {
     pub value: Register,
     /// The value's greatest χ, in nanoseconds; positive.
     pub gamma: u64,
-    /// Approximate time of the violation, on the clock of the history.
+    /// Approximate time of the violation, on the clock of the history: the middle of
+    /// `begins` and `ends`.
     pub time: u64,
+    /// When it began: of a stale read, when the write of the newer value was first known to
+    /// have taken effect.
+    pub begins: u64,
+    /// When it ended: of a stale read, when the last read that was stale started.
+    pub ends: u64,
     /// The reason for the score.
     pub because: Because,
 }
 
-/// Violation: a read of a value that was never written.
+/// Violation: reads of a value that was never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {
     /// The key of the register.
     pub key: u64,
     /// The value that was read.
     pub value: i64,
-    /// The reading transaction, by its index in the history.
+    /// The first transaction that read it, by its index in the history.
     pub reader: usize,
+    /// Number of transactions that read it.
+    pub readers: usize,
     /// The aborted transaction that wrote the value; `None` if no transaction did.
     pub writer: Option<usize>,
 }
@@ -132,6 +151,11 @@ impl fmt::Display for Impossible {
         match self.writer {
             Some(writer) => write!(formatter, "T{writer} wrote, and aborted"),
             None => write!(formatter, "no transaction wrote"),
+        }?;
+        match self.readers {
+            0 | 1 => Ok(()),
+            2 => write!(formatter, "; so did another"),
+            readers => write!(formatter, "; so did {} others", readers - 1),
         }
     }
 }
@@ -168,108 +192,198 @@ impl fmt::Display for Score {
 /// # Errors
 /// When a value was written twice.
 pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
-    let mut report = Report::default();
-    for (key, register) in collect(history)? {
-        report.keys += 1;
-        let (clusters, operations) = register.clusters(history, key, &mut report.impossible);
-        report.operations += operations;
-        for (cluster, found) in clusters.iter().zip(zones::scores(&clusters)) {
-            if let Some(found) = found {
-                report.gamma = report.gamma.max(found.gamma);
-                report.scores.push(Score {
-                    key,
-                    value: cluster.value,
-                    gamma: found.gamma,
-                    time: found.time,
-                    because: found.because,
-                });
-            }
-        }
+    let mut judge = Judge::default();
+    for transaction in &history.transactions {
+        judge.take(transaction)?;
     }
-    report
-        .scores
-        .sort_by_key(|score| (score.time, score.key, score.value));
-    Ok(report)
+    Ok(judge.finish())
 }
 
-/// The operations on one register.
-#[derive(Default)]
-struct Operations {
-    /// The writing transaction and its interval, by the value written.
-    writes: BTreeMap<i64, (usize, Interval)>,
-    reads: Vec<(Register, usize, Interval)>,
+/// The register judge of a history that is read piece by piece.
+#[derive(Debug, Default)]
+pub struct Judge {
+    registers: BTreeMap<u64, BTreeMap<Register, Value>>,
+    /// Number of transactions taken, which is the index of the next.
+    transactions: usize,
+    /// Number of entries in `registers`, the initial states included.
+    entries: usize,
+    span: Option<(u64, u64)>,
 }
 
-fn collect(history: &History) -> Result<BTreeMap<u64, Operations>, Unjudgeable> {
-    let mut registers: BTreeMap<u64, Operations> = BTreeMap::new();
-    for (index, transaction) in history.transactions.iter().enumerate() {
-        let interval = Interval::new(transaction.started, transaction.acknowledged_at());
-        // The values that this transaction has written, by register.
-        let mut own: BTreeMap<u64, i64> = BTreeMap::new();
-        let mut seen = std::collections::BTreeSet::new();
+/// What is known of one value: its write and the extremes of its reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Value {
+    write: Option<Write>,
+    reads: usize,
+    /// The first transaction that read it, by its index.
+    reader: usize,
+    /// The least finish and the greatest start of its reads.
+    read_finish: u64,
+    read_start: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    /// The writing transaction, by its index.
+    by: usize,
+    started: u64,
+    finished: Option<u64>,
+    is_aborted: bool,
+}
+
+impl Judge {
+    /// Takes the next transaction, in any order of time.
+    ///
+    /// # Errors
+    /// When it writes a value that was written before.
+    pub fn take(&mut self, transaction: &Transaction) -> Result<(), Unjudgeable> {
+        let index = self.transactions;
+        self.transactions += 1;
+        let mut concerns = false;
+        // The registers that this transaction has written, and those it has read.
+        let mut own = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for operation in &transaction.operations {
             match operation {
                 Operation::Write { key, value } => {
-                    let writes = &mut registers.entry(*key).or_default().writes;
-                    if let Some((first, _)) = writes.insert(*value, (index, interval)) {
+                    let write = Write {
+                        by: index,
+                        started: transaction.started,
+                        finished: transaction.acknowledged_at(),
+                        is_aborted: transaction.outcome == Outcome::Aborted,
+                    };
+                    let its = self.value(*key, Register::Value(*value));
+                    if let Some(first) = its.write.replace(write) {
                         return Err(Unjudgeable::WrittenTwice {
                             key: *key,
                             value: *value,
-                            by: [first, index],
+                            by: [first.by, index],
                         });
                     }
-                    own.insert(*key, *value);
+                    own.insert(*key);
+                    concerns = true;
                 }
                 Operation::Read {
                     key,
                     value: Some(value),
-                } if transaction.is_committed() && !own.contains_key(key) && seen.insert(*key) => {
-                    let reads = &mut registers.entry(*key).or_default().reads;
-                    reads.push((*value, index, interval));
+                } if !own.contains(key) => {
+                    let Some(finished) = transaction.acknowledged_at() else {
+                        continue;
+                    };
+                    if seen.insert(*key) {
+                        self.value(*key, *value)
+                            .read(index, transaction.started, finished);
+                        concerns = true;
+                    }
                 }
                 _ => {}
             }
         }
+        if concerns {
+            let last = transaction.finished.unwrap_or(transaction.started);
+            let (from, to) = self.span.unwrap_or((transaction.started, last));
+            self.span = Some((from.min(transaction.started), to.max(last)));
+        }
+        Ok(())
     }
-    Ok(registers)
+
+    /// Number of values that it keeps, each in some hundred bytes.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.entries
+    }
+
+    /// The judgement on everything that was taken.
+    #[must_use]
+    pub fn finish(self) -> Report {
+        let mut report = Report {
+            span: self.span,
+            ..Report::default()
+        };
+        for (key, values) in self.registers {
+            report.keys += 1;
+            let clusters = clusters(key, values, &mut report);
+            for (cluster, found) in clusters.iter().zip(zones::scores(&clusters)) {
+                if let Some(found) = found {
+                    report.gamma = report.gamma.max(found.gamma);
+                    report.scores.push(Score {
+                        key,
+                        value: cluster.value,
+                        gamma: found.gamma,
+                        time: found.time,
+                        begins: found.begins,
+                        ends: found.ends,
+                        because: found.because,
+                    });
+                }
+            }
+        }
+        report
+            .scores
+            .sort_by_key(|score| (score.time, score.key, score.value));
+        report
+    }
+
+    fn value(&mut self, key: u64, value: Register) -> &mut Value {
+        let values = self.registers.entry(key).or_default();
+        let entries = &mut self.entries;
+        values.entry(value).or_insert_with(|| {
+            *entries += 1;
+            Value::default()
+        })
+    }
 }
 
-impl Operations {
-    /// The clusters of all values that constrain the order, and the number of operations in
-    /// them.
-    fn clusters(
-        self,
-        history: &History,
-        key: u64,
-        impossible: &mut Vec<Impossible>,
-    ) -> (Vec<Cluster>, usize) {
-        let mut clusters: BTreeMap<Register, Cluster> = BTreeMap::new();
-        let initial = Cluster::new(Register::Absent, Interval::BEFORE_ALL);
-        clusters.insert(Register::Absent, initial);
-        let mut operations = self.reads.len();
-        for (value, (writer, interval)) in &self.writes {
-            if history.transactions[*writer].outcome != Outcome::Aborted {
-                operations += 1;
-                let value = Register::Value(*value);
-                clusters.insert(value, Cluster::new(value, *interval));
-            }
+impl Value {
+    fn read(&mut self, by: usize, started: u64, finished: u64) {
+        if self.reads == 0 {
+            (self.reader, self.read_finish, self.read_start) = (by, finished, started);
         }
-        for (value, reader, interval) in &self.reads {
-            match (clusters.get_mut(value), value) {
-                (Some(cluster), _) => cluster.read(*interval),
-                (None, Register::Absent) => {}
-                (None, Register::Value(value)) => impossible.push(Impossible {
-                    key,
-                    value: *value,
-                    reader: *reader,
-                    writer: self.writes.get(value).map(|(writer, _)| *writer),
-                }),
-            }
-        }
-        let constrains = |cluster: &Cluster| cluster.constrains();
-        (
-            clusters.into_values().filter(constrains).collect(),
-            operations,
-        )
+        self.reads += 1;
+        self.read_finish = self.read_finish.min(finished);
+        self.read_start = self.read_start.max(started);
     }
+}
+
+/// The clusters of all values of a register that constrain the order. Counts values and
+/// operations, and notes what was never written.
+fn clusters(key: u64, values: BTreeMap<Register, Value>, report: &mut Report) -> Vec<Cluster> {
+    let mut clusters = Vec::new();
+    if !values.contains_key(&Register::Absent) {
+        clusters.push(Cluster::new(Register::Absent, Interval::BEFORE_ALL));
+    }
+    for (value, its) in values {
+        report.operations += its.reads;
+        let written = its.write.filter(|write| !write.is_aborted);
+        let interval = match (value, written) {
+            (Register::Absent, _) => {
+                report.values += 1;
+                Interval::BEFORE_ALL
+            }
+            (_, Some(write)) => {
+                report.values += 1;
+                report.operations += 1;
+                Interval::new(write.started, write.finished)
+            }
+            (Register::Value(value), None) => {
+                if its.reads > 0 {
+                    report.impossible.push(Impossible {
+                        key,
+                        value,
+                        reader: its.reader,
+                        readers: its.reads,
+                        writer: its.write.map(|write| write.by),
+                    });
+                }
+                continue;
+            }
+        };
+        let mut cluster = Cluster::new(value, interval);
+        if its.reads > 0 {
+            cluster.read(its.read_start, its.read_finish);
+        }
+        clusters.push(cluster);
+    }
+    clusters.retain(Cluster::constrains);
+    clusters
 }

@@ -42,11 +42,13 @@ pub(super) struct Cluster {
     h: i128,
 }
 
-/// A positive score with its time and reason.
+/// A positive score with its times and reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScoredZone {
     pub(super) gamma: u64,
     pub(super) time: u64,
+    pub(super) begins: u64,
+    pub(super) ends: u64,
     pub(super) because: Because,
 }
 
@@ -71,11 +73,11 @@ impl Cluster {
         }
     }
 
-    /// Adds a read to the cluster.
-    pub(super) fn read(&mut self, read: Interval) {
-        self.read_finish = self.read_finish.min(read.finish);
-        self.l = self.l.min(read.finish);
-        self.h = self.h.max(read.start);
+    /// Adds reads to the cluster, by their greatest start and their least finish.
+    pub(super) fn read(&mut self, start: u64, finish: u64) {
+        self.read_finish = self.read_finish.min(finish.into());
+        self.l = self.l.min(finish.into());
+        self.h = self.h.max(start.into());
     }
 
     /// Whether the zone can collide with any other: not if it may be before or after
@@ -100,11 +102,12 @@ struct Extreme {
 pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<ScoredZone>> {
     let mut sorted: Vec<usize> = (0..clusters.len()).collect();
     sorted.sort_by_key(|index| clusters[*index].l + clusters[*index].h);
-    let mut best: Vec<(i128, Because, i128)> = clusters
+    let mut best: Vec<(i128, Because, (i128, i128))> = clusters
         .iter()
         .map(|cluster| {
             let early = cluster.write_start - cluster.read_finish;
-            (early, Because::ReadBeforeWrite, cluster.read_finish)
+            let between = (cluster.read_finish, cluster.write_start);
+            (early, Because::ReadBeforeWrite, between)
         })
         .collect();
     // χ is symmetric, and both terms are equal where l + h are equal.
@@ -113,8 +116,10 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<ScoredZone>> {
         let (one, two) = (&clusters[index], &clusters[other]);
         let chi = (one.h - two.l).min(two.h - one.l);
         if chi > best[index].0 {
-            let middle = i128::midpoint(one.l.max(two.l), one.h.min(two.h));
-            best[index] = (chi, Because::Other(two.value), middle);
+            let (from, to) = (one.l.max(two.l), one.h.min(two.h));
+            // A backward zone within a forward one begins at its h.
+            let common = (from.min(to), from.max(to));
+            best[index] = (chi, Because::Other(two.value), common);
         }
     };
     // For each zone: the greatest h before it, and the least l after it.
@@ -131,10 +136,12 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<ScoredZone>> {
         behind.take(*index, cluster, |other| clusters[other].l > cluster.l);
     }
     best.into_iter()
-        .map(|(chi, because, time)| {
+        .map(|(chi, because, (begins, ends))| {
             (chi > 0).then(|| ScoredZone {
                 gamma: nanoseconds(chi),
-                time: nanoseconds(time),
+                time: nanoseconds(i128::midpoint(begins, ends)),
+                begins: nanoseconds(begins),
+                ends: nanoseconds(ends),
                 because,
             })
         })

@@ -459,6 +459,28 @@ fn sorted(mut history: History) -> History {
 
 proptest! {
     #[test]
+    fn csv_and_pauses_are_read_or_refused(
+        columns in prop::sample::select(vec![
+            "operation,key,value,started,finished\n",
+            "outcome,started_us,_x,finished_s,process,value,key,operation\n",
+            "started,duration_ms,node\n",
+            "",
+        ]),
+        lines in "((read|write|r|w|ok|fail|info|k|-1|[0-9]{1,4}|\\.5|\"|,|,,|_|\n| |é){1,6},?){0,40}",
+        operations in prop::collection::vec((0..2_u8, 0..3_u64, 0..4_u64, 0..50_u64, 0..9_u64), 0..20),
+    ) {
+        super::fuzz::history::run(format!("{columns}{lines}").as_bytes());
+        // Valid lines, so that the judge has work, and one that is perhaps not.
+        let mut text = "operation,key,value,started,finished\n".to_owned();
+        for (kind, key, value, started, length) in operations {
+            let kind = ["read", "write"][usize::from(kind)];
+            text += &format!("{kind},{key},{value},{started},{}\n", started + length);
+        }
+        super::fuzz::history::run(format!("{text}{lines}").as_bytes());
+        super::fuzz::history::run(text.as_bytes());
+    }
+
+    #[test]
     fn what_is_written_as_lines_is_read_back(history in histories(true)) {
         let text = written(&history, Format::JsonLines);
         prop_assert_eq!(history::read(&text, Format::JsonLines).unwrap(), history);

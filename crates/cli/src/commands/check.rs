@@ -19,6 +19,8 @@
 //! serializable: violated (G2-item 1)
 //! ```
 
+mod gamma;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -42,6 +44,7 @@ const TOLD: usize = 3;
 const LISTED: usize = 20;
 
 const LINEARIZABLE: &str = "linearizable";
+const GAMMA: &str = "gamma";
 const RECENCY: &str = "recency";
 const SESSIONS: &str = "sessions";
 const BANK: &str = "bank";
@@ -55,6 +58,8 @@ Models:
   serializable                        some order of transactions explains all
   strict-serializable                 and respects real time
   linearizable                        each register by itself, and how far off (gamma)
+  gamma                               the same over time: which values are further off
+                                      than a threshold, and whether after a pause
   recency                             no read-only transaction misses a commit that
                                       was acknowledged before it began
   sessions                            no process goes back behind what it saw or did
@@ -72,6 +77,11 @@ In lines of JSON, one transaction each:
   {\"process\":0,\"started\":10,\"finished\":25,\"outcome\":\"committed\",
    \"operations\":[[\"append\",3,1],[\"read_list\",3,[1]]]}     (on one line)
 
+In CSV, one operation on a register each, with names of columns in the first line:
+
+  operation,key,value,started,finished
+  write,user7,1,10,25
+
 Elements and values must be unique for a key, except for the bank. That nothing is found
 is no proof; that something is found is.
 
@@ -84,12 +94,13 @@ Examples:
   coeval check history.edn --model strict-serializable
   coeval check run.jsonl --model serializable --model recency --svg pictures
   coeval check run.jsonl --model linearizable --scores gamma.csv
+  coeval check run.csv --model gamma --pauses gc.csv --svg pictures
   zcat run.jsonl.gz | coeval check - --format jsonl --model snapshot-isolation";
 
 /// The definition of `coeval check`.
 pub(super) fn command() -> Command {
     let models = Level::ALL.into_iter().map(Level::name);
-    let models = models.chain([LINEARIZABLE, RECENCY, SESSIONS, BANK]);
+    let models = models.chain([LINEARIZABLE, GAMMA, RECENCY, SESSIONS, BANK]);
     Command::new("check")
         .about("Judge a history: does it show what a consistency model forbids?")
         .after_help(HELP)
@@ -113,21 +124,22 @@ pub(super) fn command() -> Command {
             Arg::new("format")
                 .long("format")
                 .value_name("FORMAT")
-                .value_parser(["edn", "jsonl"])
+                .value_parser(["edn", "jsonl", "csv"])
                 .help("How the file is written [default: by its name]"),
         )
         .arg(
             Arg::new("svg")
                 .long("svg")
                 .value_name("DIR")
-                .help("Draw each anomaly into a file of this directory"),
+                .help("Draw each anomaly, and gamma over time, into a file of this directory"),
         )
         .arg(
             Arg::new("scores")
                 .long("scores")
                 .value_name("FILE")
-                .help("Write the gamma score of each value as CSV (model linearizable)"),
+                .help("Write the gamma score of each value as CSV (models linearizable, gamma)"),
         )
+        .args(gamma::arguments())
         .arg(
             Arg::new("total")
                 .long("total")
@@ -162,19 +174,24 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let file = text("file").ok_or("no file")?;
     let format = match text("format") {
         Some("edn") => Format::Edn,
+        Some("csv") => Format::Csv,
         Some(_) => Format::JsonLines,
         None => Format::of_name(file)
-            .ok_or_else(|| format!("{file}: say --format edn or --format jsonl"))?,
+            .ok_or_else(|| format!("{file}: say --format edn, --format jsonl or --format csv"))?,
     };
-    let bytes = read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
-    let history = history::read(&bytes, format).map_err(|error| format!("{file}, {error}"))?;
-    drop(bytes);
     let models: Vec<&str> = matches
         .get_many::<String>("model")
         .into_iter()
         .flatten()
         .map(String::as_str)
         .collect();
+    if models == [GAMMA] {
+        return gamma::check_file(file, format, matches);
+    }
+    gamma::refuse_alone(&models, matches)?;
+    let bytes = read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let history = history::read(&bytes, format).map_err(|error| format!("{file}, {error}"))?;
+    drop(bytes);
     let levels: Vec<Level> = models
         .iter()
         .filter_map(|name| Level::of_name(name))
@@ -190,8 +207,12 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let committed = history.transactions.iter();
     let committed = committed.filter(|transaction| transaction.is_committed());
     something(committed.count(), "committed transaction")?;
-    let compares = !levels.is_empty() || models.contains(&LINEARIZABLE);
-    if compares && let Some(lack) = lacking(&history) {
+    let compares = [LINEARIZABLE, GAMMA]
+        .iter()
+        .any(|model| models.contains(model));
+    if (compares || !levels.is_empty())
+        && let Some(lack) = lacking(&history)
+    {
         return Err(format!("{file}: nothing to judge: {lack}"));
     }
     if levels.is_empty() {
@@ -207,6 +228,7 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
                 something(found.operations, "operation on a register")?;
                 linearizable(&found, text("scores"), &mut report, &mut verdicts)?
             }
+            GAMMA => gamma::check(&history, file, matches, &mut report, &mut verdicts)?,
             RECENCY => {
                 let found = recency::judge(&history).map_err(|error| error.to_string())?;
                 something(found.reads, "read of a read-only transaction")?;

@@ -89,6 +89,124 @@ fn anomalies_are_drawn_and_scores_written() {
 }
 
 #[test]
+fn gamma_is_told_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).display().to_string();
+    let (history, pauses) = (
+        golden("../gamma/gamma.csv"),
+        golden("../gamma/gamma-pauses.csv"),
+    );
+    let (scores, pictures) = (name("scores.csv"), name("pictures"));
+    let model = [&history, "--model", "gamma"];
+    let files = [
+        "--every-ms",
+        "20",
+        "--pauses",
+        &pauses,
+        "--scores",
+        &scores,
+        "--svg",
+        &pictures,
+    ];
+    let (code, said, complaint) = check(&[&model[..], &files].concat(), "");
+    assert_eq!((code, complaint.as_str()), (1, ""), "{said}");
+    // As documented, behind the file's name.
+    let documented = said.split_once('\n').unwrap().1;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations/check.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(documented), "{said}");
+    let scores = std::fs::read_to_string(scores).unwrap();
+    assert!(scores.starts_with("time_ns,key,value,gamma_ns,begins_ns,ends_ns\n"));
+    assert!(
+        scores.contains(",user7,42,58000000,22000000,80000000\n"),
+        "{scores}"
+    );
+    let picture = std::fs::read_to_string(folder.path().join("pictures/gamma.svg")).unwrap();
+    assert!(picture.contains("above 5 ms</text>"), "{picture}");
+
+    let (code, said, _) = check(&[&model[..], &["--threshold-ms", "58"]].concat(), "");
+    assert_eq!(code, 0);
+    assert!(said.ends_with("above 58 ms\n"), "{said}");
+    let (code, said, _) = check(&[&model[..], &["--json", "--every-ms", "10"]].concat(), "");
+    assert_eq!(code, 1);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(json["gamma_ns"], 58_000_000);
+    assert_eq!(json["rows"].as_array().unwrap().len(), 11);
+
+    // Beside another model, from standard input, and what is refused.
+    let both = [
+        "-",
+        "--format",
+        "csv",
+        "--model",
+        "gamma",
+        "--model",
+        "linearizable",
+    ];
+    let text = std::fs::read_to_string(&history).unwrap();
+    let (code, said, _) = check(&both, &text);
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("\ngamma: violated (2 found in 10 operations on 2 registers"),
+        "{said}"
+    );
+    assert!(
+        said.contains("\nlinearizable: violated (3 found in"),
+        "{said}"
+    );
+    for (arguments, expected) in [
+        (
+            &[&both[..], &["--json"]].concat()[..],
+            "--json prints one model",
+        ),
+        (
+            &[
+                "-",
+                "--format",
+                "csv",
+                "--model",
+                "sessions",
+                "--shadow-ms",
+                "1",
+            ],
+            "--shadow-ms is for",
+        ),
+        (
+            &[
+                "-",
+                "--format",
+                "csv",
+                "--model",
+                "gamma",
+                "--every-ms",
+                "0",
+            ],
+            "a row has a length",
+        ),
+        (
+            &[
+                "-", "--format", "csv", "--model", "gamma", "--pauses", &history,
+            ],
+            "column \"process\"",
+        ),
+        (
+            &["-", "--format", "edn", "--model", "gamma"],
+            "nothing to judge",
+        ),
+    ] {
+        let (code, _, said) = check(arguments, "");
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    let (code, _, said) = check(&["-", "--format", "csv", "--model", "gamma"], "operation\n");
+    assert_eq!(
+        (code, said.contains("-, line 1, column 1")),
+        (2, true),
+        "{said}"
+    );
+}
+
+#[test]
 fn every_judge_can_be_asked() {
     let late = r#"{"process":0,"started":1,"finished":2,"outcome":"committed","operations":[["write",1,5]]}
 {"process":0,"started":3,"finished":4,"outcome":"committed","operations":[["read",1,null]]}"#;
@@ -119,7 +237,7 @@ fn what_cannot_be_used_says_why() {
     let (code, _, said) = check(&["history", "--model", "bank"], "");
     assert_eq!(code, 2);
     assert!(
-        said.contains("say --format edn or --format jsonl"),
+        said.contains("say --format edn, --format jsonl or --format csv"),
         "{said}"
     );
     let (code, _, said) = check(&["gone.edn", "--model", "bank"], "");
