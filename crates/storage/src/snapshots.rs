@@ -336,6 +336,20 @@ impl<'snapshots> Expiry<'snapshots> {
         }
     }
 
+    /// The oldest snapshot that can read the version at `cts`, which was replaced at
+    /// `successor`: it holds the version. `None` when no registered snapshot does.
+    #[must_use]
+    pub fn holder(&self, cts: Timestamp, successor: Timestamp) -> Option<Timestamp> {
+        let holds = |snapshot: &Timestamp| (cts..successor).contains(snapshot);
+        match &self.cached {
+            None => self.snapshots.registered().filter(holds).min(),
+            Some(registered) => {
+                let at = registered.partition_point(|&snapshot| snapshot < cts);
+                registered.get(at).copied().filter(holds)
+            }
+        }
+    }
+
     /// Whether everything up to `cts` is settled: no commit at or below it can be rolled
     /// back, and every new snapshot includes it.
     #[must_use]
@@ -369,6 +383,9 @@ mod tests {
             Expiry::cached(horizon(40, 40), &snapshots),
         ] {
             assert!(!expiry.is_expired(at(10), at(20)), "15 sees it");
+            assert_eq!(expiry.holder(at(10), at(20)), Some(at(15)));
+            assert_eq!(expiry.holder(at(10), at(50)), Some(at(15)));
+            assert_eq!(expiry.holder(at(16), at(40)), None);
             assert!(expiry.is_expired(at(20), at(30)), "no snapshot does");
             assert!(expiry.is_expired(at(16), at(40)), "40 sees its successor");
             assert!(!expiry.is_expired(at(15), at(16)), "15 sees its own");

@@ -178,6 +178,13 @@ bugs! {
     /// A follower takes log that it has verified for log that it has replayed, and lets its
     /// reads begin.
     VerifiedForSettled = "verified-for-settled",
+    /// A key of a follower's primary index leads only to the record that got it last, though
+    /// a snapshot still shows it in another one.
+    ForgetDisplaced = "forget-displaced",
+    /// A follower collects the versions that a reader has held only when there is no reader at all.
+    CollectWithoutReaders = "collect-without-readers",
+    /// A follower shows the definition of an index before it has built the index.
+    ShowUnbuiltIndex = "show-unbuilt-index",
 }
 
 impl Bug {
@@ -210,6 +217,9 @@ impl Bug {
                 | Self::AskOldTerm
                 | Self::TrustAsker
                 | Self::VerifiedForSettled
+                | Self::ForgetDisplaced
+                | Self::CollectWithoutReaders
+                | Self::ShowUnbuiltIndex
         )
     }
 }

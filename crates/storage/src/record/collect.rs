@@ -1,7 +1,9 @@
 //! Garbage collection of a record's expired versions: shared by writers, readers and the
 //! sweep.
 
+use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::Ordering;
+use coeval_types::Timestamp;
 
 use super::list::{NODE_BYTES, retire_node};
 use super::write::Upkeep;
@@ -72,6 +74,24 @@ impl Record {
             }
         }
         false
+    }
+
+    /// Passes each version that has been replaced to `visit`, as its timestamp and its
+    /// successor's. No other thread may write meanwhile.
+    pub(crate) fn replaced(&self, guard: &Guard<'_>, visit: &mut dyn FnMut(Timestamp, Timestamp)) {
+        let word = self.word();
+        let Some((newest, _)) = self.region(word.primary()).committed() else {
+            return;
+        };
+        let mut successor = newest;
+        if let Some((cts, _)) = self.region(word.primary().other()).committed() {
+            visit(cts, successor);
+            successor = cts;
+        }
+        let mut nodes = self.versions.nodes(guard).peekable();
+        while let Some(node) = nodes.next() {
+            visit(node.cts, nodes.peek().map_or(successor, |next| next.cts));
+        }
     }
 
     fn invalidate_expired_secondary(&self, held: LockWord, upkeep: &Upkeep<'_>) -> usize {

@@ -11,6 +11,7 @@ use coeval_types::{Lsn, Rid, RowRef, Timestamp};
 
 use super::Table;
 use super::array::RID_LIMIT;
+use crate::Expiry;
 use crate::collector::Collector;
 use crate::record::{Change, Collected, Record, ReplayError, Replayed, Upkeep};
 
@@ -123,6 +124,20 @@ impl FollowedRecord<'_> {
             Collected::Nothing => 0,
             Collected::Versions(removed) | Collected::Dead(removed) => removed,
         }
+    }
+
+    /// Passes the oldest holder of each replaced version to `visit`, as far as one is
+    /// registered: that version is collected once this snapshot has ended, at the earliest.
+    /// A version whose successor may still be rolled back is left out. No thread may write
+    /// meanwhile.
+    pub fn holders(self, expiry: &Expiry<'_>, guard: &Guard<'_>, visit: &mut dyn FnMut(Timestamp)) {
+        self.record.replaced(guard, &mut |cts, successor| {
+            if expiry.is_settled(successor)
+                && let Some(holder) = expiry.holder(cts, successor)
+            {
+                visit(holder);
+            }
+        });
     }
 
     /// Whether any version has a row that satisfies `predicate`. No thread may write

@@ -67,6 +67,27 @@ impl<const W: usize> Access<'_, W> {
         Err(Restart)
     }
 
+    /// Maps the key to `to` if it is mapped to `from`; returns whether it was. Every reader
+    /// finds one or the other.
+    pub(super) fn replace(&self, key: &[u8], from: Rid, to: Rid) -> bool {
+        self.until_done(|| self.try_replace(key, from, to))
+    }
+
+    fn try_replace(&self, key: &[u8], from: Rid, to: Rid) -> Result<bool, Restart> {
+        let place = self.place(key, 0)?;
+        let node = place.at.node;
+        let shape = node.shape();
+        let (slot, exact) = node.find(shape, key, place.at.version)?;
+        if !exact || node.value(shape, slot).pointer() != as_pointer(from.0) {
+            place.at.validate()?;
+            return Ok(false);
+        }
+        let held = node.latch.lock(place.at.version)?;
+        node.value(shape, slot).set_pointer(as_pointer(to.0));
+        drop(held);
+        Ok(true)
+    }
+
     /// Makes room for an entry by re-encoding the node, if that frees enough to be
     /// worthwhile. For the latch's holder.
     pub(super) fn divide_anew(&self, node: &Node<W>, tail: usize) -> bool {

@@ -188,6 +188,12 @@ impl<const W: usize> Tree<W> {
         self.access(guard).insert(key, rid)
     }
 
+    /// Maps the key to `to` if it is mapped to `from`; returns whether it was. No reader
+    /// finds the key absent meanwhile.
+    pub fn replace(&self, key: &[u8], from: Rid, to: Rid, guard: &Guard<'_>) -> bool {
+        self.access(guard).replace(key, from, to)
+    }
+
     /// Removes the key if it is mapped to this RID; returns whether it was.
     pub fn remove(&self, key: &[u8], rid: Rid, guard: &Guard<'_>) -> bool {
         self.access(guard).remove(key, rid)

@@ -35,6 +35,7 @@ enum TreeStep {
     Insert(Vec<u8>, u64),
     InsertRun(Vec<u8>, u16),
     Remove(Vec<u8>, u64),
+    Replace(Vec<u8>, u64),
     RemoveRange(Vec<u8>, usize),
     Scan(Bound<Vec<u8>>, Bound<Vec<u8>>),
     GetMany(Vec<Vec<u8>>),
@@ -72,6 +73,7 @@ fn step() -> impl Strategy<Value = TreeStep> {
         12 => (key(), 0u64..2).prop_map(|(key, rid)| TreeStep::Insert(key, rid)),
         1 => (key(), 1u16..40).prop_map(|(key, count)| TreeStep::InsertRun(key, count)),
         6 => (key(), 0u64..2).prop_map(|(key, rid)| TreeStep::Remove(key, rid)),
+        4 => (key(), 0u64..2).prop_map(|(key, rid)| TreeStep::Replace(key, rid)),
         1 => (key(), 1usize..60).prop_map(|(key, count)| TreeStep::RemoveRange(key, count)),
         2 => (bound(), bound()).prop_map(|(lower, upper)| TreeStep::Scan(lower, upper)),
         1 => prop::collection::vec(key(), 1..40).prop_map(TreeStep::GetMany),
@@ -115,6 +117,13 @@ fn behaves_like_a_map<const W: usize>(steps: &[TreeStep]) {
                 assert_eq!(tree.remove(key, Rid(*rid), &guard), there);
                 if there {
                     model.remove(key);
+                }
+            }
+            TreeStep::Replace(key, rid) => {
+                let there = model.get(key) == Some(rid);
+                assert_eq!(tree.replace(key, Rid(*rid), Rid(1 - rid), &guard), there);
+                if there {
+                    model.insert(key.clone(), 1 - rid);
                 }
             }
             TreeStep::RemoveRange(key, count) => {
