@@ -36,6 +36,7 @@
 //!
 //! - [`shared`]: the state that all transactions of an engine share.
 //! - [`transaction`]: the calls of the transaction contract.
+//! - [`reading`]: the read path, over a storage at a snapshot.
 //! - [`validation`]: the validators that check scans at commit.
 //! - [`ranges`]: logical ranges, registrations, predicates.
 //! - [`locks`]: lock queues, key locks, table locks, the wait-for graph.
@@ -43,6 +44,7 @@
 //! - [`conflicts`]: conflict counters by table, index and reason.
 //! - [`statistics`]: counters and gauges.
 //! - [`storage`]: a table's records and indexes together.
+//! - [`displaced`]: records with a key to which a follower's primary index does not lead.
 //! - [`garbage_collector`]: the background garbage collector.
 //! - [`memory`]: the memory budget, and which transactions fail when it is used up.
 //! - [`checkpointer`]: when checkpoints are taken, and the walk through the tables.
@@ -61,6 +63,7 @@ mod checkpointer;
 mod checkpoints;
 mod committers;
 mod conflicts;
+mod displaced;
 mod engine;
 mod following;
 mod garbage_collector;
@@ -70,6 +73,7 @@ mod memory;
 mod planted;
 mod pool;
 mod ranges;
+mod reading;
 mod settings;
 mod shared;
 mod statistics;

@@ -17,6 +17,7 @@ use coeval_types::{
 };
 
 use crate::building;
+use crate::displaced::Displaced;
 use crate::locks::tables::TableLocks;
 use crate::ranges::map::{Limits, RangeMap, Space};
 
@@ -34,6 +35,8 @@ pub(crate) struct Index {
     pub(crate) kind: IndexKind,
     extractor: Arc<dyn KeyExtractor>,
     pub(crate) entries: OrderedIndex,
+    /// In a primary index, while its table follows.
+    displaced: Option<Displaced>,
     pub(crate) ranges: RangeMap,
     /// Whether every write of a row registers in this index, even if the row's key is
     /// unchanged. Then a scan is protected by its predicate alone.
@@ -65,6 +68,7 @@ impl Index {
             kind: definition.kind,
             extractor: Arc::clone(&definition.extractor),
             entries: OrderedIndex::new(domain),
+            displaced: None,
             ranges: RangeMap::new(space, limits),
             orders_rows,
             usable_from,
@@ -72,28 +76,33 @@ impl Index {
         }
     }
 
-    /// A follower's index. No transactions run on it, so its logical ranges are unused.
+    /// A follower's index, which snapshots from `usable_from` on may use. No transaction
+    /// writes to it, so its logical ranges are unused.
     pub(crate) fn followed(
         storage: StorageId,
         definition: &IndexDefinition,
         limits: Limits,
+        usable_from: Timestamp,
         domain: &Domain,
     ) -> Self {
-        Self::new(storage, definition, limits, false, Timestamp::ZERO, domain)
+        let index = Self::new(storage, definition, limits, false, usable_from, domain);
+        let displaced = index.is_primary().then(|| Displaced::new(domain));
+        Self { displaced, ..index }
     }
 
-    /// Makes the row's key refer to this record, whichever record it referred to before.
-    /// For a primary index; no other thread may change this key meanwhile.
-    pub(crate) fn lead_to(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
-        with_buffers(|entry, _| {
-            self.entry(row, rid, entry);
-            while let Err(other) = self.entries.insert_if_absent(entry, rid, guard) {
-                if other == rid {
-                    break;
-                }
-                self.entries.remove(entry, other, guard);
+    /// The displaced entries of a follower's primary index.
+    pub(crate) fn displaced(&self) -> Option<&Displaced> {
+        self.displaced.as_ref()
+    }
+
+    /// Removes an entry of a record that has no version with its key any more.
+    pub(crate) fn forget(&self, entry: &[u8], rid: Rid, guard: &Guard<'_>) {
+        match &self.displaced {
+            Some(displaced) => displaced.forget(&self.entries, entry, rid, guard),
+            None => {
+                self.entries.remove(entry, rid, guard);
             }
-        });
+        }
     }
 
     pub(crate) fn is_primary(&self) -> bool {
@@ -195,11 +204,26 @@ impl Index {
     pub(crate) fn remove(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
         with_buffers(|entry, _| {
             self.entry(row, rid, entry);
-            self.entries.remove(entry, rid, guard);
+            self.forget(entry, rid, guard);
         });
     }
 
-    /// Calls `visit` for each record that has, or once had, this key.
+    /// Calls `visit` for each record that this primary index does not lead to, and that
+    /// may have a version with the key: none, unless the table follows.
+    #[inline]
+    pub(crate) fn others(
+        &self,
+        key: &[u8],
+        guard: &Guard<'_>,
+        visit: impl FnMut(Rid) -> ControlFlow<()>,
+    ) {
+        if let Some(displaced) = &self.displaced {
+            displaced.visit(key, guard, visit);
+        }
+    }
+
+    /// Calls `visit` for each record that has, or once had, this key, and to which the
+    /// index leads.
     pub(crate) fn candidates(
         &self,
         key: &[u8],

@@ -12,6 +12,7 @@
 //! entries that go, and then reads nothing until the disk thread has truncated the log.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use coeval_env::JoinHandle;
 use coeval_log::Replayer;
@@ -85,6 +86,7 @@ impl Following {
         };
         let task = coeval_env::spawn_dedicated("node replay", move || async move {
             replaying.define();
+            replaying.make_visible();
             let ended = replaying.run(received).await;
             ended.map_err(|error| {
                 // A closed channel means that the node has ended.
@@ -174,10 +176,13 @@ impl Replaying {
                 return Ok(());
             }
             let order = match self.may_go_on() {
-                false => orders
-                    .recv()
-                    .await
-                    .ok_or(mpsc::error::TryRecvError::Disconnected),
+                false => match self.wait(&mut orders).await {
+                    Some(order) => order.ok_or(mpsc::error::TryRecvError::Disconnected),
+                    None => {
+                        self.tables.collect();
+                        continue;
+                    }
+                },
                 true => orders.try_recv(),
             };
             match order {
@@ -193,6 +198,15 @@ impl Replaying {
                 Err(_) => self.step().await?,
             }
         }
+    }
+
+    /// Waits for an order; `None` when there is something to collect before one has come.
+    async fn wait(&self, orders: &mut mpsc::UnboundedReceiver<Order>) -> Option<Option<Order>> {
+        std::future::poll_fn(|context| match orders.poll_recv(context) {
+            Poll::Ready(order) => Poll::Ready(Some(order)),
+            Poll::Pending => self.tables.poll_garbage(context).map(|()| None),
+        })
+        .await
     }
 
     async fn end_walk(&mut self) {
@@ -255,26 +269,23 @@ impl Replaying {
     }
 
     /// Makes replayed and committed rows visible; definitions among them change the
-    /// indexes.
+    /// indexes first.
     fn make_visible(&self) {
         let visible = self.committed.min(self.replayer.position());
-        let changed = self.tables.commit(visible);
-        self.how.replayed.set(visible);
-        let definitions = self.how.definitions.as_ref();
-        if definitions.is_some_and(|definitions| {
-            let mut sources = definitions.sources().into_iter();
-            sources.any(|source| changed.contains(&source))
-        }) {
-            self.define();
+        match &self.how.definitions {
+            Some(definitions) => {
+                let learnt = self.tables.commit_defining(visible, &**definitions);
+                learnt.unwrap_or_else(|reason| unknown(&reason));
+            }
+            None => drop(self.tables.commit(visible)),
         }
+        self.how.replayed.set(visible);
     }
 
     fn define(&self) {
-        if let Some(definitions) = &self.how.definitions
-            && let Err(reason) = self.tables.define_by(&**definitions)
-        {
-            // The next leader on these tables detects the missing indexes and builds them.
-            tracing::error!(reason, "the indexes that a follower keeps are not known");
+        if let Some(definitions) = &self.how.definitions {
+            let learnt = self.tables.define_by(&**definitions);
+            learnt.unwrap_or_else(|reason| unknown(&reason));
         }
     }
 
@@ -295,4 +306,10 @@ impl Replaying {
         self.make_visible();
         Ok(())
     }
+}
+
+/// Reports definitions that cannot be read. The next leader on these tables detects the
+/// missing indexes and builds them.
+fn unknown(reason: &str) {
+    tracing::error!(reason, "the indexes that a follower keeps are not known");
 }

@@ -1,47 +1,75 @@
 //! A follower's engine: read-only transactions over followed tables.
+//!
+//! ```text
+//!   ask_newest ──▶ Questions      the leader's committed offset
+//!   poll_newest ◀── at            waits until the tables are visible up to it
+//!   poll_begin, begin_statement   a snapshot at the visible commit, which includes it
+//!   get, scan …                   by the read path that a leader's transactions use
+//! ```
+//!
+//! What a snapshot shows is committed, so no result waits for a disk or a confirmation. A
+//! read needs no question when its caller may see an older state.
+//!
+//! A transaction reads in steps and keeps nothing of the tables between two of them but its
+//! registered snapshot. So tables are led, or dropped, without waiting for sessions: the
+//! next step of each finds that they have ended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use coeval_txn::contract::Visit;
 use coeval_txn::{BeginOptions, Engine, Error, Question, Transaction};
-use coeval_types::{IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp};
+use coeval_types::{
+    IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
+};
 
+use super::reader::Reader;
+use super::tables::Followed;
+use super::transaction::FollowerTransaction;
 use super::{FollowedTables, Questions, ended};
 
 /// An engine that reads the tables of a follower and writes nothing: its snapshots are at
 /// the visible commit of [`FollowedTables`].
 #[derive(Debug)]
 pub struct FollowerEngine {
-    tables: FollowedTables,
+    /// `None` for tables that do not follow. Not [`FollowedTables`]: the node that owns
+    /// those frees them when it drops them.
+    followed: Option<Arc<Followed>>,
     questions: Arc<dyn Questions>,
-    retired: AtomicBool,
+    /// Transactions that have begun, which is their id.
+    begun: AtomicU64,
 }
 
 impl FollowerEngine {
-    /// An engine on these tables, which [follow](FollowedTables::follow) already.
+    /// An engine on these tables, which [follow](FollowedTables::follow) already: on others
+    /// no transaction begins.
     #[must_use]
     pub fn new(tables: FollowedTables, questions: Arc<dyn Questions>) -> Arc<Self> {
         Arc::new(Self {
-            tables,
+            followed: tables.followed().cloned(),
             questions,
-            retired: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
         })
     }
 
-    /// Ends the engine: from now on every transaction answers [`Error::Stopped`] at its next
-    /// step. The tables can be led or dropped, without waiting for those who hold one.
+    /// Ends the engine, and every other engine on the same tables: from now on every
+    /// transaction answers [`Error::Stopped`] at its next step, and none is in the middle of
+    /// one. The tables can be led or dropped without waiting for the sessions that hold a
+    /// transaction; replay into them goes on until then.
     pub fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        self.tables.close();
+        if let Some(followed) = &self.followed {
+            followed.end_readers();
+        }
     }
 
-    fn check(&self) -> Result<(), Error> {
-        match self.retired.load(Ordering::Acquire) {
-            true => Err(ended()),
-            false => Ok(()),
-        }
+    /// The tables, while they may be read.
+    fn tables(&self) -> Result<&Arc<Followed>, Error> {
+        let followed = self
+            .followed
+            .as_ref()
+            .filter(|its| !its.visibility.is_closed());
+        followed.ok_or_else(ended)
     }
 }
 
@@ -50,13 +78,26 @@ impl Engine for FollowerEngine {
         "follower"
     }
 
-    /// No transaction begins before the read path is shared with the leader's engine.
     fn poll_begin(
         &self,
-        _options: &BeginOptions,
-        _context: &mut Context<'_>,
+        options: &BeginOptions,
+        context: &mut Context<'_>,
     ) -> Poll<Result<Box<dyn Transaction>, Error>> {
-        Poll::Ready(Err(ended()))
+        if let Some(cancel) = &options.cancel
+            && cancel.load(Ordering::Acquire)
+        {
+            return Poll::Ready(Err(Error::Canceled));
+        }
+        let followed = self.tables()?;
+        if let Some(minimum) = options.minimum {
+            // A commit's frame is longer than a byte: an end past its start is past its end.
+            let past = Lsn(minimum.lsn().0.saturating_add(1));
+            ready!(followed.visibility.poll(past, context))?;
+        }
+        let id = TransactionId(self.begun.fetch_add(1, Ordering::Relaxed) + 1);
+        let reader = Reader::new(Arc::clone(followed));
+        let transaction = FollowerTransaction::begin(id, reader, options);
+        Poll::Ready(Ok(Box::new(transaction)))
     }
 
     /// Ready at once: what is visible is committed.
@@ -73,9 +114,9 @@ impl Engine for FollowerEngine {
         question: Question,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        self.check()?;
-        let at: Lsn = ready!(self.questions.poll(question, context))?;
-        self.tables.poll_visible(at, context)
+        let followed = self.tables()?;
+        let at = ready!(self.questions.poll(question, context))?;
+        followed.visibility.poll(at, context)
     }
 
     fn is_read_only(&self) -> bool {
@@ -90,18 +131,21 @@ impl Engine for FollowerEngine {
     fn drop_storage(&self, _: StorageId) {}
 
     fn storages(&self) -> Vec<StorageId> {
-        let view = self.tables.view();
-        view.map_or(Vec::new(), |view| view.storages().collect())
+        self.tables()
+            .map_or(Vec::new(), |followed| followed.undropped())
     }
 
     fn estimated_rows(&self, storage: StorageId) -> u64 {
-        self.tables.estimated_rows(storage)
+        let storage = self.tables().ok().and_then(|its| its.storage(storage));
+        storage.map_or(0, |storage| storage.records.estimated_rows())
     }
 
+    /// `None`: there are no locks and no conflicts here to describe.
     fn show_row(&self, _: StorageId, _: Rid, _: &mut Visit<'_>) -> Option<Timestamp> {
         None
     }
 
+    /// `None`: which transactions have ended is known to the leader.
     fn show_row_by_key(
         &self,
         _: StorageId,
@@ -112,7 +156,9 @@ impl Engine for FollowerEngine {
         None
     }
 
+    /// The term of the newest visible commit.
     fn term(&self) -> Term {
-        self.tables.visible().term()
+        let followed = self.followed.as_ref();
+        followed.map_or(Term(0), |followed| followed.visible().term())
     }
 }

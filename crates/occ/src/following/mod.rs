@@ -6,6 +6,7 @@
 //!                                    │ follow
 //!   Replayer ──────────entries──▶ FollowedTables            replayed, settled, committed,
 //!                                    │                      or taken back; read by views
+//!                                    │ FollowerEngine       and by read-only transactions
 //!   ReplicaLog::lead ───▶ Log ───────┤
 //!                                    ▼
 //!                                  Engine ──retire──▶ ReplicaLog, then closed
@@ -22,7 +23,7 @@
 //!   ───────────────┬──────────────────┬──────────────────┬────────────── log
 //!                visible            settled           received
 //!     replaced versions removed    records and indexes
-//!     views show these commits     agree; may be taken back
+//!     readers see these commits    agree; may be taken back
 //! ```
 //!
 //! - *Replay* runs in batches. In a batch every record belongs to one worker, which
@@ -36,9 +37,10 @@
 //!   Records whose key may have moved within the batch, by an image, a deletion or
 //!   another patch, are checked.
 //! - When the commit point passes settled commits they become *visible*, in log order:
-//!   [`FollowedTables::visible`] moves to the last of them. The follower removes the
-//!   versions that they have replaced, and the index entries that only those had, unless
-//!   a view shows them.
+//!   [`FollowedTables::visible`] moves to the last of them. Before that the follower learns
+//!   the definitions that they hold, and builds the indexes. After it, the follower removes
+//!   the versions that they have replaced, and the index entries that only those had. What
+//!   a reader's snapshot holds goes when that snapshot has ended ([`garbage`]).
 //! - When the log is *cut*, because a new leader has replaced its tail, the journal tells
 //!   which records are to be taken back: the follower removes every version from the cut
 //!   on, then its entries, then restores missing entries of the versions that are the
@@ -52,23 +54,24 @@
 //! committed.
 //!
 //! ```text
-//!                     record 5           record 9      entry of k    visible
-//!   committed 100     100 k              –             5             100
-//!   replayed          200 deleted, 100   300 k         5             100
-//!   settled           200 deleted, 100   300 k         9             100
+//!                     record 5           record 9    entry of k  displaced  visible
+//!   committed 100     100 k              –           5           –          100
+//!   replayed          200 deleted, 100   300 k       5           –          100
+//!   settled           200 deleted, 100   300 k       9           5          100
 //! ```
 //!
 //! Whichever worker was first, in the end `k` leads to record 9: of the newest versions
-//! only that one is a row with `k`. Node 3 is elected in term 3; it has the log up to 200
+//! only that one is a row with `k`. A reader at 100 finds nothing in record 9, and record 5
+//! among those that were [displaced](crate::displaced). Node 3 is elected in term 3; it has the log up to 200
 //! but not 300, and appends its mark `(3, 300)` there. Node 2 cuts its log at 300:
 //!
 //! ```text
-//!   taken back        200 deleted, 100   –  (free)     –             100
+//!   taken back        200 deleted, 100   –  (free)   5           5          100
 //! ```
 //!
-//! and at 200, had node 3 not had that either: `100 k` is the newest version of record 5
-//! again, and the follower restores the entry of `k`, which leads to 5. That version is
-//! certainly there, because no version is removed before its successor is visible.
+//! Record 5 inherits the entry of `k`, since a version of it has that key. It is the newest
+//! again if the log is cut at 200, had node 3 not had that either. That version is certainly
+//! there, because no version is removed before its successor is visible.
 //!
 //! The next commit at 300 has the timestamp (3, 300), which differs from (2, 300). A
 //! follower that compared only log offsets would believe that it had that commit already.
@@ -89,17 +92,21 @@
 //!
 //! # Invariants
 //!
-//! 1. *A version is removed only when its successor is visible*, and no view is older. So
+//! 1. *A version is removed only when its successor is visible*, and no snapshot shows it. So
 //!    everything that is not visible can be taken back.
 //! 2. *A visible commit is committed*, settled, and never taken back: an attempt is
 //!    refused.
-//! 3. *Between batches an index leads to the newest version of every record*, and to the
-//!    versions before it that no visible version has replaced, except that a key of a
-//!    primary index leads to the one record whose newest version has it, if one does. No
-//!    entry leads to a record that has no version with the key.
+//! 3. *Between batches every version of every record is found under its key*, of the indexes
+//!    that its readers may use. A key of a primary index leads to the one record whose newest
+//!    version has it, if one does, and any other record with a version of that key is
+//!    displaced. No entry leads to a record that has no version with the key. When the node
+//!    leads, no old version is left, and no record is displaced.
 //! 4. *A record's changes are applied in log order*, by one thread at a time.
-//! 5. *No view reads while something is taken back*: views read in steps, and a cut waits
-//!    for the step. It removes no version that a view shows.
+//! 5. *No reader is in a step while something is taken back*, while a record leaves the
+//!    displaced ones although its version stays, or when the tables end: readers read in
+//!    steps, and the replay thread waits for those. A cut removes no version that a snapshot
+//!    shows. Between two steps a transaction keeps nothing but its snapshot, so no session
+//!    keeps a node from leading; its next step finds that the tables have ended.
 //! 6. *An engine leads once, in one term.* Versions that it shows ahead of the commit
 //!    point are dropped with it.
 //! 7. *No result leaves before it is committed.* New snapshots show installed versions,
@@ -113,9 +120,14 @@
 //!     snapshot is committed, and until it is on this disk; it is abandoned with the
 //!     engine.
 //!
+//! 11. *A definition is visible when it is true.* A snapshot that shows the catalog row of an
+//!     index has the index, an older one is refused it ([`Error::SchemaChanged`]), and one
+//!     that does not show the end of a storage or an index still has it. While an index is
+//!     built, replay of all tables on this node waits, and with it what becomes visible.
+//!
 //! The log does not name the indexes. The caller passes them to
-//! [`FollowedTables::define`], from visible catalog rows; so no definition is ever taken
-//! back. An index that was not defined is built when the engine attaches its storage, as
+//! [`FollowedTables::commit_defining`], from catalog rows that are committed; so no
+//! definition is ever taken back. An index that was not defined is built when the engine attaches its storage, as
 //! at a start. A storage is created with its first row, and when that row is taken back
 //! the storage stays, empty.
 //!
@@ -124,13 +136,17 @@
 //! order of settling are ours (decision 0027).
 
 mod engine;
+mod garbage;
 mod journal;
 mod leadership;
 mod questions;
+mod reader;
 mod storage;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transaction;
+mod view;
 mod visibility;
 
 use std::collections::BTreeMap;
@@ -139,6 +155,7 @@ use std::task::{Context, Poll};
 
 use coeval_log::{
     Block, Entry, Error as LogError, RecoveryProgress, RecoverySummary, Replay, ReplayError,
+    SavedRecord,
 };
 use coeval_memory::epoch::Domain;
 use coeval_txn::{Definitions, Error};
@@ -150,7 +167,7 @@ pub use engine::FollowerEngine;
 pub use leadership::Leadership;
 pub use questions::Questions;
 use tables::Followed;
-pub use tables::FollowedView;
+pub use view::FollowedView;
 
 /// Records that a view reads in one step.
 const STEP_RECORDS: usize = 256;
@@ -237,7 +254,48 @@ impl FollowedTables {
     /// committed. No replay may run meanwhile. Returns the storages that have changed.
     pub fn commit(&self, end: Lsn) -> Vec<StorageId> {
         let followed = self.followed();
-        followed.map_or(Vec::new(), |followed| followed.commit(end))
+        followed.map_or(Vec::new(), |followed| followed.commit(end, |_, _| {}))
+    }
+
+    /// As [`FollowedTables::commit`]; when the rows of the catalog are among those that
+    /// change, it learns the new definitions from them and builds the indexes that they
+    /// name before the rows are visible. So every snapshot that shows the definition of an
+    /// index has the index.
+    ///
+    /// # Errors
+    /// When the rows are inconsistent: they are visible all the same, and the definitions
+    /// are those of before.
+    pub fn commit_defining(&self, end: Lsn, definitions: &dyn Definitions) -> Result<(), String> {
+        let mut learnt = Ok(());
+        if let Some(followed) = self.followed() {
+            followed.commit(end, |changed, last| {
+                if definitions
+                    .sources()
+                    .iter()
+                    .any(|its| changed.contains(its))
+                {
+                    learnt = self.learn(followed, definitions, last);
+                }
+            });
+        }
+        learnt
+    }
+
+    /// Ready when readers have ended that held old versions, or what was dropped:
+    /// [`FollowedTables::collect`] frees it.
+    pub fn poll_garbage(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.followed() {
+            Some(followed) => followed.poll_due(context),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Frees some of what ended readers held; returns whether there was anything. No replay
+    /// may run meanwhile. Making commits visible does the same, so a caller needs this only
+    /// when there is nothing else to do.
+    pub fn collect(&self) -> bool {
+        self.followed()
+            .is_some_and(|followed| followed.collect_due())
     }
 
     /// Takes back everything from `from` on, before the log is cut there. Everything
@@ -253,16 +311,12 @@ impl FollowedTables {
     }
 
     /// Defines all storages that exist at the visible commit. Replay maintains their
-    /// indexes from now on, and no indexes of other storages; a storage that was defined
-    /// before and is missing now is forgotten. No replay may run meanwhile.
+    /// indexes from now on, and no indexes of other storages. A storage or an index that
+    /// was defined before and is missing now goes when no snapshot knows it. No replay may
+    /// run meanwhile.
     pub fn define(&self, definitions: Vec<StorageDefinition>) {
-        let mut defined = self.0.defined.lock().expect("no panic while it was held");
-        let is_there = |id| definitions.iter().any(|definition| definition.id == id);
-        let dropped = defined.iter().map(|definition| definition.id);
-        let dropped: Vec<_> = dropped.filter(|id| !is_there(*id)).collect();
         if let Some(followed) = self.followed() {
-            followed.define(&definitions, &dropped);
-            *defined = definitions;
+            self.define_since(followed, definitions, followed.visible());
         }
     }
 
@@ -272,18 +326,43 @@ impl FollowedTables {
     /// # Errors
     /// When the rows are inconsistent; nothing has changed then.
     pub fn define_by(&self, definitions: &dyn Definitions) -> Result<(), String> {
-        let Some(view) = self.view() else {
-            return Ok(());
-        };
+        match self.followed() {
+            Some(followed) => self.learn(followed, definitions, followed.visible()),
+            None => Ok(()),
+        }
+    }
+
+    /// Learns the definitions that the rows of this commit hold, which is visible or next
+    /// to be.
+    fn learn(
+        &self,
+        followed: &Followed,
+        definitions: &dyn Definitions,
+        since: Timestamp,
+    ) -> Result<(), String> {
         let defined = definitions.read(&mut |storage, visit| {
             let mut next = Some(Rid(0));
             while let Some(from) = next {
-                next = view.rows(storage, from, STEP_RECORDS, &mut |saved| visit(saved.row));
+                let mut visit = |saved: SavedRecord<'_>| visit(saved.row);
+                next = followed.rows_at(since, storage, from, STEP_RECORDS, &mut visit);
             }
         })?;
-        drop(view);
-        self.define(defined);
+        self.define_since(followed, defined, since);
         Ok(())
+    }
+
+    fn define_since(
+        &self,
+        followed: &Followed,
+        definitions: Vec<StorageDefinition>,
+        since: Timestamp,
+    ) {
+        let mut defined = self.0.defined.lock().expect("no panic while it was held");
+        let is_there = |id| definitions.iter().any(|definition| definition.id == id);
+        let dropped = defined.iter().map(|definition| definition.id);
+        let dropped: Vec<_> = dropped.filter(|id| !is_there(*id)).collect();
+        followed.define(&definitions, &dropped, since);
+        *defined = definitions;
     }
 
     /// The last commit that is visible.
@@ -302,25 +381,11 @@ impl FollowedTables {
         }
     }
 
-    /// Ends all waits for something to become visible.
-    fn close(&self) {
-        if let Some(followed) = self.followed() {
-            followed.visibility.close();
-        }
-    }
-
-    fn estimated_rows(&self, storage: StorageId) -> u64 {
-        let storage = self
-            .followed()
-            .and_then(|followed| followed.storage(storage));
-        storage.map_or(0, |storage| storage.records.estimated_rows())
-    }
-
     /// A view of the visible commits, which reads while replay continues; `None` before
     /// [`FollowedTables::follow`].
     #[must_use]
     pub fn view(&self) -> Option<FollowedView> {
-        self.followed().map(Followed::view)
+        self.followed().map(FollowedView::new)
     }
 
     /// Converts the tables for an engine. Everything replayed must be committed.
@@ -328,6 +393,16 @@ impl FollowedTables {
         match self.followed() {
             Some(followed) => Ok((Arc::clone(&followed.domain), followed.finish()?)),
             None => Ok((Arc::default(), self.0.filled.recovered())),
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// Frees the tables when their owner has dropped them, though sessions may still hold
+    /// transactions.
+    fn drop(&mut self) {
+        if let Some(followed) = self.followed.get() {
+            followed.clear();
         }
     }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Collector, Expiry, FollowedRecord, IndexUpkeep, Table};
-use coeval_types::{IndexDefinition, Lsn, Rid, RowRef, StorageDefinition, StorageId, planted};
+use coeval_types::{
+    IndexDefinition, IndexId, Lsn, Rid, RowRef, StorageDefinition, StorageId, Timestamp, planted,
+};
 
 use crate::Settings;
 use crate::building;
+use crate::displaced::Displaced;
 use crate::storage::{Index, Indexes, Recovered, Upkeep};
 
 /// A storage of a follower.
@@ -17,6 +20,8 @@ pub(crate) struct FollowedStorage {
     id: StorageId,
     pub(super) records: Table,
     indexes: ArcSwap<Vec<Arc<Index>>>,
+    /// Schema versions, each with the commit from which on snapshots have it, oldest first.
+    schemas: ArcSwap<Vec<(Timestamp, u64)>>,
 }
 
 impl FollowedStorage {
@@ -25,6 +30,7 @@ impl FollowedStorage {
             id,
             records,
             indexes: ArcSwap::default(),
+            schemas: ArcSwap::default(),
         }
     }
 
@@ -32,54 +38,130 @@ impl FollowedStorage {
         self.id
     }
 
-    #[cfg(test)]
-    pub(super) fn all_indexes(&self) -> Indexes {
-        self.indexes()
-    }
-
-    fn indexes(&self) -> Indexes {
+    pub(super) fn indexes(&self) -> Indexes {
         self.indexes.load()
     }
 
-    /// Maintains these indexes from now on and no others. New indexes are built from
-    /// committed rows; the caller [adds](Self::add) the entries of rows replayed after
-    /// those.
-    pub(super) fn define(&self, definition: &StorageDefinition, threads: usize, domain: &Domain) {
+    /// Learns the definition that snapshots from `since` on have. Returns the indexes that
+    /// it does not have any more; they are maintained until they are
+    /// [removed](Self::remove_index).
+    ///
+    /// New indexes are built from committed rows; the caller [adds](Self::add) the entries
+    /// of rows replayed after those, and then makes `since` visible.
+    pub(super) fn define(
+        &self,
+        definition: &StorageDefinition,
+        since: Timestamp,
+        threads: usize,
+        domain: &Domain,
+    ) -> Vec<IndexId> {
         let there = self.indexes();
         let same = |index: &Index, definition: &IndexDefinition| {
             index.id == definition.id && index.kind == definition.kind
         };
-        let indexes = definition.indexes.iter().map(|definition| {
+        let defined = definition.indexes.iter().map(|definition| {
             let kept = there.iter().find(|index| same(index, definition));
             kept.cloned().unwrap_or_else(|| {
                 let limits = Settings::default().range_limits();
-                let mut index = Index::followed(self.id, definition, limits, domain);
+                let mut index = Index::followed(self.id, definition, limits, since, domain);
                 index.entries = building::entries_of(&index, &self.records, threads, domain);
                 Arc::new(index)
             })
         });
-        self.indexes.store(Arc::new(indexes.collect()));
+        let mut indexes: Vec<_> = defined.collect();
+        let is_defined = |index: &Arc<Index>| definition.indexes.iter().any(|its| same(index, its));
+        let dropped: Vec<_> = there
+            .iter()
+            .filter(|index| !is_defined(index))
+            .cloned()
+            .collect();
+        let dropped_now = dropped.iter().filter(|index| !index.is_dropped());
+        let ids = dropped_now.map(|index| index.id).collect();
+        dropped.iter().for_each(|index| index.set_dropped(true));
+        indexes.extend(dropped);
+        self.indexes.store(Arc::new(indexes));
+        self.set_schema(definition.schema_version, since);
+        ids
+    }
+
+    fn set_schema(&self, version: u64, since: Timestamp) {
+        let schemas = self.schemas.load();
+        if schemas.last().is_some_and(|(_, last)| *last == version) {
+            return;
+        }
+        let mut schemas = Vec::clone(&schemas);
+        schemas.push((since, version));
+        self.schemas.store(Arc::new(schemas));
+    }
+
+    /// Forgets schema versions that no snapshot from `oldest` on has.
+    pub(super) fn forget_schemas(&self, oldest: Timestamp) {
+        let schemas = self.schemas.load();
+        let newer = schemas.partition_point(|(since, _)| *since <= oldest);
+        if newer > 1 {
+            self.schemas.store(Arc::new(schemas[newer - 1..].to_vec()));
+        }
+    }
+
+    /// Whether a plan for this schema version may use the storage in this snapshot.
+    pub(super) fn has_schema(&self, version: u64, snapshot: Timestamp) -> bool {
+        let schemas = self.schemas.load();
+        let its = schemas.iter().rfind(|(since, _)| *since <= snapshot);
+        its.is_some_and(|(_, its)| *its == version)
+    }
+
+    pub(super) fn remove_index(&self, id: IndexId) {
+        let indexes = self.indexes();
+        let kept = indexes
+            .iter()
+            .filter(|index| index.id != id || !index.is_dropped());
+        self.indexes.store(Arc::new(kept.cloned().collect()));
     }
 
     /// Restores missing index entries of a record. The tables must be at the end of a
-    /// commit, and no thread may write.
+    /// commit, and no thread may write. Returns whether the record is led to twice.
     ///
-    /// In a primary index a key leads to one record. Of all records that have versions
-    /// with the key, the right one is the record whose newest version is a row with it;
-    /// at the end of a commit there is at most one.
-    pub(super) fn add(&self, rid: Rid, guard: &Guard<'_>) {
+    /// In a primary index a key leads to the record whose newest version is a row with it,
+    /// if one is: at the end of a commit there is at most one. Other records that have
+    /// versions with the key are displaced.
+    pub(super) fn add(&self, rid: Rid, guard: &Guard<'_>) -> bool {
         let Some(record) = self.records.followed(rid) else {
-            return;
+            return false;
         };
         let newest = self.newest(rid, guard);
+        let mut is_doubled = false;
         for index in self.indexes().iter() {
-            if index.is_primary() {
-                newest.inspect(|row| index.lead_to(*row, rid, guard));
+            if let Some(displaced) = index.displaced() {
+                let entries = &index.entries;
+                let newest = newest.map(|row| {
+                    let mut key = Vec::new();
+                    index.key(row, &mut key);
+                    is_doubled |= displaced.lead_to(entries, &key, rid, guard);
+                    key
+                });
+                let mut key = Vec::new();
+                record.any_row(guard, |row| {
+                    index.key(row, &mut key);
+                    if newest.as_ref() != Some(&key) {
+                        displaced.keep(entries, &key, rid, guard);
+                    }
+                    false
+                });
             } else {
                 record.any_row(guard, |row| {
                     index.add(row, rid, guard);
                     false
                 });
+            }
+        }
+        is_doubled
+    }
+
+    /// Removes doubled entries. No reader may be in a step.
+    pub(super) fn settle_displaced(&self, guard: &Guard<'_>) {
+        for index in self.indexes().iter() {
+            if let Some(displaced) = index.displaced() {
+                displaced.settle(&index.entries, guard);
             }
         }
     }
@@ -109,16 +191,24 @@ impl FollowedStorage {
                 buffer == entry
             };
             if !record.any_row(guard, has_it) {
-                index.entries.remove(&entry, rid, guard);
+                index.forget(&entry, rid, guard);
             }
         }
     }
 
-    /// Removes the expired versions of a record.
-    pub(super) fn collect(&self, rid: Rid, expiry: &Expiry<'_>, guard: &Guard<'_>) {
+    /// Removes the expired versions of a record, and passes the snapshots that hold others
+    /// to `held`. No thread may write.
+    pub(super) fn collect(
+        &self,
+        rid: Rid,
+        expiry: &Expiry<'_>,
+        guard: &Guard<'_>,
+        held: &mut dyn FnMut(Timestamp),
+    ) {
         if let Some(record) = self.records.followed(rid) {
             let indexes = self.indexes();
             record.collect(&collector(expiry, guard, &Upkeep(&indexes)));
+            record.holders(expiry, guard, held);
         }
     }
 
@@ -150,9 +240,18 @@ impl FollowedStorage {
     /// Converts the storage for an engine. Everything must be settled and collected.
     pub(super) fn finish(self) -> Recovered {
         self.records.end_following();
+        let indexes = Arc::unwrap_or_clone(self.indexes.into_inner());
+        let is_empty = |index: &Arc<Index>| index.displaced().is_none_or(Displaced::is_empty);
+        debug_assert!(
+            indexes.iter().all(is_empty),
+            "a key is displaced for no reader"
+        );
         Recovered {
             records: self.records,
-            indexes: Arc::unwrap_or_clone(self.indexes.into_inner()),
+            indexes: indexes
+                .into_iter()
+                .filter(|index| !index.is_dropped())
+                .collect(),
         }
     }
 }

@@ -1,14 +1,16 @@
-//! The tables of a follower: replay, settling, taking back, views. The parent module
+//! The tables of a follower: replay, settling, taking back, collection. The parent module
 //! states the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::task::{Context, Poll};
 
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Expiry, Horizon, Snapshot, Snapshots, Table};
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId, planted};
 
+use super::garbage::{Dropped, Garbage};
 use super::journal::{Journal, RecordName};
 use super::storage::{FollowedStorage, collector};
 use super::visibility::Visibility;
@@ -20,8 +22,11 @@ const GROUP: usize = 32;
 /// Fewest records for which a thread is started.
 const PART_RECORDS: usize = 1 << 12;
 
-/// The reader id of a view, which reads committed versions only.
-const NOBODY: TransactionId = TransactionId(0);
+/// Records that are looked at again in one step of collection.
+const COLLECTED_AT_ONCE: usize = 1 << 12;
+
+/// The reader id of readers that read committed versions only.
+pub(super) const NOBODY: TransactionId = TransactionId(0);
 
 type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
 
@@ -45,11 +50,15 @@ pub(super) struct Followed {
     /// Records that the current batch of replay has changed.
     touched: Mutex<Vec<Touched>>,
     journal: Mutex<Journal>,
-    /// Records that may have old versions which a view has kept.
-    postponed: Mutex<BTreeSet<RecordName>>,
-    /// Held shared by views, for a step at a time, and exclusively while something is
-    /// taken back.
-    gate: RwLock<()>,
+    /// What snapshots hold.
+    garbage: Mutex<Garbage>,
+    /// Storages with records that their primary index leads to twice.
+    doubled: Mutex<BTreeSet<StorageId>>,
+    /// Held shared by readers, for a step at a time, and exclusively while something is
+    /// taken back, or the tables end.
+    pub(super) gate: RwLock<()>,
+    /// Shared with each view.
+    pub(super) views: Arc<()>,
     threads: usize,
 }
 
@@ -69,8 +78,10 @@ impl Followed {
             visibility: Visibility::new(visible),
             touched: Mutex::default(),
             journal: Mutex::default(),
-            postponed: Mutex::default(),
+            garbage: Mutex::default(),
+            doubled: Mutex::default(),
             gate: RwLock::default(),
+            views: Arc::default(),
             threads,
         }
     }
@@ -92,9 +103,25 @@ impl Followed {
         self.journal.lock().expect("no panic while it was held")
     }
 
+    fn garbage(&self) -> MutexGuard<'_, Garbage> {
+        self.garbage.lock().expect("no panic while it was held")
+    }
+
+    /// All storages, dropped ones that a snapshot may know included.
+    pub(super) fn storages(&self) -> RwLockReadGuard<'_, Storages> {
+        self.storages.read().expect("no panic while it was held")
+    }
+
+    /// The storages that are not dropped.
+    pub(super) fn undropped(&self) -> Vec<StorageId> {
+        let storages: Vec<_> = self.storages().keys().copied().collect();
+        let garbage = self.garbage();
+        let is_there = |id: &StorageId| !garbage.is_dropped(*id);
+        storages.into_iter().filter(is_there).collect()
+    }
+
     pub(super) fn storage(&self, id: StorageId) -> Option<Arc<FollowedStorage>> {
-        let storages = self.storages.read().expect("no panic while it was held");
-        storages.get(&id).cloned()
+        self.storages().get(&id).cloned()
     }
 
     fn storage_or_new(&self, id: StorageId) -> Arc<FollowedStorage> {
@@ -165,13 +192,36 @@ impl Followed {
         let parts: Vec<_> = places.chunks(length).collect();
         coeval_env::scatter(parts.len(), |part| {
             let guard = self.domain.pin();
-            self.each(parts[part], |storage, rid| storage.add(rid, &guard));
+            self.each(parts[part], |storage, rid| self.add(storage, rid, &guard));
         });
         let touched = touched.into_iter();
         let changes = touched
             .map(|touched| (touched.cts, touched.place))
             .collect();
         self.journal().extend(changes);
+    }
+
+    fn add(&self, storage: &FollowedStorage, rid: Rid, guard: &Guard<'_>) {
+        if storage.add(rid, guard) {
+            let mut doubled = self.doubled.lock().expect("no panic while it was held");
+            doubled.insert(storage.id());
+        }
+    }
+
+    /// Removes doubled entries. No reader may be in a step.
+    fn settle_doubled(&self) {
+        let mut doubled = self.doubled.lock().expect("no panic while it was held");
+        let guard = self.domain.pin();
+        for id in std::mem::take(&mut *doubled) {
+            if let Some(storage) = self.storage(id) {
+                storage.settle_displaced(&guard);
+            }
+        }
+    }
+
+    fn has_doubled(&self) -> bool {
+        let doubled = self.doubled.lock().expect("no panic while it was held");
+        !doubled.is_empty()
     }
 
     /// Calls `visit` for these records, which are sorted by storage.
@@ -195,39 +245,128 @@ impl Followed {
     }
 
     /// Makes settled commits before `end` visible, since they are committed, and removes
-    /// the versions that they have replaced. Returns the storages that have changed.
-    pub(super) fn commit(&self, end: Lsn) -> Vec<StorageId> {
+    /// the versions that they have replaced. Calls `before` with the storages that have
+    /// changed and the last of the commits, before that is visible. Returns the storages.
+    pub(super) fn commit(
+        &self,
+        end: Lsn,
+        before: impl FnOnce(&[StorageId], Timestamp),
+    ) -> Vec<StorageId> {
         let settled = self.journal().settle(end);
         let Some((last, places)) = settled else {
             self.visibility.reach(end);
+            self.collect_due();
             return Vec::new();
         };
-        self.visibility.publish(last);
-        self.visibility.reach(end);
         let mut changed: Vec<_> = places.iter().map(|(storage, _)| *storage).collect();
         changed.dedup();
-        self.collect(places);
+        if planted!(ShowUnbuiltIndex) {
+            self.visibility.publish(last);
+        }
+        before(&changed, last);
+        self.visibility.publish(last);
+        self.visibility.reach(end);
+        if self.has_doubled() {
+            let _alone = self.gate.write().expect("no panic while it was held");
+            self.settle_doubled();
+        }
+        self.collect(&places, &self.expiry());
+        self.collect_due();
         changed
     }
 
-    /// Removes the versions that settled changes of these records have replaced. While
-    /// there is a view, versions that it may show stay, and are checked again when there
-    /// is none.
-    fn collect(&self, mut places: Vec<RecordName>) {
-        let mut postponed = self.postponed.lock().expect("no panic while it was held");
-        let expiry = self.expiry();
-        if self.snapshots.count() > 0 {
-            postponed.extend(&places);
-        } else if !postponed.is_empty() {
-            postponed.extend(places);
-            places = std::mem::take(&mut *postponed).into_iter().collect();
-        }
+    /// Removes expired versions of these records, which are sorted, and notes which
+    /// snapshots hold others.
+    fn collect<'a>(&self, places: impl IntoIterator<Item = &'a RecordName>, expiry: &Expiry<'_>) {
+        let mut held = Vec::new();
         let guard = self.domain.pin();
-        self.each(&places, |storage, rid| {
-            storage.collect(rid, &expiry, &guard)
+        self.each(places, |storage, rid| {
+            storage.collect(rid, expiry, &guard, &mut |holder| {
+                held.push((holder, (storage.id(), rid)));
+            });
         });
         drop(guard);
+        if !held.is_empty() {
+            let mut garbage = self.garbage();
+            held.into_iter()
+                .for_each(|(holder, place)| garbage.hold(holder, place));
+        }
         self.domain.collect();
+    }
+
+    /// Collects some of what was held by snapshots that have ended. Returns whether there
+    /// was anything. No replay may run meanwhile.
+    pub(super) fn collect_due(&self) -> bool {
+        let (due, unknown) = {
+            let expiry = self.expiry();
+            let oldest = self.snapshots.oldest();
+            let mut garbage = self.garbage();
+            if planted!(CollectWithoutReaders) && oldest.is_some() {
+                return false;
+            }
+            let due = garbage.take_due(COLLECTED_AT_ONCE, |snapshot| is_held(&expiry, snapshot));
+            (due, garbage.take_unknown(oldest))
+        };
+        if !due.is_empty() {
+            self.collect(&due, &self.expiry());
+        }
+        let is_any = !due.is_empty() || !unknown.is_empty();
+        for dropped in unknown {
+            self.remove(dropped);
+        }
+        is_any
+    }
+
+    fn remove(&self, dropped: Dropped) {
+        match dropped.index {
+            None => {
+                let mut storages = self.storages.write().expect("no panic while it was held");
+                let removed = storages.remove(&dropped.storage);
+                drop(storages);
+                drop(removed);
+            }
+            Some(index) => {
+                if let Some(storage) = self.storage(dropped.storage) {
+                    storage.remove_index(index);
+                }
+            }
+        }
+    }
+
+    /// Ready when there is something to [collect](Self::collect_due).
+    pub(super) fn poll_due(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut garbage = self.garbage();
+        garbage.wait(context.waker());
+        let expiry = self.expiry();
+        let oldest = self.snapshots.oldest();
+        if planted!(CollectWithoutReaders) && oldest.is_some() {
+            return Poll::Pending;
+        }
+        match garbage.is_due(oldest, |snapshot| is_held(&expiry, snapshot)) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Registers a snapshot at the visible commit.
+    pub(super) fn register(&self) -> Snapshot {
+        self.snapshots.register(|| self.visible())
+    }
+
+    /// A reader's snapshot has ended, or has moved away from this timestamp: wakes the
+    /// thread that collects, if that may have something to do.
+    pub(super) fn released(&self, snapshot: Timestamp) {
+        // A snapshot that ended before the thread looked is not missed: it looks under this
+        // lock, and notes its waker first.
+        let mut garbage = self.garbage();
+        let waker = match garbage.waits_for(snapshot) {
+            true => garbage.take_waker(),
+            false => None,
+        };
+        drop(garbage);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Takes back all commits from `from` on.
@@ -246,55 +385,151 @@ impl Followed {
         self.each(&places, |storage, rid| storage.take_back(rid, from, &guard));
         if !planted!(ForgetIndex) {
             // Only now: a key may have moved from one record to another.
-            self.each(&places, |storage, rid| storage.add(rid, &guard));
+            self.each(&places, |storage, rid| self.add(storage, rid, &guard));
         }
         drop(guard);
+        self.settle_doubled();
         // The newest version may now be an older committed one, possibly a deletion.
-        self.collect(places);
+        self.collect(&places, &self.expiry());
         Ok(())
     }
 
-    /// Maintains the indexes of these storages, and forgets the dropped ones. No replay
-    /// may run meanwhile.
-    pub(super) fn define(&self, definitions: &[StorageDefinition], dropped: &[StorageId]) {
+    /// Learns the definitions that snapshots from `since` on have, and which storages these
+    /// do not know. No replay may run meanwhile.
+    pub(super) fn define(
+        &self,
+        definitions: &[StorageDefinition],
+        dropped: &[StorageId],
+        since: Timestamp,
+    ) {
+        let oldest = self.snapshots.oldest().unwrap_or(since);
         for definition in definitions {
             let storage = self.storage_or_new(definition.id);
-            storage.define(definition, self.threads, &self.domain);
+            storage.forget_schemas(oldest);
+            let removed = storage.define(definition, since, self.threads, &self.domain);
             let places = self.journal().of(definition.id);
             let guard = self.domain.pin();
-            self.each(&places, |storage, rid| storage.add(rid, &guard));
+            self.each(&places, |storage, rid| self.add(storage, rid, &guard));
+            let mut garbage = self.garbage();
+            removed.into_iter().for_each(|index| {
+                garbage.drop_later(Dropped {
+                    storage: definition.id,
+                    index: Some(index),
+                    since,
+                });
+            });
         }
-        let mut storages = self.storages.write().expect("no panic while it was held");
-        storages.retain(|id, _| !dropped.contains(id));
+        let mut garbage = self.garbage();
+        dropped.iter().for_each(|&storage| {
+            garbage.drop_later(Dropped {
+                storage,
+                index: None,
+                since,
+            });
+        });
     }
 
-    /// A view of the visible commits, which reads while replay continues.
-    pub(super) fn view(self: &Arc<Self>) -> FollowedView {
-        let snapshot = self.snapshots.register(|| self.visible());
-        let storages = self.storages.read().expect("no panic while it was held");
-        FollowedView {
-            storages: storages.clone(),
-            snapshot,
-            followed: Arc::clone(self),
+    /// Visits the rows of the next `records` records from `from` on, as of a commit whose
+    /// versions are kept, and returns the RID to continue from.
+    pub(super) fn rows_at(
+        &self,
+        timestamp: Timestamp,
+        storage: StorageId,
+        from: Rid,
+        records: usize,
+        visit: &mut dyn FnMut(SavedRecord<'_>),
+    ) -> Option<Rid> {
+        let storages = self.storages();
+        let table = &storages.get(&storage)?.records;
+        let guard = self.domain.pin();
+        let end = table.high_water().0;
+        let stop = end.min(from.0.saturating_add(records as u64));
+        for rid in (from.0..stop).map(Rid) {
+            let record = table.record(rid);
+            let version = record.and_then(|record| record.read(timestamp, NOBODY, &guard));
+            let Some(version) = version else { continue };
+            if let Some(row) = version.row() {
+                let timestamp = version.cts();
+                visit(SavedRecord {
+                    rid,
+                    timestamp,
+                    row,
+                });
+            }
+        }
+        (stop < end).then_some(Rid(stop))
+    }
+
+    /// Ends all readers: no step begins from now on, and none is under way.
+    pub(super) fn end_readers(&self) {
+        self.visibility.close();
+        drop(self.gate.write().expect("no panic while it was held"));
+    }
+
+    fn is_viewed(&self) -> bool {
+        Arc::strong_count(&self.views) > 1
+    }
+
+    /// Frees the tables although readers still have their snapshots.
+    pub(super) fn clear(&self) {
+        self.end_readers();
+        if !self.is_viewed() {
+            let mut storages = self.storages.write().expect("no panic while it was held");
+            storages.clear();
         }
     }
 
-    /// Converts the tables for an engine. Everything must be committed.
+    /// Converts the tables for an engine. Everything must be committed. Ends all readers.
     pub(super) fn finish(&self) -> Result<BTreeMap<StorageId, Recovered>, Error> {
+        let viewed = || {
+            let what = "a view still reads tables that are to be led";
+            Error::Setting(what.to_owned())
+        };
+        if self.is_viewed() {
+            return Err(viewed());
+        }
+        self.end_readers();
         self.settle();
-        self.commit(Lsn(u64::MAX));
-        self.collect(Vec::new());
+        self.commit(Lsn(u64::MAX), |_, _| {});
+        self.settle_doubled();
         debug_assert!(self.journal().is_empty());
+        self.collect_for_nobody();
         let mut storages = self.storages.write().expect("no panic while it was held");
         let storages = std::mem::take(&mut *storages);
         let finished = storages.into_iter().map(|(id, storage)| {
-            let storage = Arc::into_inner(storage).ok_or_else(|| {
-                Error::Setting("a view still reads tables that are to be led".to_owned())
-            })?;
+            let storage = Arc::into_inner(storage).ok_or_else(viewed)?;
             Ok((id, storage.finish()))
         });
         finished.collect()
     }
+
+    /// Collects everything that snapshots hold: their readers have ended.
+    fn collect_for_nobody(&self) {
+        let nobody = Snapshots::new();
+        let visible = self.visible();
+        let horizon = Horizon {
+            installed: visible,
+            committed: visible,
+        };
+        let (held, dropped) = {
+            let mut garbage = self.garbage();
+            (garbage.take_all(), garbage.take_unknown(None))
+        };
+        self.collect(&held, &Expiry::cached(horizon, &nobody));
+        dropped.into_iter().for_each(|dropped| self.remove(dropped));
+    }
+
+    /// Number of records that snapshots hold, for tests.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.garbage().held()
+    }
+}
+
+/// Whether a snapshot is registered at exactly this timestamp.
+fn is_held(expiry: &Expiry<'_>, snapshot: Timestamp) -> bool {
+    let next = Timestamp::from_bits(snapshot.to_bits() + 1);
+    expiry.holder(snapshot, next).is_some()
 }
 
 /// Installs a change. Returns whether indexes lead to the record already, because its row
@@ -324,57 +559,4 @@ fn install(
         Entry::Delete { .. } => record.delete(cts, &collector).map(|_| false),
     };
     installed.map_err(|error| error.to_string())
-}
-
-/// A view of the tables at one commit, which stays while replay continues. Replay keeps
-/// the versions that the view shows until the caller drops it, which it must do before an
-/// engine takes the tables.
-#[derive(Debug)]
-pub struct FollowedView {
-    snapshot: Snapshot,
-    storages: Storages,
-    followed: Arc<Followed>,
-}
-
-impl FollowedView {
-    /// The last commit that the view shows.
-    #[must_use]
-    pub fn timestamp(&self) -> Timestamp {
-        self.snapshot.timestamp()
-    }
-
-    /// The storages in the view; some may be empty.
-    pub fn storages(&self) -> impl Iterator<Item = StorageId> {
-        self.storages.keys().copied()
-    }
-
-    /// Visits the rows of the next `records` records from `from` on, and returns the RID
-    /// to continue from. Steps should be short: taking back waits for them.
-    pub fn rows(
-        &self,
-        storage: StorageId,
-        from: Rid,
-        records: usize,
-        visit: &mut dyn FnMut(SavedRecord<'_>),
-    ) -> Option<Rid> {
-        let table = &self.storages.get(&storage)?.records;
-        let _beside = self.followed.gate.read().expect("no panic under it");
-        let guard = self.followed.domain.pin();
-        let end = table.high_water().0;
-        let stop = end.min(from.0.saturating_add(records as u64));
-        for rid in (from.0..stop).map(Rid) {
-            let record = table.record(rid);
-            let version = record.and_then(|record| record.read(self.timestamp(), NOBODY, &guard));
-            let Some(version) = version else { continue };
-            if let Some(row) = version.row() {
-                let timestamp = version.cts();
-                visit(SavedRecord {
-                    rid,
-                    timestamp,
-                    row,
-                });
-            }
-        }
-        (stop < end).then_some(Rid(stop))
-    }
 }

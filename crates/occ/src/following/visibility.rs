@@ -1,4 +1,4 @@
-//! The visible prefix of a follower's log, and those who wait until it reaches an offset.
+//! The visible prefix of a follower's log, and the readers that wait until it reaches an offset.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,7 +64,7 @@ impl Visibility {
             return ready;
         }
         let mut waiting = self.waiting.lock().expect("no panic while it was held");
-        // Whoever moves the end takes this lock afterwards: a move that is not seen here
+        // The thread that moves the end takes this lock afterwards: a move that is not seen here
         // finds the waker.
         if let ready @ Poll::Ready(_) = self.look(at) {
             return ready;

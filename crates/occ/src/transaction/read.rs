@@ -34,110 +34,23 @@
 //! leaves a tombstone where the next consumer looks first, and the background garbage
 //! collector is too slow for that.
 
-use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
-use coeval_env::Work;
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Collector, Expiry, Version};
 use coeval_txn::contract::{Visit, VisitScan};
-use coeval_txn::{Direction, Error, ScanProgress, ScanRequest, ScanSource};
+use coeval_txn::{Error, ScanProgress, ScanRequest, ScanSource};
 use coeval_types::key::successor_of_prefix;
-use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp, planted};
+use coeval_types::{IndexId, IndexKind, Rid, StorageId, planted};
 
 use super::TransactionContext;
 use super::state::{Read, StorageAt};
 use crate::ranges::interval::End;
 use crate::ranges::map::RangeMap;
+use crate::reading::{EntryBounds, Observed, Reading};
 use crate::shared::Shared;
 use crate::storage::{Storage, Upkeep, find};
 use crate::validation::Scanner;
-
-/// Half-open bounds of index entries: at or above the first, below the second.
-struct EntryBounds {
-    lower: End,
-    upper: Option<End>,
-}
-
-impl EntryBounds {
-    /// Converts the bounds of a request, each of which stands for every entry that begins
-    /// with it; `None` when no entry can be between them.
-    fn of(request: &ScanRequest<'_>) -> Option<Self> {
-        let lower = match request.bounds.lower {
-            Bound::Unbounded => End::new(),
-            Bound::Included(key) => End::from_slice(key),
-            Bound::Excluded(key) => successor_of_prefix(key)?,
-        };
-        let upper = match request.bounds.upper {
-            Bound::Unbounded => None,
-            Bound::Included(key) => successor_of_prefix(key),
-            Bound::Excluded(key) => Some(End::from_slice(key)),
-        };
-        if upper.as_ref().is_some_and(|upper| *upper <= lower) {
-            return None;
-        }
-        Some(Self { lower, upper })
-    }
-
-    fn upper(&self) -> Bound<&[u8]> {
-        self.upper
-            .as_deref()
-            .map_or(Bound::Unbounded, Bound::Excluded)
-    }
-
-    /// The part of the bounds that a chunk which ended at `progress` has covered.
-    fn looked_at(self, direction: Direction, progress: &ScanProgress) -> Self {
-        match (direction, progress) {
-            (_, ScanProgress::Complete) => self,
-            (Direction::Forward, ScanProgress::More(position)) => Self {
-                upper: successor_of_prefix(position),
-                ..self
-            },
-            (Direction::Backward, ScanProgress::More(position)) => Self {
-                lower: End::from_slice(position),
-                ..self
-            },
-        }
-    }
-}
-
-/// Versions and records that a read has visited.
-pub(super) struct Observed {
-    /// The newest visited version.
-    newest: Timestamp,
-    /// Whether the read visited a version of its own transaction.
-    own: bool,
-    /// The first few records with lists or tombstones.
-    untidy: [Option<Rid>; MAX_COLLECTED],
-    untidy_count: usize,
-}
-
-/// Most records that one read collects; it leaves the rest to the background collector.
-const MAX_COLLECTED: usize = 8;
-
-impl Observed {
-    pub(super) const fn nothing() -> Self {
-        Self {
-            newest: Timestamp::ZERO,
-            own: false,
-            untidy: [None; MAX_COLLECTED],
-            untidy_count: 0,
-        }
-    }
-
-    #[inline]
-    pub(super) fn note(&mut self, rid: Rid, version: &Version<'_>) {
-        if version.is_own() {
-            self.own = true;
-        } else if version.cts() > self.newest {
-            self.newest = version.cts();
-        }
-        let is_untidy = version.jumps() > 0 || version.is_tombstone() && !version.is_own();
-        if is_untidy && self.untidy_count < MAX_COLLECTED {
-            self.untidy[self.untidy_count] = Some(rid);
-            self.untidy_count += 1;
-        }
-    }
-}
 
 impl TransactionContext<'_> {
     /// Ends a read: notes the versions that its answer depends on, and collects garbage
@@ -155,16 +68,9 @@ impl TransactionContext<'_> {
         if met.own {
             self.state.seen_own();
         }
+        self.state.worked_upon(met.newest_undisclosed);
         self.tidy(met, at, guard);
         Ok(())
-    }
-
-    /// As [`Self::leave`], for a read of which the client learns nothing: notes versions
-    /// as worked upon, not as seen.
-    #[inline]
-    pub(super) fn leave_undisclosed(&mut self, met: &Observed, at: StorageAt, guard: &Guard<'_>) {
-        self.state.worked_upon(met.newest);
-        self.tidy(met, at, guard);
     }
 
     #[inline]
@@ -180,9 +86,9 @@ impl TransactionContext<'_> {
     /// Collects garbage that a read has passed.
     #[inline]
     fn tidy(&mut self, met: &Observed, at: StorageAt, guard: &Guard<'_>) {
-        if met.untidy_count > 0 {
+        if !met.untidy().is_empty() {
             let table = &self.state.storages[at];
-            collect_records(self.shared, table, &met.untidy, guard);
+            collect_records(self.shared, table, met.untidy(), guard);
         }
     }
 
@@ -221,8 +127,7 @@ impl TransactionContext<'_> {
         let table = &self.state.storages[at];
         let indexes = table.indexes();
         let index = find(&indexes, index)?;
-        let (index, kind) = (&**index, index.kind);
-        if kind == IndexKind::Secondary {
+        if index.kind == IndexKind::Secondary {
             return Err(Error::Unknown("primary or unique index"));
         }
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
@@ -230,33 +135,15 @@ impl TransactionContext<'_> {
             return Err(Error::SchemaChanged(storage));
         }
         let guard = shared.domain.pin();
-        let mut found = None;
-        let mut met = Observed::nothing();
-        index.candidates(key, &guard, |rid| {
-            let version = table
-                .records
-                .record(rid)
-                .and_then(|record| record.read(snapshot, id, &guard))
-                .inspect(|version| met.note(rid, version));
-            match version.map(|version| (version, version.row())) {
-                Some((version, Some(row))) if index.has_key(row, key) => {
-                    found = Some((rid, version, row));
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        });
-        let index = index.id;
+        let mut reading = Reading::new(&table.records, (snapshot, id), &guard);
+        reading.presence_only = self.state.presence_only;
+        let found = reading.get(index, key);
+        let (met, index) = (reading.met, index.id);
         drop(indexes);
-        if found.is_some() && self.state.presence_only && kind == IndexKind::Primary {
-            self.check_snapshot_kept()?;
-            self.leave_undisclosed(&met, at, &guard);
-        } else {
-            self.leave(&met, at, &guard)?;
-        }
+        self.leave(&met, at, &guard)?;
         let Some((rid, version, row)) = found else {
             if self.state.is_serializable() {
-                let table = std::sync::Arc::clone(&self.state.storages[at]);
+                let table = Arc::clone(&self.state.storages[at]);
                 let indexes = table.indexes();
                 let upper = successor_of_prefix::<End>(key);
                 self.note_scan(&find(&indexes, index)?.ranges, key, upper.as_deref());
@@ -276,21 +163,16 @@ impl TransactionContext<'_> {
     ) -> Result<bool, Error> {
         self.check_read()?;
         let at = self.state.storage(self.shared, storage)?;
-        let table = std::sync::Arc::clone(&self.state.storages[at]);
-        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let table = Arc::clone(&self.state.storages[at]);
         let guard = self.shared.domain.pin();
-        let mut met = Observed::nothing();
-        let version = table
-            .records
-            .record(rid)
-            .and_then(|record| record.read(snapshot, id, &guard))
-            .inspect(|version| met.note(rid, version));
-        self.leave(&met, at, &guard)?;
+        let seen_by = (self.state.snapshot(), self.state.id);
+        let mut reading = Reading::new(&table.records, seen_by, &guard);
+        let found = reading.get_record(rid);
+        self.leave(&reading.met, at, &guard)?;
         // A record that this transaction has found before and does not find now was
         // deleted by itself, or at READ COMMITTED by another transaction: there is
         // nothing to note.
-        let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
-        else {
+        let Some((rid, version, row)) = found else {
             return Ok(false);
         };
         self.note_read(at, rid, &version);
@@ -322,57 +204,24 @@ impl TransactionContext<'_> {
         bounds: EntryBounds,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
-        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
         let index = find(&indexes, index)?;
-        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let snapshot = self.state.snapshot();
         if !index.is_usable(snapshot) {
             return Err(Error::SchemaChanged(request.storage));
         }
         // A predicate alone protects a scan of an index that orders the rows.
         let reads_again = !index.orders_rows || self.shared.validation.reads_rows_again();
         let guard = self.shared.domain.pin();
-        let mut looked_at = 0;
-        let mut progress = ScanProgress::Complete;
-        let mut met = Observed::nothing();
-        let mut visit_entry = |entry: &[u8], rid: Rid| {
-            looked_at += 1;
-            let version = table
-                .records
-                .record(rid)
-                .and_then(|record| record.read(snapshot, id, &guard))
-                .inspect(|version| met.note(rid, version));
-            let mut flow = ControlFlow::Continue(());
-            if let Some(version) = version
-                && let Some(row) = version.row()
-                && index.has_key(row, index.split(entry, rid).0)
-            {
-                if reads_again {
-                    self.note_read(at, rid, &version);
-                }
-                flow = visit(rid, row);
+        let mut reading = Reading::new(&table.records, (snapshot, self.state.id), &guard);
+        let progress = reading.scan_index(index, request, &bounds, |(rid, version, row)| {
+            if reads_again {
+                self.note_read(at, rid, &version);
             }
-            if flow.is_break() || looked_at >= request.limit {
-                progress = ScanProgress::More(entry.to_vec());
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        let lower = Bound::Included(&*bounds.lower);
-        let _ = match request.direction {
-            Direction::Forward => {
-                index
-                    .entries
-                    .scan_forward(lower, bounds.upper(), &guard, &mut visit_entry)
-            }
-            Direction::Backward => {
-                index
-                    .entries
-                    .scan_backward(lower, bounds.upper(), &guard, &mut visit_entry)
-            }
-        };
-        coeval_env::work(Work::Row, looked_at);
-        self.leave(&met, at, &guard)?;
+            visit(rid, row)
+        });
+        self.leave(&reading.met, at, &guard)?;
         if self.state.is_serializable() {
             let looked_at = bounds.looked_at(request.direction, &progress);
             let upper = looked_at.upper.as_deref();
@@ -381,8 +230,6 @@ impl TransactionContext<'_> {
         Ok(progress)
     }
 
-    /// Scans a table in RID order; the keys of that order are the RIDs as big-endian
-    /// bytes.
     fn scan_table(
         &mut self,
         at: StorageAt,
@@ -390,49 +237,18 @@ impl TransactionContext<'_> {
         bounds: EntryBounds,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
-        let table = std::sync::Arc::clone(&self.state.storages[at]);
-        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let table = Arc::clone(&self.state.storages[at]);
         let reads_again = self.shared.validation.reads_rows_again();
         let guard = self.shared.domain.pin();
-        let first = first_rid(&bounds.lower).0;
-        let end = bounds
-            .upper
-            .as_ref()
-            .map_or(u64::MAX, |upper| first_rid(upper).0)
-            .min(table.records.high_water().0);
-        let mut progress = ScanProgress::Complete;
-        let mut looked_at = 0;
-        let mut met = Observed::nothing();
-        let mut visit_rid = |rid: u64| {
-            let Some(record) = table.records.record(Rid(rid)) else {
-                return ControlFlow::Continue(());
-            };
-            looked_at += 1;
-            let mut flow = ControlFlow::Continue(());
-            let version = record.read(snapshot, id, &guard);
-            if let Some(version) = version {
-                met.note(Rid(rid), &version);
-                if let Some(row) = version.row() {
-                    if reads_again {
-                        self.note_read(at, Rid(rid), &version);
-                    }
-                    flow = visit(Rid(rid), row);
-                }
+        let seen_by = (self.state.snapshot(), self.state.id);
+        let mut reading = Reading::new(&table.records, seen_by, &guard);
+        let progress = reading.scan_table(request, &bounds, |(rid, version, row)| {
+            if reads_again {
+                self.note_read(at, rid, &version);
             }
-            if flow.is_break() || looked_at >= request.limit {
-                progress = ScanProgress::More(rid.to_be_bytes().to_vec());
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        if first < end {
-            let _ = match request.direction {
-                Direction::Forward => (first..end).try_for_each(&mut visit_rid),
-                Direction::Backward => (first..end).rev().try_for_each(&mut visit_rid),
-            };
-        }
-        coeval_env::work(Work::Row, looked_at);
-        self.leave(&met, at, &guard)?;
+            visit(rid, row)
+        });
+        self.leave(&reading.met, at, &guard)?;
         if self.state.is_serializable() {
             if let Some(ranges) = table.rows_by_rid() {
                 let looked_at = bounds.looked_at(request.direction, &progress);
@@ -462,17 +278,4 @@ fn collect_records(shared: &Shared, table: &Storage, rids: &[Option<Rid>], guard
             record.collect(&collector);
         }
     }
-}
-
-/// The first RID whose bytes are at or above `bound`.
-fn first_rid(bound: &[u8]) -> Rid {
-    let mut bytes = [0; 8];
-    let length = bound.len().min(8);
-    bytes[..length].copy_from_slice(&bound[..length]);
-    let rid = u64::from_be_bytes(bytes);
-    Rid(if bound.len() > 8 {
-        rid.saturating_add(1)
-    } else {
-        rid
-    })
 }

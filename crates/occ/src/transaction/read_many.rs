@@ -17,13 +17,9 @@ use coeval_types::{IndexId, IndexKind, Rid, RowRef, StorageId};
 use coeval_txn::Error;
 
 use super::TransactionContext;
-use super::read::Observed;
 use crate::ranges::interval::End;
+use crate::reading::Reading;
 use crate::storage::find;
-
-/// Keys that are read together: somewhat more than the cache misses that a core can wait
-/// for at once.
-const GROUP: usize = 32;
 
 impl TransactionContext<'_> {
     pub(super) fn get_many(
@@ -52,41 +48,19 @@ impl TransactionContext<'_> {
             return Err(Error::SchemaChanged(storage));
         }
         let guard = self.shared.domain.pin();
-        let (mut met, mut worked_upon) = (Observed::nothing(), Observed::nothing());
-        for (group, keys) in keys.chunks(GROUP).enumerate() {
-            let mut records = [None; GROUP];
-            index.entries.get_many(keys, &guard, |at, rid| {
-                let record = rid.and_then(|rid| table.records.record(rid));
-                records[at] = record.inspect(|record| record.prefetch());
-            });
-            for record in records.iter().flatten() {
-                record.prefetch_row();
+        let mut reading = Reading::new(&table.records, (snapshot, id), &guard);
+        reading.presence_only = self.state.presence_only;
+        reading.get_many(index, keys, |position, found| {
+            if let Some((rid, version, row)) = found {
+                self.note_read(at, rid, &version);
+                visit(position, rid, row);
+            } else if self.state.is_serializable() {
+                let key = keys[position];
+                let upper = successor_of_prefix::<End>(key);
+                self.note_scan(&index.ranges, key, upper.as_deref());
             }
-            for (position, (key, record)) in keys.iter().zip(records).enumerate() {
-                let found = record.and_then(|record| {
-                    let version = record.read(snapshot, id, &guard)?;
-                    let row = version.row().filter(|&row| index.has_key(row, key));
-                    match row {
-                        Some(_) if self.state.presence_only => {
-                            worked_upon.note(record.rid(), &version);
-                        }
-                        _ => met.note(record.rid(), &version),
-                    }
-                    Some((record.rid(), version, row?))
-                });
-                if let Some((rid, version, row)) = found {
-                    self.note_read(at, rid, &version);
-                    visit(group * GROUP + position, rid, row);
-                } else if self.state.is_serializable() {
-                    let upper = successor_of_prefix::<End>(key);
-                    self.note_scan(&index.ranges, key, upper.as_deref());
-                }
-            }
-        }
-        self.leave(&met, at, &guard)?;
-        if self.state.presence_only {
-            self.leave_undisclosed(&worked_upon, at, &guard);
-        }
+        });
+        self.leave(&reading.met, at, &guard)?;
         Ok(())
     }
 }

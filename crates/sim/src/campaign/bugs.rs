@@ -112,6 +112,8 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 /// - Statements of simulated clients are executed by the leader only: no follower asks it
 ///   ([`Bug::ReuseQuestion`], [`Bug::SkipQuestion`], [`Bug::AskOldTerm`],
 ///   [`Bug::TrustAsker`], [`Bug::VerifiedForSettled`]).
+/// - No simulated client reads on a follower ([`Bug::ForgetDisplaced`],
+///   [`Bug::CollectWithoutReaders`], [`Bug::ShowUnbuiltIndex`]): the model of `coeval-occ` does.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -127,6 +129,9 @@ pub const BENEATH: &[Bug] = &[
     Bug::AskOldTerm,
     Bug::TrustAsker,
     Bug::VerifiedForSettled,
+    Bug::ForgetDisplaced,
+    Bug::CollectWithoutReaders,
+    Bug::ShowUnbuiltIndex,
 ];
 
 /// Every other bug, with the scenarios that must catch it.
