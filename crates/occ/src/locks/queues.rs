@@ -34,11 +34,18 @@
 //! and when a writer frees a row that is not shared, the head and all who want to share it:
 //! the head may take a mode that lets them.
 //!
+//! **Waiters go in order.** Several waiters are woken at once, and any of them may get a core
+//! first. So a waiter whose mode conflicts with that of one before it, which is about to try,
+//! leaves its attempt to that one, and is woken when that attempt has failed or the other has
+//! left; has it succeeded, its holder is in the way. A transaction that holds the row and wants
+//! a stronger mode waits for nobody's attempt, as in PostgreSQL: the others wait for it. One
+//! that does not wait, or asks with NOWAIT or SKIP LOCKED, looks at the holders only.
+//!
 //! **Sharers do not starve a writer.** A newcomer may share a row that a writer waits for,
 //! as a barging writer may take it. But once a writer has been passed over
 //! [`PASSED_OVER_LIMIT`] times, it is *reserved*: a transaction that does not share the row yet
-//! queues behind it, and waits for it in the graph's eyes too. (PostgreSQL lets sharers pass
-//! for ever.)
+//! queues behind it, and waits for it in the graph's eyes too; if that closes a circle, it
+//! passes. (PostgreSQL lets sharers pass for ever.)
 //!
 //! A waiter that leaves without the lock passes a wake-up on to the next waiter, whatever
 //! its reason, and whether or not it counts as woken: it may have found the lock free and
@@ -79,6 +86,14 @@ struct Waiter {
     waker: Waker,
     /// Whether the waiter was woken and has not yet tried the lock again.
     woken: bool,
+    /// Whether the waiter is at an attempt: from the moment it is known here to try until the
+    /// attempt has failed, or the waiter leaves.
+    trying: bool,
+    /// Whether the waiter left its attempt to one before it, and is woken when that one's
+    /// attempt has failed.
+    deferred: bool,
+    /// Whether the waiter may share the row before the reserved one, to undo a deadlock.
+    passes: bool,
     /// Whether the waiter holds the lock: a releaser took it on its behalf.
     granted: bool,
     /// Times that the waiter was woken and found the lock taken.
@@ -88,6 +103,31 @@ struct Waiter {
 impl Waiter {
     fn wants_to_share(&self) -> bool {
         self.mode.is_some_and(RowLock::is_shared)
+    }
+
+    fn excludes(&self, mode: RowLock) -> bool {
+        self.mode.is_some_and(|wanted| mode.conflicts_with(wanted))
+    }
+
+    /// Marks it as woken. The caller wakes it, when it has left the mutex.
+    fn wake(&mut self) -> Waker {
+        self.woken = true;
+        self.waker.clone()
+    }
+
+    /// Takes the lock on its behalf, if it was passed over too often.
+    fn is_handed_over(
+        &mut self,
+        take: &mut impl FnMut(TransactionId, Option<RowLock>) -> bool,
+    ) -> bool {
+        self.granted =
+            self.passed_over >= PASSED_OVER_LIMIT && !self.granted && take(self.owner, self.mode);
+        self.granted
+    }
+
+    /// Whether it will try the lock without any other transaction doing anything.
+    fn is_about_to_try(&self) -> bool {
+        (self.woken || self.trying) && !self.granted
     }
 
     /// Whether no transaction may begin to share the row before this one has had it.
@@ -155,6 +195,9 @@ impl Queues {
             mode,
             waker: waker.clone(),
             woken: false,
+            trying: true,
+            deferred: false,
+            passes: false,
             granted: false,
             passed_over: 0,
         });
@@ -175,16 +218,32 @@ impl Queues {
         if waiter.granted {
             return Turn::Granted;
         }
-        if waiter.woken {
-            waiter.woken = false;
+        if std::mem::take(&mut waiter.woken) && !waiter.deferred {
             waiter.passed_over += 1;
         }
+        waiter.deferred = false;
+        waiter.trying = true;
         if !waiter.waker.will_wake(waker) {
             waiter.waker = waker.clone();
         }
         drop(queue);
         fence(Ordering::SeqCst);
         Turn::Try
+    }
+
+    /// Records that `owner` tried the lock in vain and goes on waiting: those that left their
+    /// attempts to it are woken.
+    pub(crate) fn tried_in_vain(&self, name: &LockName, owner: TransactionId) {
+        let bucket = self.bucket(name);
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let mut of_this = queue.iter_mut().filter(|waiter| waiter.name == *name);
+        let waiter = of_this
+            .find(|waiter| waiter.owner == owner)
+            .expect("a waiter stays in the queue until it leaves");
+        waiter.trying = false;
+        let wakers: Vec<Waker> = to_wake(of_this.filter(|waiter| waiter.deferred)).collect();
+        drop(queue);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Removes `owner` from the lock's queue, and returns whether it had been granted the
@@ -207,16 +266,20 @@ impl Queues {
             true => left.wants_to_share(),
             false => left.is_reserved(),
         };
-        let (next, others) = {
-            let mut wakers = to_wake(queue.iter_mut().filter(|waiter| waiter.name == *name));
-            match (all, has_lock) {
-                (true, _) => (None, wakers.collect()),
-                (false, false) => (wakers.next(), Vec::new()),
-                (false, true) => (None, Vec::new()),
-            }
-        };
+        let mut next = !has_lock;
+        let wakers: Vec<Waker> = queue
+            .iter_mut()
+            .filter(|waiter| waiter.name == *name && !waiter.woken && !waiter.granted)
+            .filter(|waiter| {
+                // One that left its attempt to a transaction that has the lock now waits for
+                // its holder: it wants a mode that conflicts.
+                let deferred = waiter.deferred && !has_lock;
+                all || deferred || std::mem::take(&mut next)
+            })
+            .map(Waiter::wake)
+            .collect();
         drop(queue);
-        next.into_iter().chain(others).for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         left.granted
     }
 
@@ -250,12 +313,8 @@ impl Queues {
         let Some(head) = waiters.next() else {
             return;
         };
-        let handed_over = head.passed_over >= PASSED_OVER_LIMIT && take(head.owner, head.mode);
-        if handed_over {
-            head.granted = true;
-        }
-        let woken = (handed_over || !head.woken).then(|| head.waker.clone());
-        head.woken = true;
+        let handed_over = head.is_handed_over(&mut take);
+        let woken = (handed_over || !head.woken).then(|| head.wake());
         let sharers: Vec<Waker> =
             to_wake(waiters.filter(|waiter| waiter.wants_to_share())).collect();
         drop(queue);
@@ -288,9 +347,39 @@ impl Queues {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The waiter behind which `owner` has to queue before it may share the row: one that was
-    /// passed over too often, and came first.
-    pub(crate) fn reserved(
+    /// As [`Self::released_to_all`], after a writer freed a row that others share: hands the
+    /// row over to the first that was passed over too often and gets along with them.
+    pub(crate) fn released_beside_sharers(
+        &self,
+        name: &LockName,
+        mut take: impl FnMut(TransactionId, Option<RowLock>) -> bool,
+    ) {
+        fence(Ordering::SeqCst);
+        let bucket = self.bucket(name);
+        if bucket.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let mut waiters = queue
+            .iter_mut()
+            .filter(|waiter| waiter.name == *name && !waiter.granted);
+        let waker =
+            waiters.find_map(|waiter| waiter.is_handed_over(&mut take).then(|| waiter.wake()));
+        let others = queue.iter_mut().filter(|waiter| waiter.name == *name);
+        let wakers: Vec<Waker> = waker.into_iter().chain(to_wake(others)).collect();
+        drop(queue);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The waiter that has to lock the row before `owner` does, which does not hold it: one
+    /// that came first, wants a mode that conflicts, and
+    ///
+    /// - is about to try, where `owner` waits, too: of those woken at once, the first in the
+    ///   queue gets the row. `owner` is woken when that attempt has failed;
+    /// - or is reserved, where `owner` wants to share.
+    ///
+    /// None for one that may [pass](Self::let_pass).
+    pub(crate) fn goes_before(
         &self,
         name: &LockName,
         owner: TransactionId,
@@ -300,16 +389,55 @@ impl Queues {
         if bucket.waiting.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let queue = bucket.queue.lock().expect("no panic in a queue");
-        queue
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let at = queue
             .iter()
-            .filter(|waiter| waiter.name == *name)
-            .take_while(|waiter| waiter.owner != owner)
-            .find(|waiter| {
-                let conflicts = |wanted| mode.conflicts_with(wanted);
-                waiter.is_reserved() && waiter.mode.is_some_and(conflicts)
-            })
-            .map(|waiter| waiter.owner)
+            .position(|waiter| waiter.owner == owner && waiter.name == *name);
+        if at.is_some_and(|at| queue[at].passes) {
+            return None;
+        }
+        let mut before = queue
+            .iter()
+            .take(at.unwrap_or(queue.len()))
+            .filter(|waiter| waiter.name == *name && waiter.excludes(mode));
+        let about_to_try = |waiter: &&Waiter| at.is_some() && waiter.is_about_to_try();
+        if let Some(first) = before.clone().find(about_to_try) {
+            let first = first.owner;
+            queue[at?].deferred = true;
+            return Some(first);
+        }
+        let reserved = before.find(|waiter| mode.is_shared() && waiter.is_reserved());
+        reserved.map(|waiter| waiter.owner)
+    }
+
+    /// The reserved waiter for which `owner` waits, which wants to share the row.
+    pub(crate) fn reserved(
+        &self,
+        name: &LockName,
+        owner: TransactionId,
+        mode: RowLock,
+    ) -> Option<TransactionId> {
+        let bucket = self.bucket(name);
+        let queue = bucket.queue.lock().expect("no panic in a queue");
+        let mut waiters = queue.iter().filter(|waiter| waiter.name == *name);
+        let reserved = waiters
+            .find(|waiter| waiter.owner == owner || waiter.is_reserved() && waiter.excludes(mode))
+            .filter(|waiter| waiter.owner != owner)?;
+        let passes = waiters.any(|waiter| waiter.owner == owner && waiter.passes);
+        (!passes).then_some(reserved.owner)
+    }
+
+    /// Says whether `owner`, which waits to share a row, may do so before the reserved waiter.
+    /// The caller must then notify the queue. False if it does not wait.
+    pub(crate) fn let_pass(&self, name: &LockName, owner: TransactionId, passes: bool) -> bool {
+        let bucket = self.bucket(name);
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let mut waiters = queue.iter_mut();
+        let waiter = waiters.find(|waiter| waiter.owner == owner && waiter.name == *name);
+        waiter.is_some_and(|waiter| {
+            waiter.passes = passes;
+            true
+        })
     }
 }
 
@@ -317,10 +445,7 @@ impl Queues {
 fn to_wake<'a>(waiters: impl Iterator<Item = &'a mut Waiter>) -> impl Iterator<Item = Waker> {
     waiters
         .filter(|waiter| !waiter.woken && !waiter.granted)
-        .map(|waiter| {
-            waiter.woken = true;
-            waiter.waker.clone()
-        })
+        .map(Waiter::wake)
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -418,6 +543,77 @@ mod tests {
         assert_eq!(word.load(Ordering::SeqCst), A.0);
         assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Granted);
         assert!(queues.leave(&NAME, A, true));
+    }
+
+    /// A and B are woken at once, and B polls first.
+    #[test]
+    fn of_those_woken_at_once_the_first_in_the_queue_tries_first() {
+        let queues = Queues::new();
+        let ((_, wake_a), (b, wake_b)) = (waker(), waker());
+        let no_key = RowLock::NoKeyUpdate;
+        let before_b = |mode| queues.goes_before(&NAME, B, mode);
+        queues.enqueue(&NAME, (A, Some(RowLock::Update)), &wake_a);
+        queues.tried_in_vain(&NAME, A);
+        assert_eq!(before_b(no_key), None, "it does not wait");
+        queues.enqueue(&NAME, (B, Some(no_key)), &wake_b);
+        assert_eq!(before_b(no_key), None, "A has tried");
+        queues.tried_in_vain(&NAME, B);
+        queues.released_to_all(&NAME);
+        assert_eq!(woken(&b), 1);
+        assert_eq!(before_b(no_key), Some(A));
+        assert_eq!(queues.look_again(&NAME, B, &wake_b), Turn::Try);
+        assert_eq!(before_b(no_key), Some(A));
+        queues.tried_in_vain(&NAME, B);
+        assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
+        assert_eq!(before_b(no_key), Some(A), "A is about to try");
+        queues.tried_in_vain(&NAME, A);
+        assert_eq!(woken(&b), 2);
+        assert_eq!(before_b(no_key), None);
+        queues.released_to_all(&NAME);
+        assert_eq!(before_b(no_key), Some(A));
+        queues.leave(&NAME, A, false);
+        assert_eq!(before_b(no_key), None);
+    }
+
+    #[test]
+    fn one_passed_over_too_often_is_handed_a_row_that_others_share() {
+        let queues = Queues::new();
+        let (_, wake) = waker();
+        queues.enqueue(&NAME, (A, Some(RowLock::Update)), &wake);
+        queues.enqueue(&NAME, (B, Some(RowLock::NoKeyUpdate)), &wake);
+        // The sharer is in the way of UPDATE.
+        let take = |_, mode| mode == Some(RowLock::NoKeyUpdate);
+        for _ in 0..PASSED_OVER_LIMIT {
+            queues.released_beside_sharers(&NAME, take);
+            for waiter in [A, B] {
+                assert_eq!(queues.look_again(&NAME, waiter, &wake), Turn::Try);
+            }
+        }
+        queues.released_beside_sharers(&NAME, take);
+        assert_eq!(queues.look_again(&NAME, A, &wake), Turn::Try);
+        assert_eq!(queues.look_again(&NAME, B, &wake), Turn::Granted);
+    }
+
+    #[test]
+    fn a_sharer_may_be_let_pass_a_reserved_writer() {
+        let queues = Queues::new();
+        let (_, wake) = waker();
+        let share = RowLock::KeyShare;
+        queues.enqueue(&NAME, (A, Some(RowLock::Update)), &wake);
+        for _ in 0..PASSED_OVER_LIMIT {
+            assert_eq!(queues.goes_before(&NAME, B, share), None);
+            queues.shared_by(&NAME, B);
+            assert_eq!(queues.look_again(&NAME, A, &wake), Turn::Try);
+        }
+        queues.tried_in_vain(&NAME, A);
+        assert_eq!(queues.goes_before(&NAME, B, share), Some(A));
+        queues.enqueue(&NAME, (B, Some(share)), &wake);
+        assert_eq!(queues.reserved(&NAME, B, share), Some(A));
+        assert!(queues.let_pass(&NAME, B, true));
+        assert_eq!(queues.goes_before(&NAME, B, share), None);
+        assert_eq!(queues.reserved(&NAME, B, share), None);
+        assert!(queues.let_pass(&NAME, B, false));
+        assert_eq!(queues.goes_before(&NAME, B, share), Some(A));
     }
 }
 
@@ -598,5 +794,87 @@ mod shuttled {
     #[should_panic(expected = "deadlock")]
     fn without_the_second_attempt_one_is() {
         shuttle::check_random(|| contend(true), 2000);
+    }
+
+    /// A row that a transaction shares until the one that wants NO KEY UPDATE has had it, and
+    /// that another one holds for a moment.
+    struct Row {
+        queues: Queues,
+        word: AtomicU64,
+        shared: AtomicU64,
+    }
+
+    impl Row {
+        fn free(&self) {
+            self.word.store(0, Ordering::SeqCst);
+            self.queues.released_beside_sharers(&NAME, |_, _| false);
+        }
+
+        /// Acquires the row as a transaction does that waits for those before it; `silent`
+        /// omits to say that it has tried in vain.
+        async fn acquire(&self, owner: TransactionId, mode: RowLock, silent: bool) {
+            let mut waiting = false;
+            poll_fn(|context| {
+                let mut told = false;
+                loop {
+                    let first = match waiting {
+                        true => self.queues.goes_before(&NAME, owner, mode),
+                        false => None,
+                    };
+                    let in_the_way =
+                        mode == RowLock::Update && self.shared.load(Ordering::SeqCst) != 0;
+                    if first.is_none() && !in_the_way && take(&self.word, owner) {
+                        if waiting {
+                            self.queues.leave(&NAME, owner, true);
+                        }
+                        return Poll::Ready(());
+                    }
+                    if !waiting {
+                        waiting = true;
+                        let wanted = (owner, Some(mode));
+                        self.queues.enqueue(&NAME, wanted, context.waker());
+                    } else if told {
+                        if !silent {
+                            self.queues.tried_in_vain(&NAME, owner);
+                        }
+                        return Poll::Pending;
+                    } else {
+                        self.queues.look_again(&NAME, owner, context.waker());
+                    }
+                    told = true;
+                }
+            })
+            .await;
+            self.free();
+        }
+    }
+
+    fn wait_in_order(silent: bool) {
+        let row = Arc::new(Row {
+            queues: Queues::new(),
+            word: AtomicU64::new(9),
+            shared: AtomicU64::new(1),
+        });
+        let [blocked, free] =
+            [(1, RowLock::Update), (2, RowLock::NoKeyUpdate)].map(|(id, mode)| {
+                let row = Arc::clone(&row);
+                thread::spawn(move || block_on(row.acquire(TransactionId(id), mode, silent)))
+            });
+        row.free();
+        free.join().expect("no panic");
+        row.shared.store(0, Ordering::SeqCst);
+        row.queues.released_to_all(&NAME);
+        blocked.join().expect("no panic");
+    }
+
+    #[test]
+    fn an_attempt_that_was_left_to_another_is_made_up_for() {
+        shuttle::check_random(|| wait_in_order(false), 5000);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn one_that_says_nothing_keeps_those_behind_it_waiting() {
+        shuttle::check_random(|| wait_in_order(true), 5000);
     }
 }

@@ -21,13 +21,16 @@
 //! arrival. A request waits for granted locks that exclude its mode, and for waiting
 //! requests before it that do, so a strong request is not passed over for ever. As in
 //! PostgreSQL, a transaction that holds a lock for which a waiting request waits enters
-//! before that request: behind it, both would wait for each other.
+//! before that request: behind it, both would wait for each other. A request passes an earlier
+//! one too where that undoes a deadlock ([`super::graph`]).
 
 use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::Mutex;
 use coeval_memory::sync::atomic::{AtomicUsize, Ordering};
 use coeval_txn::TableLock;
 use coeval_types::TransactionId;
+
+use super::graph::Edge;
 
 const SHARDS: usize = 8;
 
@@ -107,8 +110,7 @@ impl TableLocks {
     #[cold]
     fn request(&self, owner: TransactionId, mode: TableLock, held: u8, waits: bool) -> bool {
         let mut requests = self.requests.lock().expect("no panic in the list");
-        let waiting = |request: &Request| request.owner == owner && !request.granted;
-        let at = requests.iter().position(waiting).unwrap_or_else(|| {
+        let at = waiting_at(&requests, owner).unwrap_or_else(|| {
             let in_its_way = |request: &Request| {
                 !request.granted && request.owner != owner && excluded(held, request.mode)
             };
@@ -195,20 +197,15 @@ impl TableLocks {
     }
 
     /// Appends the transactions that `waiter` waits for, or would wait for.
-    pub(crate) fn holders(
-        &self,
-        waiter: TransactionId,
-        mode: TableLock,
-        holders: &mut Vec<TransactionId>,
-    ) {
-        let first = holders.len();
+    pub(crate) fn edges(&self, waiter: TransactionId, mode: TableLock, edges: &mut Vec<Edge>) {
+        let first = edges.len();
         let requests = self.requests.lock().expect("no panic in the list");
         let mut before = true;
         for request in requests.iter() {
             if request.owner == waiter {
                 before &= request.granted;
             } else if (request.granted || before) && request.mode.excludes(mode) {
-                holders.push(request.owner);
+                add(edges, first, (request.owner, !request.granted));
             }
         }
         drop(requests);
@@ -218,14 +215,52 @@ impl TableLocks {
         for shard in &self.shards {
             let shard = shard.lock().expect("no panic in a shard");
             for held in shard.iter() {
-                if held.owner != waiter
-                    && held.mode.excludes(mode)
-                    && !holders[first..].contains(&held.owner)
-                {
-                    holders.push(held.owner);
+                if held.owner != waiter && held.mode.excludes(mode) {
+                    add(edges, first, (held.owner, false));
                 }
             }
         }
+    }
+
+    /// Moves the waiting request of `waiter` before that of `other`, if it is behind it.
+    /// Returns the request behind which it was: it may be [put back](Self::put_back). Those
+    /// that wait must be notified.
+    pub(crate) fn pass(
+        &self,
+        waiter: TransactionId,
+        other: TransactionId,
+    ) -> Option<TransactionId> {
+        let mut requests = self.requests.lock().expect("no panic in the list");
+        let to = waiting_at(&requests, other)?;
+        let from = waiting_at(&requests, waiter).filter(|from| *from > to)?;
+        let mut before = requests[..from].iter().rev();
+        let behind = before.find(|request| !request.granted)?.owner;
+        requests[to..=from].rotate_right(1);
+        Some(behind)
+    }
+
+    /// Puts the waiting request of `waiter` behind that of `other`, if both still wait.
+    pub(crate) fn put_back(&self, waiter: TransactionId, other: TransactionId) {
+        let mut requests = self.requests.lock().expect("no panic in the list");
+        let places = waiting_at(&requests, waiter).zip(waiting_at(&requests, other));
+        if let Some((from, to)) = places.filter(|(from, to)| from < to) {
+            requests[from..=to].rotate_left(1);
+        }
+    }
+}
+
+/// The place of the waiting request of a transaction, which has at most one.
+fn waiting_at(requests: &[Request], owner: TransactionId) -> Option<usize> {
+    let waits = |request: &Request| request.owner == owner && !request.granted;
+    requests.iter().position(waits)
+}
+
+/// Appends an edge, unless there is one to the same transaction behind position `first`: of
+/// two, the one to a holder counts.
+fn add(edges: &mut Vec<Edge>, first: usize, (to, queued): (TransactionId, bool)) {
+    match edges[first..].iter_mut().find(|edge| edge.to == to) {
+        Some(edge) => edge.queued &= queued,
+        None => edges.push(Edge { to, queued }),
     }
 }
 
@@ -239,9 +274,9 @@ mod tests {
     const D: TransactionId = TransactionId(10);
 
     fn holders(locks: &TableLocks, waiter: TransactionId, mode: TableLock) -> Vec<TransactionId> {
-        let mut holders = Vec::new();
-        locks.holders(waiter, mode, &mut holders);
-        holders
+        let mut edges = Vec::new();
+        locks.edges(waiter, mode, &mut edges);
+        edges.into_iter().map(|edge| edge.to).collect()
     }
 
     #[test]
@@ -304,6 +339,40 @@ mod tests {
         assert_eq!(holders(&locks, C, AccessExclusive), [B, A]);
         locks.free(B, TableLock::ShareRowExclusive);
         assert!(locks.take(A, RowExclusive, AccessShare.bit(), true));
+    }
+
+    #[test]
+    fn a_request_passes_an_earlier_one_and_may_be_put_back() {
+        use TableLock::{AccessExclusive, AccessShare, Share};
+        let locks = TableLocks::new();
+        let edges = |waiter, mode| {
+            let mut edges = Vec::new();
+            locks.edges(waiter, mode, &mut edges);
+            edges
+        };
+        let queued = |to| Edge { to, queued: true };
+        assert!(locks.take(A, AccessShare, 0, true));
+        assert!(!locks.take(B, AccessExclusive, 0, true));
+        assert!(!locks.take(C, Share, 0, true));
+        assert!(!locks.take(D, AccessShare, 0, true));
+        assert_eq!(edges(B, AccessExclusive), [Edge::to_holder(A)]);
+        assert_eq!(edges(D, AccessShare), [queued(B)]);
+        assert_eq!(locks.pass(B, D), None, "it is before it");
+        assert_eq!(locks.pass(D, A), None, "A does not wait");
+        assert_eq!(locks.pass(D, B), Some(C));
+        assert_eq!(edges(D, AccessShare), []);
+        assert_eq!(edges(B, AccessExclusive), [queued(D), Edge::to_holder(A)]);
+        assert_eq!(edges(C, Share), [queued(B)]);
+        locks.put_back(D, C);
+        assert_eq!(edges(D, AccessShare), [queued(B)]);
+        assert_eq!(locks.pass(D, B), Some(C));
+        assert!(locks.take(D, AccessShare, 0, true), "B is behind it");
+        locks.withdraw(D);
+        locks.put_back(D, C);
+        assert_eq!(
+            edges(B, AccessExclusive),
+            [Edge::to_holder(A), Edge::to_holder(D)]
+        );
     }
 
     #[test]

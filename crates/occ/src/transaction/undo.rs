@@ -270,11 +270,8 @@ impl TransactionContext<'_> {
         let name = LockName::Row(table.id, held.rid);
         let rows = &self.shared.rows;
         let row = (table.id, held.rid);
-        if rows.is_shared(row) {
-            return self.shared.queues.released_to_all(&name);
-        }
         let mut gave_back = false;
-        self.shared.queues.released(&name, |owner, mode| {
+        let take = |owner, mode: Option<RowLock>| {
             let mode = mode.unwrap_or_default();
             let Some(record) = table.records.record(held.rid) else {
                 return false;
@@ -285,7 +282,11 @@ impl TransactionContext<'_> {
             let tried = rows.try_lock(row, &record, owner, mode);
             gave_back |= matches!(tried, Tried::GaveBack(_));
             tried == Tried::Locked
-        });
+        };
+        match rows.is_shared(row) {
+            true => self.shared.queues.released_beside_sharers(&name, take),
+            false => self.shared.queues.released(&name, take),
+        }
         if gave_back {
             self.shared.queues.released_to_all(&name);
         }

@@ -49,6 +49,9 @@ impl TransactionContext<'_> {
             }
         }
         waiting.tried = false;
+        if waiting.wait.mode().is_some() {
+            self.shared.queues.tried_in_vain(&name, self.state.id);
+        }
         if waiting.wait.has_late_holders() {
             self.enter_graph()?;
         }
@@ -150,11 +153,14 @@ impl TransactionContext<'_> {
             wait: waiting.wait.clone(),
             since: waiting.since,
         };
-        let entered = shared.graph.enter(id, entry, |waiter, entry, holders| {
-            entry.wait.holders(waiter, shared, holders);
-        });
-        let Err(circle) = entered else {
-            return Ok(());
+        let circle = match shared.graph.enter(id, entry, shared) {
+            Ok(passed) => {
+                for entry in passed {
+                    shared.queues.released_to_all(&entry.wait.name());
+                }
+                return Ok(());
+            }
+            Err(circle) => circle,
         };
         let place = waiting.wait.place();
         self.note_conflict(GaveWay::Deadlock, &place, circle.get(1).copied());
@@ -246,6 +252,34 @@ impl TransactionContext<'_> {
         }
     }
 
+    /// The waiter that has to lock this row before this transaction, which would wait.
+    #[inline]
+    pub(super) fn goes_before(
+        &self,
+        storage: StorageAt,
+        rid: Rid,
+        mode: RowLock,
+    ) -> Option<TransactionId> {
+        if !mode.is_shared() && self.state.waiting.is_none() {
+            return None;
+        }
+        self.first_in_queue(storage, rid, mode)
+    }
+
+    #[cold]
+    fn first_in_queue(&self, storage: StorageAt, rid: Rid, mode: RowLock) -> Option<TransactionId> {
+        let (shared, id) = (self.shared, self.state.id);
+        let table = &self.state.storages[storage];
+        let name = LockName::Row(table.id, rid);
+        let first = shared.queues.goes_before(&name, id, mode)?;
+        // One that holds the row keeps the others waiting as it is, and would wait for them
+        // in a circle.
+        let record = table.records.record(rid)?;
+        let holds =
+            record.holder() == Some(id) || shared.rows.share_of((table.id, rid), id).is_some();
+        (!holds).then_some(first)
+    }
+
     /// Tries to lock a row, and records the lock when it was acquired. An answer other than
     /// `HeldBy` ends the wait for it.
     pub(super) fn try_lock(&mut self, storage: StorageAt, rid: Rid, mode: RowLock) -> Tried {
@@ -258,14 +292,6 @@ impl TransactionContext<'_> {
         let name = (table.id, rid);
         if mode.is_shared() {
             let queue = LockName::Row(table.id, rid);
-            // A transaction that shares the row already keeps the reserved one waiting as
-            // it is, and would wait for it in a circle.
-            if let Some(other) = shared.queues.reserved(&queue, id, mode)
-                && shared.rows.share_of(name, id).is_none()
-                && record.holder() != Some(id)
-            {
-                return Tried::HeldBy(other);
-            }
             let answer = shared.rows.try_lock(name, &record, id, mode);
             if matches!(answer, Tried::Locked | Tried::Strengthened(_)) {
                 shared.queues.shared_by(&queue, id);

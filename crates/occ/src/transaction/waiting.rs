@@ -10,6 +10,7 @@ use coeval_env::Instant;
 use coeval_txn::{Blocked, ConflictLocation, LockKind, TableLock};
 use coeval_types::{Rid, RowLock, TransactionId};
 
+use crate::locks::graph::{Edge, Locks};
 use crate::locks::queues::LockName;
 use crate::shared::Shared;
 use crate::storage::{Index, Storage};
@@ -90,22 +91,74 @@ impl Wait {
         shared: &Shared,
         holders: &mut Vec<TransactionId>,
     ) {
+        let mut edges = Vec::new();
+        self.edges(waiter, shared, &mut edges);
+        holders.extend(edges.into_iter().map(|edge| edge.to));
+    }
+
+    fn edges(&self, waiter: TransactionId, shared: &Shared, edges: &mut Vec<Edge>) {
         match self {
             Self::Row { storage, rid, mode } => {
                 let record = storage.records.record(*rid);
                 let Some(mode) = *mode else {
-                    holders.extend(record.and_then(|record| record.holder()));
+                    let holder = record.and_then(|record| record.holder());
+                    edges.extend(holder.map(Edge::to_holder));
                     return;
                 };
-                let wanted = (waiter, mode);
-                let name = (storage.id, *rid);
-                shared.rows.holders(name, record.as_ref(), wanted, holders);
-                if mode.is_shared() {
-                    holders.extend(shared.queues.reserved(&self.name(), waiter, mode));
+                let (wanted, name) = ((waiter, mode), (storage.id, *rid));
+                let mut holders = Vec::new();
+                let rows = &shared.rows;
+                rows.holders(name, record.as_ref(), wanted, &mut holders);
+                edges.extend(holders.iter().copied().map(Edge::to_holder));
+                if mode.is_shared()
+                    && let Some(to) = shared.queues.reserved(&self.name(), waiter, mode)
+                    && !holders.contains(&to)
+                {
+                    edges.push(Edge { to, queued: true });
                 }
             }
-            Self::Key(_, index, key) => holders.extend(shared.keys.holder(index.id, key)),
-            Self::Table { storage, mode } => storage.locks.holders(waiter, *mode, holders),
+            Self::Key(_, index, key) => {
+                let holder = shared.keys.holder(index.id, key);
+                edges.extend(holder.map(Edge::to_holder));
+            }
+            Self::Table { storage, mode } => storage.locks.edges(waiter, *mode, edges),
+        }
+    }
+}
+
+/// The request of a table behind which one was that passes another.
+pub(crate) struct Behind(Option<TransactionId>);
+
+impl Locks<Entered> for Shared {
+    type Turn = Behind;
+
+    fn edges(&self, waiter: TransactionId, entry: &Entered, edges: &mut Vec<Edge>) {
+        entry.wait.edges(waiter, self, edges);
+    }
+
+    fn pass(&self, waiter: TransactionId, entry: &Entered, other: TransactionId) -> Option<Behind> {
+        match &entry.wait {
+            Wait::Table { storage, .. } => {
+                let behind = storage.locks.pass(waiter, other)?;
+                Some(Behind(Some(behind)))
+            }
+            Wait::Row { .. } => {
+                let name = entry.wait.name();
+                let passes = self.queues.let_pass(&name, waiter, true);
+                passes.then_some(Behind(None))
+            }
+            Wait::Key(..) => None,
+        }
+    }
+
+    fn take_back(&self, waiter: TransactionId, entry: &Entered, behind: Behind) {
+        match (&entry.wait, behind) {
+            (Wait::Table { storage, .. }, Behind(Some(other))) => {
+                storage.locks.put_back(waiter, other);
+            }
+            (wait, _) => {
+                self.queues.let_pass(&wait.name(), waiter, false);
+            }
         }
     }
 }

@@ -60,7 +60,12 @@ impl TransactionContext<'_> {
         }
         let at = self.state.storage(self.shared, storage)?;
         let just_locked = loop {
-            match self.try_lock(at, rid, mode) {
+            let first = match wait {
+                LockWait::Wait => self.goes_before(at, rid, mode),
+                LockWait::NoWait | LockWait::Skip => None,
+            };
+            let tried = first.map_or_else(|| self.try_lock(at, rid, mode), Tried::HeldBy);
+            match tried {
                 Tried::Locked => break true,
                 Tried::Held | Tried::Strengthened(_) => break false,
                 Tried::Dead => return Poll::Ready(Ok(LockedRow::Gone)),

@@ -133,8 +133,10 @@ fn play(items: &[Item], database: &Arc<Database>) -> String {
                 players.insert(name.clone(), Player::Waiting(running));
             }
         }
-        // Others may go on now, and let others again.
-        loop {
+        // Others may go on now, and let others again. One that left its attempt to another,
+        // which was polled after it and cannot go on, goes on in the second round.
+        let mut quiet_rounds = 0;
+        while quiet_rounds < 2 {
             let mut progress = false;
             for (other, player) in &mut players {
                 if let Player::Waiting(running) = player
@@ -148,9 +150,7 @@ fn play(items: &[Item], database: &Arc<Database>) -> String {
                     progress = true;
                 }
             }
-            if !progress {
-                break;
-            }
+            quiet_rounds = if progress { 0 } else { quiet_rounds + 1 };
         }
     }
     for (name, player) in &players {
