@@ -31,6 +31,9 @@ impl Change<'_> {
         }
         let mut table = self.table(&alter.name)?;
         self.require_owner(&table)?;
+        for operation in &alter.operations {
+            self.refuse_unsupported(operation)?;
+        }
         self.lock(&table, TableLock::AccessExclusive).await?;
         for operation in &alter.operations {
             table = self.alter(table, operation).await?;
@@ -127,7 +130,43 @@ impl Change<'_> {
                 }
                 self.replace(table).await
             }
-            other => Err(Error::unsupported(format!("ALTER TABLE … {other}"))),
+            other => Err(unsupported(other)),
+        }
+    }
+
+    /// Fails for a form of ALTER TABLE that does not exist here. Called before the table is
+    /// locked: a statement that can only fail waits for nobody, and keeps nobody waiting.
+    fn refuse_unsupported(&self, operation: &AlterTableOperation) -> Result<()> {
+        match operation {
+            AlterTableOperation::AddConstraint {
+                constraint,
+                not_valid: false,
+            } => KeyConstraint::of_table(constraint).map(drop),
+            AlterTableOperation::AddColumn {
+                column_def,
+                column_position: None,
+                ..
+            } => self.column(column_def, 1, &mut Vec::new()).map(drop),
+            AlterTableOperation::AlterColumn { op, .. } => match op {
+                AlterColumnOperation::SetDefault { .. }
+                | AlterColumnOperation::DropDefault
+                | AlterColumnOperation::SetNotNull
+                | AlterColumnOperation::DropNotNull => Ok(()),
+                AlterColumnOperation::SetDataType { .. } => {
+                    Err(Error::unsupported("ALTER COLUMN … TYPE"))
+                }
+                AlterColumnOperation::AddGenerated { .. } => {
+                    Err(Error::unsupported("a GENERATED column"))
+                }
+            },
+            AlterTableOperation::DropColumn { .. }
+            | AlterTableOperation::RenameColumn { .. }
+            | AlterTableOperation::RenameTable { .. }
+            | AlterTableOperation::OwnerTo { .. }
+            | AlterTableOperation::RenameConstraint { .. }
+            | AlterTableOperation::DropConstraint { .. }
+            | AlterTableOperation::SetOptionsParens { .. } => Ok(()),
+            other => Err(unsupported(other)),
         }
     }
 
@@ -295,15 +334,17 @@ impl Change<'_> {
                 }
                 changed.not_null = false;
             }
-            AlterColumnOperation::SetDataType { .. } => {
-                return Err(Error::unsupported("ALTER COLUMN … TYPE"));
-            }
-            AlterColumnOperation::AddGenerated { .. } => {
-                return Err(Error::unsupported("a GENERATED column"));
+            other @ (AlterColumnOperation::SetDataType { .. }
+            | AlterColumnOperation::AddGenerated { .. }) => {
+                return Err(Error::unsupported(format!("ALTER COLUMN … {other}")));
             }
         }
         self.replace(new).await
     }
+}
+
+fn unsupported(operation: &AlterTableOperation) -> Error {
+    Error::unsupported(format!("ALTER TABLE … {operation}"))
 }
 
 fn column(table: &Table, name: &str) -> Result<usize> {

@@ -169,7 +169,8 @@ impl Session {
                         "VACUUM cannot run inside a transaction block",
                     ));
                 }
-                self.maintain_tables(statement, tables).await?;
+                self.maintain_tables(statement, tables, "vacuum", sink)
+                    .await?;
                 sink.notice(Notice::new(
                     Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -178,7 +179,8 @@ impl Session {
                 CommandTag::new("VACUUM")
             }
             Command::Analyze(tables) => {
-                self.maintain_tables(statement, tables).await?;
+                self.maintain_tables(statement, tables, "analyze", sink)
+                    .await?;
                 sink.notice(Notice::new(
                     Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,

@@ -19,7 +19,7 @@ use crate::catalog::{Catalog, Table};
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
-use crate::output::{CommandTag, Completion, Sink};
+use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
 use crate::statement::{Command, Statement};
 use crate::value::Value;
 
@@ -78,17 +78,35 @@ impl Session {
     }
 
     /// VACUUM and ANALYZE: locks these tables, of which each must exist, as PostgreSQL's
-    /// maintenance does.
+    /// maintenance does. A table of which the role is not the owner is skipped with a warning,
+    /// before anything is waited for.
     pub(super) async fn maintain_tables(
         &mut self,
         statement: &Statement,
         tables: &[sqlparser::ast::ObjectName],
+        verb: &str,
+        sink: &mut dyn Sink,
     ) -> Result<()> {
         if tables.is_empty() {
             return Ok(());
         }
         self.begin_statement().await?;
+        let (catalog, _) = self.current_catalog()?;
+        let mut own = Vec::with_capacity(tables.len());
         for name in tables {
+            let table = definition::find_table(&catalog, name, statement)?;
+            let owner = table.owned.owner;
+            if catalog.access().has_privileges_of(self.info.role, owner) {
+                own.push(name);
+                continue;
+            }
+            let message = format!(
+                "skipping \"{}\" --- only table or database owner can {verb} it",
+                table.name
+            );
+            sink.notice(Notice::new(Severity::Warning, SqlState("01000"), message));
+        }
+        for name in own {
             let (mode, wait) = (TableLock::ShareUpdateExclusive, LockWait::Wait);
             self.lock_table(statement, name, mode, wait, false).await?;
         }

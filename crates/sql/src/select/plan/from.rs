@@ -36,8 +36,8 @@ pub(super) struct FromNode {
 pub(super) enum FromKind {
     /// A table, with its alias.
     Table(Arc<Table>, SmolStr),
-    /// A system table.
-    System(&'static SystemTable),
+    /// A system table, with its alias.
+    System(&'static SystemTable, SmolStr),
     /// A subquery; with its correlations if it is LATERAL.
     Derived(Node, Option<Vec<Expression>>),
     /// A set-returning function.
@@ -427,6 +427,9 @@ impl From<'_, '_, '_> {
                         origin: Some((table.oid, position as i16 + 1)),
                     })
                     .collect();
+                let shown = alias.map_or(SmolStr::new_static(table.name), |alias| {
+                    SmolStr::from(fold_name(&alias.name))
+                });
                 self.add(
                     SmolStr::new_static(table.name),
                     Some(SmolStr::new_static(table.schema())),
@@ -434,7 +437,7 @@ impl From<'_, '_, '_> {
                     alias,
                 )
                 .map_err(|error| error.at(position))?;
-                Ok(self.place(FromKind::System(table), table.columns.len()))
+                Ok(self.place(FromKind::System(table, shown), table.columns.len()))
             }
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn used_columns<'a>(
 /// Collects the columns that expressions inside the join tree use.
 pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
     match &node.kind {
-        FromKind::Table(..) | FromKind::System(_) => {}
+        FromKind::Table(..) | FromKind::System(..) => {}
         FromKind::Derived(_, correlations) => {
             for expression in correlations.iter().flatten() {
                 columns_of(expression, columns);
@@ -144,7 +144,7 @@ impl Spread<'_> {
                     mixed,
                 )
             }
-            FromKind::System(table) => cached(Node::System(table), start, end, conditions),
+            FromKind::System(table, _) => cached(Node::System(table), start, end, conditions),
             FromKind::Derived(plan, correlations) => {
                 let dependent = correlations
                     .as_ref()

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use coeval_txn::LockWait;
+use smol_str::SmolStr;
 use sqlparser::ast::LockClause;
 
 use super::from::{FromKind, FromNode, JoinKind};
@@ -15,6 +16,7 @@ use crate::catalog::Table;
 use crate::expression::{Binder, Expression, fold_name};
 use crate::plan::RowReader;
 use crate::statement::Locking;
+use crate::system::SystemTable;
 use crate::{Error, Result, SqlState};
 
 /// Binds the locking clauses: the tables whose rows the query locks. `collected` names a
@@ -30,10 +32,14 @@ pub(super) fn bind_locks(
     if locks.is_empty() {
         return Ok(None);
     }
-    let mut tables = Vec::new();
+    let (mut tables, mut system) = (Vec::new(), Vec::new());
     if let Some(tree) = tree {
-        collect_tables(tree, &mut tables)?;
+        collect_tables(tree, &mut tables, &mut system)?;
     }
+    let refuse = |clause: &Locking<'_>, table: &SystemTable| {
+        let name = format!("{}.{}", table.schema(), table.name);
+        Error::unsupported(format!("{clause} of the system table {name}"))
+    };
     let mut targets: Vec<LockTarget> = Vec::new();
     for clause in locks {
         let clause = Locking::of(clause);
@@ -44,12 +50,18 @@ pub(super) fn bind_locks(
             ));
         }
         if clause.tables.is_empty() {
+            if let Some((table, _)) = system.first() {
+                return Err(refuse(&clause, table));
+            }
             for (table, _, offset) in &tables {
                 add_target(&mut targets, table, *offset, &clause);
             }
         }
         for wanted in &clause.tables {
             let name = fold_name(wanted);
+            if let Some((table, _)) = system.iter().find(|(_, alias)| *alias == name) {
+                return Err(refuse(&clause, table).at(binder.position(wanted.span)));
+            }
             let mut found = false;
             for (table, _, offset) in tables.iter().filter(|(_, alias, _)| *alias == name) {
                 add_target(&mut targets, table, *offset, &clause);
@@ -88,8 +100,13 @@ fn inner_conditions(node: &FromNode, conditions: &mut Vec<Expression>) {
     }
 }
 
-/// Appends the tables of FROM, with their names and the positions of their columns.
-fn collect_tables(node: &FromNode, tables: &mut Vec<(Arc<Table>, String, usize)>) -> Result<()> {
+/// Appends the tables of FROM, with their names and the positions of their columns, and the
+/// system tables, whose rows are computed and have no locks.
+fn collect_tables(
+    node: &FromNode,
+    tables: &mut Vec<(Arc<Table>, String, usize)>,
+    system: &mut Vec<(&'static SystemTable, SmolStr)>,
+) -> Result<()> {
     match &node.kind {
         FromKind::Table(table, alias) => {
             tables.push((Arc::clone(table), alias.to_string(), node.start));
@@ -97,12 +114,16 @@ fn collect_tables(node: &FromNode, tables: &mut Vec<(Arc<Table>, String, usize)>
         }
         FromKind::Join(_, sides, _) => {
             for side in &**sides {
-                collect_tables(side, tables)?;
+                collect_tables(side, tables, system)?;
             }
             Ok(())
         }
         FromKind::Derived(..) => Err(Error::unsupported("FOR UPDATE of a subquery in FROM")),
-        FromKind::System(_) | FromKind::Function(_) => Ok(()),
+        FromKind::System(table, alias) => {
+            system.push((table, alias.clone()));
+            Ok(())
+        }
+        FromKind::Function(_) => Ok(()),
     }
 }
 
