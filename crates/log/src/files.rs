@@ -13,6 +13,9 @@ pub(crate) struct Files {
     pub(crate) directory: PathBuf,
     /// The database id.
     pub(crate) database: u128,
+    /// Whether the log held memberships with a cluster version when it was opened, also that of
+    /// a server alone whose data came from a cluster.
+    pub(crate) versioned: bool,
 }
 
 impl Files {

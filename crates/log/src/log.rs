@@ -62,10 +62,14 @@ impl Log {
         let flusher = coeval_env::spawn_dedicated("log", move || async move {
             match recover(&path, &of_flusher, replay).await {
                 Ok(recovered) => {
-                    let database = recovered.control.database;
+                    let (database, versioned) =
+                        (recovered.control.database, recovered.control.versioned);
                     let (flusher, summary) = Flusher::new(recovered, &of_flusher, None);
                     let shared = Arc::clone(&flusher.shared);
-                    if opened.send(Ok((shared, database, summary))).is_ok() {
+                    if opened
+                        .send(Ok((shared, (database, versioned), summary)))
+                        .is_ok()
+                    {
                         flusher.run().await;
                     }
                 }
@@ -76,7 +80,7 @@ impl Log {
             }
         });
         let result = result.await;
-        let (shared, database, summary) = match result {
+        let (shared, (database, versioned), summary) = match result {
             Ok(result) => result?,
             Err(_) => {
                 let reason = match flusher.await {
@@ -89,6 +93,7 @@ impl Log {
         let files = Files {
             directory: directory.to_owned(),
             database,
+            versioned,
         };
         let retention = Retention::new(summary.checkpoint);
         // Without it statistics report more retained log than there is, until a segment is

@@ -292,6 +292,11 @@ async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Contro
         let into = to.join("log").join(name);
         copy(&file, path, length, Some(&into), length).await?;
     }
+    // Either may hold what older programs do not read.
+    let control = Control {
+        versioned: control.versioned || backup.versioned,
+        ..control
+    };
     // From a cluster's node only the log before its commit index is taken: the log after it
     // may be replaced, so the restored log ends there, as if another term had begun.
     Ok(match control.member {

@@ -109,7 +109,9 @@ impl BackupSource {
             start: self.term_start.min(end),
             clean_end: Some(end),
             member: None,
-            versioned: leading.is_some_and(|leading| leading.is_versioned()),
+            // What a server alone writes later adds no membership, so its files say it for good.
+            versioned: self.files.versioned
+                || leading.is_some_and(|leading| leading.is_versioned()),
         };
         let control = control.encode();
         let file = Item::File {

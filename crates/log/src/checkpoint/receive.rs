@@ -53,6 +53,7 @@ impl CheckpointReceiver {
         let files = Files {
             directory: directory.to_owned(),
             database,
+            versioned: false,
         };
         for folder in [files.checkpoints(), files.log()] {
             remove_received(&folder).await?;

@@ -81,6 +81,7 @@ impl ReplicaLog {
         Files {
             directory: self.directory.path().to_owned(),
             database: self.control.database,
+            versioned: self.control.versioned,
         }
     }
 

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use coeval_env::fs;
-use coeval_log::{Error, Founders, read_identity};
+use coeval_log::{
+    Error, Founders, Log, RestoreOptions, RestoreTarget, Unpacker, read_identity,
+};
 use coeval_types::DirectoryId;
 
 use super::frames::open;
@@ -90,6 +92,53 @@ fn control_keeps_older_programs_away_only_once_it_has_to() {
         let (log, _) = open(directory.path(), small()).await.unwrap();
         log.close().await.unwrap();
         assert_eq!(format(directory.path()).await, 4);
+    });
+}
+
+/// Takes a backup of a log into a directory.
+async fn back_up(log: &Log, to: &Path) {
+    let source = log.backup().expect("it has a directory");
+    let mut unpacker = Unpacker::new(to).await.unwrap();
+    let (sink, mut pieces) = tokio::sync::mpsc::channel::<Result<Vec<u8>, Error>>(4);
+    let feeding = async {
+        while let Some(piece) = pieces.recv().await {
+            unpacker.feed(&piece.unwrap()).await.unwrap();
+        }
+    };
+    tokio::join!(source.send(sink), feeding);
+    unpacker.finish().await.unwrap();
+}
+
+/// The log of a server alone that came from a cluster still has the cluster's memberships:
+/// so have its backups, which say so.
+#[test]
+fn a_backup_of_what_came_from_a_cluster_keeps_older_programs_away_too() {
+    let folder = tempfile::tempdir().unwrap();
+    real(async {
+        let log = leader(&folder.path().join("node")).await;
+        log.set_versioned().await.unwrap();
+        log.put_membership(b"of version 2").await.unwrap();
+        commit_all(&log).await;
+        let mut backup = folder.path().join("backup-0");
+        back_up(&log, &backup).await;
+        log.close().await.unwrap();
+        for round in 1..3 {
+            assert_eq!(format(&backup).await, 4, "round {round}");
+            let to = folder.path().join(format!("alone-{round}"));
+            let options = RestoreOptions {
+                from: backup,
+                log_from: None,
+                to: to.clone(),
+                target: RestoreTarget::End,
+            };
+            coeval_log::restore(&options).await.unwrap();
+            assert_eq!(format(&to).await, 4);
+            let (log, _, _) = crate::support::open(&to, small()).await.unwrap();
+            backup = folder.path().join(format!("backup-{round}"));
+            back_up(&log, &backup).await;
+            log.close().await.unwrap();
+            assert_eq!(format(&to).await, 4);
+        }
     });
 }
 
