@@ -44,8 +44,10 @@ impl Driver {
     /// Raises the cluster version, or names a member's directory, if that is due and no other
     /// change is under way. Called at every tick.
     pub(super) fn tend_version(&mut self) {
-        let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
-        if !is_engaged || self.operation.is_some() || !self.waiting.is_empty() {
+        let engine = self.lead.as_ref().and_then(|lead| lead.engine.as_ref());
+        // On a full disk CONTROL cannot be written, which comes first.
+        let has_room = engine.is_some_and(|engine| engine.log().full_reason().is_none());
+        if !has_room || self.operation.is_some() || !self.waiting.is_empty() {
             return;
         }
         let status = self.consensus.status();

@@ -41,8 +41,9 @@ pub(super) enum Command {
     Admit,
     /// Write down the founders of the cluster.
     Found(Founders),
-    /// Keep older programs away: memberships with a cluster version are to be written.
-    Versioned(oneshot::Sender<()>),
+    /// Keep older programs away: memberships with a cluster version are to be written once
+    /// the answer says that this is done.
+    Versioned(oneshot::Sender<Result<(), coeval_log::Error>>),
     /// Replay has ended the checkpoint of this number with this outcome.
     Checkpoint(u64, Outcome),
     /// Begin to lead, with a mark that names these members.
@@ -333,12 +334,17 @@ impl Disk {
                 Ok(())
             }
             Command::Versioned(answer) => {
-                if let Some(log) = self.led() {
-                    log.set_versioned().await?;
-                    // The caller may have gone.
-                    let _ = answer.send(());
+                let Some(log) = self.led() else {
+                    return Ok(());
+                };
+                match log.set_versioned().await {
+                    Err(error) if !error.is_disk_full() => Err(error.into()),
+                    kept_away => {
+                        // The caller may have gone.
+                        let _ = answer.send(kept_away);
+                        Ok(())
+                    }
                 }
-                Ok(())
             }
             Command::Lead(members) => self.lead(&members).await,
             Command::Serve(mark) => self.serve(mark).await,

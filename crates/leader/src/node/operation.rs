@@ -391,10 +391,14 @@ impl Driver {
         let putting = coeval_env::spawn("put a change of members", async move {
             if let Some(disk) = disk {
                 let (answer, answered) = oneshot::channel();
-                // If the disk thread has ended, the log says why.
-                if disk.send(Command::Versioned(answer)).is_ok() {
-                    let _ = answered.await;
-                }
+                // An older program must be kept away before the log has what it does not
+                // read. The disk thread drops the channel when it has failed or ended.
+                let kept_away = match disk.send(Command::Versioned(answer)) {
+                    Ok(()) => answered.await.ok(),
+                    Err(_) => None,
+                };
+                let ended = || coeval_log::Error::Stopped("the disk thread has ended".into());
+                kept_away.ok_or_else(ended)??;
             }
             engine.log().put_membership(&bytes).await
         });

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use coeval_leader::node::{NEWEST_VERSION, Status};
 use coeval_types::planted::{Bug, plant};
 
-use crate::changes::{add, leader, status, work};
+use crate::changes::{add, leader, status, until, work};
 use crate::nodes::Cluster;
 use crate::runs::{compare, converge};
 
@@ -74,6 +74,67 @@ fn the_version_rises_once_the_last_member_reads_it() {
         compare(&cluster, &[0, 1, 2, 3]);
         assert_eq!(cluster.judge.lock().objections(), [""; 0], "seed {seed}");
     }
+}
+
+/// Byte 8 of CONTROL is the format version.
+fn format(cluster: &Cluster, index: usize) -> u8 {
+    let files = cluster.world.files(cluster.machines[index]);
+    let control = files.iter().find(|(path, _)| path.ends_with("CONTROL"));
+    control.expect("it has one").1[8]
+}
+
+/// Older programs are kept away by CONTROL before the log has what they do not read: a leader
+/// that cannot write CONTROL does not raise the version, and goes on.
+#[test]
+fn the_version_stays_while_control_cannot_be_written() {
+    let mut cluster = founded(7, [2, 1, 2]);
+    let world = Rc::clone(&cluster.world);
+    world.block_on(async {
+        work(&cluster).await;
+        if cluster.leader() == Some(1) {
+            world.kill(cluster.machines[1]);
+            work(&cluster).await;
+            cluster.restart(1);
+        }
+        work(&cluster).await;
+        assert_eq!(now(&cluster).await.cluster_version, 1);
+        let leads = leader(&cluster).await;
+        let term = cluster.node_status(leads).expect("it runs").term;
+        assert_ne!(leads, 1);
+        // CONTROL is replaced by a new file: there is no room for one.
+        world.kill(cluster.machines[1]);
+        world.set_capacity(cluster.machines[leads], 0);
+        cluster.reads[1] = 2;
+        cluster.restart(1);
+        let reads = |cluster: &Cluster| {
+            let shown = cluster.node_status(1)?;
+            (shown.leader == Some(coeval_peers::NodeId(leads as u64 + 1))).then_some(())
+        };
+        until(&cluster, "node 2 is back", reads).await;
+        for _ in 0..100 {
+            let members = status(&cluster, leads).await.members;
+            if members.iter().all(|member| member.reads == Some(2)) {
+                break;
+            }
+            world.wait(std::time::Duration::from_millis(10)).await;
+        }
+        for _ in 0..10 {
+            world.wait(std::time::Duration::from_millis(20)).await;
+            let status = status(&cluster, leads).await;
+            assert!(status.members.iter().all(|member| member.reads == Some(2)));
+            assert_eq!((status.term, status.cluster_version), (term, 1));
+            assert_eq!(format(&cluster, leads), 3);
+        }
+        for index in 0..3 {
+            world.set_capacity(cluster.machines[index], u64::MAX);
+        }
+        is_raised(&cluster).await;
+        assert_eq!(format(&cluster, leader(&cluster).await), 4);
+        converge(&cluster).await;
+        cluster.stop().await;
+    });
+    compare(&cluster, &[0, 1, 2]);
+    assert_eq!(cluster.judge.lock().objections(), [""; 0]);
 }
 
 /// Two nodes read version 2, the third does not, and keeps the log that the others lack when
