@@ -188,6 +188,7 @@ fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
             .progress
             .is_some_and(|progress| progress.needs_checkpoint),
         reads: member.reads,
+        announces: member.announces,
         traffic: peer.map(traffic),
     }
 }
@@ -280,6 +281,7 @@ mod tests {
             is_voter,
             link,
             reads: (node < 3).then_some(2),
+            announces: node < 3,
             directory: None,
             peer: None,
             progress: Some(MemberProgress {
@@ -359,7 +361,8 @@ mod tests {
             seen.condition(),
             [
                 "1 of 2 voters reachable; writes wait until there are 2",
-                "cluster version 1; version 2 is held back by node 3, which is not connected",
+                "cluster version 1; version 2 is held back by node 3, which is not connected \
+                 (start it, or remove it: coeval cluster remove 3)",
                 "a change of members is under way",
                 "node 2 is not connected: refused",
                 "node 3 waits for a checkpoint: the log that it lacks is gone",

@@ -9,7 +9,7 @@ use coeval_types::{Lsn, Term};
 
 use super::cluster_version::announced;
 use super::driver::Driver;
-use super::{ApplyProgress, Election, NodeStatus, ReadIndexCounts, Role};
+use super::{ApplyProgress, Election, NEWEST_VERSION, NodeStatus, ReadIndexCounts, Role};
 
 /// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub struct Status {
     pub end: Lsn,
     /// The cluster version in force: what members write.
     pub cluster_version: u32,
-    /// The highest cluster version that the reporting node reads.
+    /// The highest cluster version that the reporting node's build reads; its setting may let
+    /// the cluster rise to less.
     pub newest_version: u32,
     /// Whether a change of members is not committed yet.
     pub is_changing: bool,
@@ -59,9 +60,11 @@ pub struct MemberStatus {
     pub is_voter: bool,
     /// Whether the reporting node is connected to the member.
     pub link: Link,
-    /// The highest cluster version that the member reads, as far as the reporting node is
-    /// connected to it.
+    /// The highest cluster version that the member says it reads, as far as the reporting node
+    /// is connected to it.
     pub reads: Option<u32>,
+    /// Whether the member says what it reads: builds that read the first version only do not.
+    pub announces: bool,
     /// The member's data directory, if the log names it.
     pub directory: Option<DirectoryId>,
     /// The connections' report on the member; `None` for the reporting node itself.
@@ -192,9 +195,11 @@ impl Driver {
                     .or_else(|| self.peer_set.address(node)),
                 is_voter,
                 reads: match is_own {
-                    true => Some(self.cluster_version),
+                    // A log of a later version was written by a build that reads it.
+                    true => Some(self.cluster_version.max(consensus.membership.version())),
                     false => reads(&peers, Member(id)),
                 },
+                announces: is_own || announced(&peers, Member(id)).is_some(),
                 directory: consensus.membership.directory(Member(id)),
                 link: match is_own {
                     true => Link::Own,
@@ -226,7 +231,7 @@ impl Driver {
             durable: consensus.durable,
             end,
             cluster_version: consensus.membership.version(),
-            newest_version: self.cluster_version,
+            newest_version: NEWEST_VERSION,
             is_changing: consensus.membership_is_open,
             handing_over: consensus.handing_over.map(|node| NodeId(node.0)),
             members,

@@ -147,6 +147,7 @@ mod tests {
             is_voter: true,
             link: Link::Own,
             reads: None,
+            announces: false,
             directory: None,
             peer: Some(peer),
             progress: None,

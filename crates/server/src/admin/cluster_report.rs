@@ -107,6 +107,7 @@ mod tests {
             needs_checkpoint: false,
             traffic: None,
             reads: Some(2),
+            announces: true,
         };
         let cluster = Cluster {
             node: 1,
@@ -122,6 +123,7 @@ mod tests {
             (&Value::Null, &json!(7))
         );
         assert_eq!(report["reachable_voters"], 1);
+        assert_eq!(report["members"][1]["reads_version"], 2);
         assert_eq!(report["members"][0]["flushed_lsn"], 900);
         assert_eq!(report["members"][0]["lag_bytes"]["flushed"], 100);
         assert_eq!(report["members"][1]["flushed_lsn"], Value::Null);

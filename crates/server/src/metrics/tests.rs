@@ -190,6 +190,7 @@ fn cluster() -> Cluster {
         },
         needs_checkpoint: false,
         reads: Some(2),
+        announces: true,
         traffic: (node != 1).then(|| ClusterTraffic {
             sent_bytes: 7,
             round_trip: Some(1500),

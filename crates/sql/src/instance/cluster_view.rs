@@ -30,7 +30,8 @@ pub struct Cluster {
     pub committed: u64,
     /// The cluster version in force; 0 when the node has not said it yet.
     pub version: u32,
-    /// The highest cluster version that the reporting node reads.
+    /// The highest cluster version that the reporting node's build reads; its setting may let
+    /// the cluster rise to less.
     pub newest_version: u32,
     /// Members of the cluster, by node id, including the reporting node.
     pub members: Vec<ClusterMember>,
@@ -95,9 +96,11 @@ pub struct ClusterMember {
     pub progress: ClusterProgress,
     /// Whether the member needs a checkpoint, because the log that it lacks was deleted.
     pub needs_checkpoint: bool,
-    /// The highest cluster version that the member reads, if the reporting node is connected
-    /// to it.
+    /// The highest cluster version that the member says it reads, if the reporting node is
+    /// connected to it.
     pub reads: Option<u32>,
+    /// Whether the member says what it reads: builds that read the first version only do not.
+    pub announces: bool,
     /// Network traffic between both nodes; `None` for the reporting node itself.
     pub traffic: Option<ClusterTraffic>,
 }
@@ -285,7 +288,8 @@ impl Cluster {
         words
     }
 
-    /// Describes the cluster version, and which members keep it from rising.
+    /// Describes the cluster version, and which members keep it from rising, why, and what to
+    /// do about each.
     fn versions(&self) -> Option<String> {
         let next = self.version + 1;
         let what = format!("cluster version {}", self.version);
@@ -297,10 +301,7 @@ impl Cluster {
             .members
             .iter()
             .filter(holds)
-            .map(|member| match member.reads {
-                Some(reads) => format!("node {}, which reads up to {reads}", member.node),
-                None => format!("node {}, which is not connected", member.node),
-            })
+            .map(|member| self.holds_back(member))
             .collect();
         Some(match holds.is_empty() {
             true => what,
@@ -309,6 +310,35 @@ impl Cluster {
                 holds.join(" and ")
             ),
         })
+    }
+
+    /// Why a member keeps the cluster version from rising.
+    fn holds_back(&self, member: &ClusterMember) -> String {
+        let node = member.node;
+        let who = match member.role {
+            ClusterRole::Leader => format!("node {node}, the leader"),
+            _ => format!("node {node}"),
+        };
+        match member.reads {
+            None => format!(
+                "{who}, which is not connected (start it, or remove it: coeval cluster remove \
+                 {node})"
+            ),
+            Some(reads) if node == self.node => format!(
+                "{who}, whose build reads {}: its cluster_version_limit is {reads} (restart it \
+                 without, once no way back to the build before is wanted)",
+                self.newest_version
+            ),
+            Some(reads) if member.announces => format!(
+                "{who}, which says that it reads up to {reads}: its cluster_version_limit is \
+                 {reads}, or its build reads no more (restart it without the limit, with a build \
+                 like that of node {})",
+                self.node
+            ),
+            Some(reads) => {
+                format!("{who}, whose build reads up to {reads} (upgrade it, and restart it)")
+            }
+        }
     }
 
     /// Describes how many more failures the cluster tolerates.
@@ -356,6 +386,7 @@ mod tests {
             progress: ClusterProgress::default(),
             needs_checkpoint: false,
             reads: None,
+            announces: true,
             traffic: None,
         }
     }
@@ -374,11 +405,30 @@ mod tests {
         };
         let said = |version, third| cluster(version, third).versions();
         let held = "cluster version 1; version 2 is held back by node 3, which";
-        assert_eq!(said(1, Some(1)), Some(format!("{held} reads up to 1")));
-        assert_eq!(said(1, None), Some(format!("{held} is not connected")));
+        let limit = "its cluster_version_limit is 1, or its build reads no more";
+        let said_by_it = said(1, Some(1)).unwrap();
+        let expected = format!("{held} says that it reads up to 1: {limit} (restart it without");
+        assert!(said_by_it.starts_with(&expected), "{said_by_it}");
+        let absent = said(1, None).unwrap();
+        let expected = format!("{held} is not connected (start it, or remove it: coeval cluster");
+        assert!(absent.starts_with(&expected), "{absent}");
         assert_eq!(said(1, Some(2)), Some("cluster version 1".to_owned()));
         assert_eq!(said(2, Some(1)), Some("cluster version 2".to_owned()));
         assert_eq!(said(0, None), None);
+        let mut old = cluster(1, Some(1));
+        old.members[2].announces = false;
+        let old = old.versions().unwrap();
+        let expected = "held back by node 3, whose build reads up to 1 (upgrade it";
+        assert!(old.contains(expected), "{old}");
+        // The node that reports is the leader, and holds it back by its setting.
+        let mut own = cluster(1, Some(2));
+        own.node = 1;
+        own.members[0].role = ClusterRole::Leader;
+        own.members[0].reads = Some(1);
+        let own = own.versions().unwrap();
+        let expected = "held back by node 1, the leader, whose build reads 2: its \
+                        cluster_version_limit is 1 (restart it without";
+        assert!(own.contains(expected), "{own}");
     }
 
     fn cluster(voters: u64, reached: u64) -> Cluster {

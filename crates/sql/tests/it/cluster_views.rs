@@ -36,6 +36,7 @@ fn member(node: u64, role: ClusterRole) -> ClusterMember {
         },
         needs_checkpoint: false,
         reads: Some(3 - node as u32 % 2),
+        announces: true,
         traffic: (!leads).then(|| ClusterTraffic {
             round_trip: Some(1500),
             ..ClusterTraffic::default()
