@@ -18,16 +18,18 @@
 //! made sure that this log has every committed entry. And lost members that come back
 //! together, and do not reach this node, are still a majority of the old cluster: nothing
 //! on this node can hinder them. So an administrator who runs this makes sure that they
-//! never start again with their data.
+//! never start again with their data. That holds for a node that was removed and is
+//! recovered all the same, because the cluster that went on without it is lost, too: it is
+//! the administrator's word that no member of that cluster starts again.
 //!
 //! Source: etcd's `--force-new-cluster`, TiKV's `unsafe-recover`, CockroachDB's *loss of
 //! quorum recovery*; the removal of the others by an entry in the log is this project's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coeval_consensus::encoding::{decode_membership, encode_membership};
 use coeval_consensus::{Membership, NodeId};
-use coeval_log::{HardState, ReplicaLog, Settings, Survey};
+use coeval_log::{HardState, Removal, ReplicaLog, Settings, Survey};
 use coeval_types::Term;
 
 use crate::node::Error;
@@ -40,9 +42,12 @@ const TERMS: u32 = 1000;
 #[derive(Debug)]
 pub struct Survivor {
     log: ReplicaLog,
+    directory: PathBuf,
     node: NodeId,
     members: Membership,
     survey: Survey,
+    /// The member that has said that this one was removed.
+    removed_by: Option<u64>,
 }
 
 impl Survivor {
@@ -81,15 +86,19 @@ impl Survivor {
                 node.0
             ));
         }
-        if members.voters().len() == 1 {
+        let removal = Removal::read(directory).await?;
+        let removal = removal.filter(|removal| removal.node == node.0);
+        if members.voters().len() == 1 && removal.is_none() {
             return refuse("it is the only voter, and needs no other: start it");
         }
         let survey = log.survey().await?;
         Ok(Self {
             log,
+            directory: directory.to_owned(),
             node,
             members,
             survey,
+            removed_by: removal.map(|removal| removal.by),
         })
     }
 
@@ -103,6 +112,13 @@ impl Survivor {
     pub fn others(&self) -> impl Iterator<Item = u64> {
         let members = self.members.members().map(|node| node.0);
         members.filter(|node| *node != self.node.0)
+    }
+
+    /// The member that has said that this node was removed from the cluster, which went on
+    /// without it.
+    #[must_use]
+    pub const fn removed_by(&self) -> Option<u64> {
+        self.removed_by
     }
 
     /// What the log holds, and what is known of it.
@@ -135,6 +151,9 @@ impl Survivor {
         self.log
             .set_hard_state(HardState { commit, ..state })
             .await?;
+        if self.removed_by.is_some() {
+            Removal::forget(&self.directory).await?;
+        }
         self.log.close().await?;
         Ok(term)
     }

@@ -9,6 +9,7 @@
 //! ORIGIN            of a restored directory: which backup, and to which position
 //! IDENTITY          of a node of a cluster: the directory's own random number
 //! FOUNDERS          of a founder of a cluster: the founders' identities
+//! REMOVED           of a node that a cluster has removed: which member has said so
 //! RESERVE           disk space that is given up when the disk is full
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
@@ -38,6 +39,7 @@ use coeval_types::{Lsn, Term};
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
 use crate::log::FIRST_LSN;
+use crate::removal::REMOVED;
 use crate::reserve::RESERVE;
 use crate::stamp::{self, Stamp};
 
@@ -325,6 +327,7 @@ fn restrict(path: &Path) -> Result<(), Error> {
             "FOUNDERS",
             "ORIGIN",
             "RECOVERED",
+            REMOVED,
             RESERVE,
         ]
         .contains(&name)

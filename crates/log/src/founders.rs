@@ -30,6 +30,18 @@ const MAGIC: [u8; 8] = *b"COEVALFO";
 const HEAD_BYTES: usize = 32;
 const FOUNDER_BYTES: usize = 24;
 
+/// FNV-1a of 128 bits; never 0, which stands for nothing in messages.
+fn digest(numbers: impl IntoIterator<Item = u128>) -> u128 {
+    let mut digest = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    for number in numbers {
+        for byte in number.to_le_bytes() {
+            digest ^= u128::from(byte);
+            digest = digest.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+    }
+    digest.max(1)
+}
+
 /// The founders of a cluster, as one of them has recorded them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Founders {
@@ -49,15 +61,14 @@ impl Founders {
         let founders = self.directories.iter();
         let founders = founders.map(|(node, id)| (u128::from(*node), id.map_or(0, |id| id.0)));
         let numbers = founders.flat_map(|(node, id)| [node, id]);
-        let mut digest = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
-        for number in [self.version.into()].into_iter().chain(numbers) {
-            for byte in number.to_le_bytes() {
-                digest ^= u128::from(byte);
-                digest = digest.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-            }
-        }
-        // 0 stands for no list in messages.
-        digest.max(1)
+        digest([self.version.into()].into_iter().chain(numbers))
+    }
+
+    /// An identity that no directory has, for a founder without whose word the cluster is
+    /// founded: the same on all founders.
+    #[must_use]
+    pub fn directory_of_none(&self, node: u64) -> DirectoryId {
+        DirectoryId(digest([self.digest(), node.into()]))
     }
 
     fn encode(&self) -> Vec<u8> {

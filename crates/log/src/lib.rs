@@ -105,6 +105,7 @@ mod origin;
 #[cfg(feature = "planted")]
 mod planted;
 mod recovery;
+mod removal;
 mod replica;
 mod reserve;
 mod retention;
@@ -137,6 +138,7 @@ pub use identity::read_identity;
 pub use log::Log;
 pub use origin::Origin;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
+pub use removal::Removal;
 pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogProgress, LogStream, Mark,
     Membership, Replayed, Replayer, ReplicaLog, Survey, meaning,

@@ -584,6 +584,12 @@ mod tests {
             ..members()
         };
         assert_eq!(said(founds).judge(&own, &founded), Ok(5));
+        // The log has come to name the directory of a founder that was left out.
+        let adopted = Members {
+            vouched: [NodeId(3)].into(),
+            ..named(33, 2)
+        };
+        assert_eq!(hello().judge(&own, &adopted), Ok(5));
         for (hello, members, reason, words) in [
             (
                 hello(),
@@ -591,8 +597,36 @@ mod tests {
                 Reason::Directory,
                 "another directory",
             ),
-            (old_hello(), named(33, 2), Reason::Reads, "reads up to 1"),
-            (hello(), named(33, 3), Reason::Reads, "reads up to 2"),
+            (
+                old_hello(),
+                named(33, 2),
+                Reason::Reads,
+                "node 3 says that it reads up to 1: it runs a build that reads no more",
+            ),
+            (
+                hello(),
+                named(33, 3),
+                Reason::Reads,
+                "node 3 says that it reads up to 2: its cluster_version_limit is 2, or",
+            ),
+            (
+                hello(),
+                Members {
+                    vouched: [NodeId(3)].into(),
+                    ..members()
+                },
+                Reason::Founded,
+                "left out when the cluster was founded (--cluster-without 3)",
+            ),
+            (
+                hello(),
+                Members {
+                    is_removed: true,
+                    ..members()
+                },
+                Reason::Other,
+                "node 1 has been removed from the cluster",
+            ),
             (
                 said(founds),
                 members(),

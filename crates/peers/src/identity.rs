@@ -97,6 +97,12 @@ pub struct Members {
     pub founders: BTreeMap<NodeId, DirectoryId>,
     /// Digest of the founders that this node has written down.
     pub founders_digest: Option<u128>,
+    /// The founders without whose word this node has founded the cluster. None of them is let
+    /// in, with whatever directory it comes.
+    pub vouched: BTreeSet<NodeId>,
+    /// Whether this node knows that its cluster has removed it. It then connects to no node for
+    /// good, so that none counts it among those that it reaches.
+    pub is_removed: bool,
 }
 
 /// What a node announces of itself to another one in a handshake.
@@ -146,19 +152,45 @@ impl Members {
         announced: Option<&Announcement>,
     ) -> Result<(), Refusal> {
         let refuse = |reason, words: String| Err(Refusal::new(reason, words));
+        if self.is_removed {
+            let words = format!(
+                "node {own} has been removed from the cluster, as another member has told it, and \
+                 takes no part"
+            );
+            // Of the node that connects this says nothing.
+            return refuse(Reason::Other, words);
+        }
         let reads = announced.map_or(FIRST_VERSION, |announced| announced.reads);
         if reads < self.version {
             let version = self.version;
             let words = format!(
-                "the cluster's version is {version}, and node {node} reads up to {reads}: start it \
-                 with a build that reads version {version}, as node {own} has, and without a \
-                 lower cluster_version_limit"
+                "the cluster's version is {version}, and node {node} says that it reads up to \
+                 {reads}: {}",
+                match announced {
+                    None => format!(
+                        "it runs a build that reads no more; start it with one that reads version \
+                         {version}, as node {own} has"
+                    ),
+                    Some(_) => format!(
+                        "its cluster_version_limit is {reads}, or its build reads no more; start \
+                         it without the limit, and with a build that reads version {version}"
+                    ),
+                }
             );
             return refuse(Reason::Reads, words);
         }
         let directory = announced.and_then(|announced| announced.directory);
         let known = self.directories.get(&node).copied();
         let is_known = known.is_some() && known == directory;
+        if self.vouched.contains(&node) && !is_known && !planted!(AdoptVouched) {
+            let words = format!(
+                "node {node} was left out when the cluster was founded (--cluster-without {node}): \
+                 whatever it holds is not of this cluster; have it removed (coeval cluster remove \
+                 {node}), and add its machine with an empty directory under an id that was never \
+                 used"
+            );
+            return refuse(Reason::Founded, words);
+        }
         if known.is_some() && !is_known && !planted!(VoteWithUnknownIdentity) {
             let words = format!(
                 "node {node} has another directory than the one that the cluster knows it by: its \

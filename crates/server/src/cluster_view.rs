@@ -51,6 +51,9 @@ impl Seen {
     pub(crate) fn is_removed(&self) -> bool {
         let last = self.last();
         last.status.is_some_and(|status| {
+            if status.removed_by.is_some() {
+                return true;
+            }
             let members = status
                 .members
                 .iter()
@@ -314,6 +317,7 @@ mod tests {
             end: Lsn(1000),
             cluster_version: 1,
             newest_version: 2,
+            removed_by: None,
             is_changing: true,
             handing_over: None,
             members: vec![

@@ -185,6 +185,10 @@ bugs! {
     CollectWithoutReaders = "collect-without-readers",
     /// A follower shows the definition of an index before it has built the index.
     ShowUnbuiltIndex = "show-unbuilt-index",
+    /// A node that has learned that it was removed forgets it at its next start.
+    ForgetRemoval = "forget-removal",
+    /// A founder without whose word a cluster was founded is let in with the log that it has.
+    AdoptVouched = "adopt-vouched",
 }
 
 impl Bug {
@@ -220,6 +224,8 @@ impl Bug {
                 | Self::ForgetDisplaced
                 | Self::CollectWithoutReaders
                 | Self::ShowUnbuiltIndex
+                | Self::ForgetRemoval
+                | Self::AdoptVouched
         )
     }
 }

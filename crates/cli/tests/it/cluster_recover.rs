@@ -94,6 +94,31 @@ fn a_survivor_goes_on_alone_and_the_others_do_not_come_back() {
         wire.rows("insert into t values (102)").await;
         nodes.kill(first).await;
         nodes.kill(second).await;
+        // Away from the node that goes on, the two that were removed are a majority of the old
+        // cluster. They remember.
+        nodes.kill(survivor).await;
+        for old in [first, second] {
+            nodes.start_node(old).await;
+        }
+        // Three election timeouts.
+        coeval_env::sleep(std::time::Duration::from_secs(3)).await;
+        for old in [first, second] {
+            let health = nodes.health(old).await;
+            let expected = format!(
+                "has been removed from the cluster, as node {} has said",
+                survivor + 1
+            );
+            assert!(health.contains(&expected), "{health}");
+            assert!(health.contains("\"status\":\"shut_out\""), "{health}");
+            let admin = nodes.admin(old).to_string();
+            let (code, said) = cluster(&["status", "--admin", &admin]).await;
+            assert_eq!(code, Some(1), "{said}");
+            assert!(said.contains("no node leads"), "{said}");
+            assert!(said.contains(&expected), "{said}");
+            nodes.kill(old).await;
+        }
+        nodes.start_node(survivor).await;
+        let url = format!("postgres://ada@{}/bank", nodes.address(survivor));
         // An empty directory joins, under a number that was never used.
         let (_, address) = nodes.start_another().await;
         let address = address.to_string();

@@ -222,6 +222,7 @@ impl Driver {
             engine,
             transfers: self.transfers.all(),
             shut_out: self.standing.shut_out(),
+            founded_without: self.standing.went_without().clone(),
             ..NodeStatus::of(&self.consensus)
         };
         self.shown.send_if_modified(|shown| {

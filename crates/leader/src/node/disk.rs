@@ -15,7 +15,7 @@ use std::sync::Arc;
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, FIRST_VERSION, Fetch, Membership, NodeId, Restored, Write};
 use coeval_log::{
-    CheckpointSource, Founders, HardState, Log, LogNews, LogStream, Origin, ReplicaLog,
+    CheckpointSource, Founders, HardState, Log, LogNews, LogStream, Origin, Removal, ReplicaLog,
 };
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::planted;
@@ -41,6 +41,8 @@ pub(super) enum Command {
     Admit,
     /// Write down the founders of the cluster.
     Found(Founders),
+    /// Write down that the cluster has removed this node.
+    Removed(Removal),
     /// Keep older programs away: memberships with a cluster version are to be written once
     /// the answer says that this is done.
     Versioned(oneshot::Sender<Result<(), coeval_log::Error>>),
@@ -113,6 +115,8 @@ pub(super) struct Opened {
     pub(super) founds: bool,
     /// The founders that it has written down.
     pub(super) founders: Option<Founders>,
+    /// The removal that it has written down.
+    pub(super) removal: Option<Removal>,
 }
 
 enum State {
@@ -224,6 +228,7 @@ impl Disk {
             identity,
             founds,
             founders: recorded,
+            removal: Removal::read(&self.directory).await?,
         })
     }
 
@@ -333,6 +338,14 @@ impl Disk {
                 self.tell(Done::Founded(founders));
                 Ok(())
             }
+            Command::Removed(removal) => match removal.write(&self.directory).await {
+                // The other node will say it again at the next start.
+                Err(error) if error.is_disk_full() => {
+                    tracing::warn!(%error, "the removal of this node is not written down");
+                    Ok(())
+                }
+                written => Ok(written?),
+            },
             Command::Versioned(answer) => {
                 let Some(log) = self.led() else {
                     return Ok(());

@@ -337,6 +337,7 @@ impl Driver {
     fn event(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Frame(frame) if frame.kind == frames::ORIGIN => self.origin_frame(&frame)?,
+            Event::Frame(frame) if frame.kind == frames::LIST => self.member_list_frame(&frame),
             Event::Frame(frame)
                 if !self.standing.takes_part() || !self.origins.admits(frame.from) =>
             {

@@ -7,7 +7,7 @@ use coeval_consensus::{
     Restored, Spacing,
 };
 use coeval_log::{Founders, Frame, FrameKind, Frames, ReceivedCheckpoint, ReplicaLog};
-use coeval_types::{Lsn, Term};
+use coeval_types::{DirectoryId, Lsn, Term, planted};
 
 use super::Error;
 
@@ -17,13 +17,21 @@ fn members(payload: &Bytes) -> Result<Membership, Error> {
     decode_membership(payload).map_err(|_| NO_MEMBERSHIP)
 }
 
-/// The members of a cluster as its founder has recorded them.
+/// The members of a cluster as its founder has recorded them. A founder without whose word it
+/// was founded is named by a directory that no node has: so every node that has this log
+/// refuses it, also one that joins later and has recorded nothing.
 pub(super) fn founders(recorded: &Founders) -> Membership {
     let nodes = recorded.directories.iter();
     let named = recorded.directories.iter();
+    let directory = |node: u64, id: Option<DirectoryId>| match id {
+        // A list that was made without waiting leaves out nodes without an administrator's word.
+        None if planted!(AdoptVouched) || planted!(FoundAtOnce) => None,
+        None => Some(recorded.directory_of_none(node)),
+        id => id,
+    };
     Membership::new(nodes.map(|(node, _)| NodeId(*node)), []).at_version(
         recorded.version,
-        named.filter_map(|(node, id)| Some((NodeId(*node), (*id)?))),
+        named.filter_map(|(node, id)| Some((NodeId(*node), directory(*node, *id)?))),
     )
 }
 

@@ -22,9 +22,12 @@ pub(super) const ORIGIN: MessageKind = MessageKind::new(7);
 /// Whether a node has room on its disk, while a leader has none: see `room`.
 pub(super) const ROOM: MessageKind = MessageKind::new(8);
 
+/// The members that a founder names: see `member_lists`.
+pub(super) const LIST: MessageKind = MessageKind::new(10);
+
 /// The kinds that a node accepts.
 pub(super) const KINDS: Kinds = Kinds {
     // A leader says why it goes before it has another elected.
     urgent: &[CONSENSUS, ROOM],
-    other: &[CHECKPOINT, ADMISSION, REACHED, ORIGIN],
+    other: &[CHECKPOINT, ADMISSION, REACHED, ORIGIN, LIST],
 };

@@ -53,7 +53,7 @@
 //! (`operation`). A node that joins with an empty disk votes once a leader has admitted
 //! it (`admission`). A node that founds its cluster takes part once all founders have said
 //! that they hold no log, and a directory that the cluster does not know takes no part
-//! (`standing`). What members write that older builds do not read waits for the cluster
+//! (`standing`); nor does a node that its cluster has removed (`removed`). What members write that older builds do not read waits for the cluster
 //! version (`cluster_version`).
 //!
 //! # Invariants
@@ -96,6 +96,7 @@ mod entries;
 mod error;
 mod frames;
 mod lead;
+mod member_lists;
 mod node_status;
 mod observer;
 mod operation;
@@ -118,7 +119,9 @@ use std::sync::Arc;
 
 use coeval_consensus::{Consensus, NodeId as Member, Restored};
 use coeval_env::{JoinHandle, Location};
+use coeval_log::Removal;
 use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
+use coeval_types::planted;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use apply_progress::Replayed;
@@ -256,6 +259,14 @@ impl Node {
             let list = opened.founders.clone();
             standing::Founding::new(identity.node, founders, without, list, start)
         });
+        let removal = opened.removal;
+        let removal = removal.filter(|removal| removal.node == id.0 && !planted!(ForgetRemoval));
+        if let Some(Removal { by, .. }) = removal {
+            tracing::warn!(
+                by,
+                "this node was removed from the cluster, and takes no part"
+            );
+        }
         let peers = settings.peers.clone();
         let ever = opened.ever;
         let mut peer_set = PeerSet::new(
@@ -284,7 +295,15 @@ impl Node {
                 in_force.version()
             )));
         }
-        let standing = Standing::new(identity.node, opened.identity, founding, &in_force);
+        if removal.is_some() {
+            peer_set.note_removed();
+        }
+        let standing = Standing::new(
+            identity.node,
+            (opened.identity, founding),
+            removal.map(|removal| NodeId(removal.by)),
+            &in_force,
+        );
         let members = peer_set.members();
         let (peers, inbox) =
             Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;

@@ -1,5 +1,6 @@
 //! A node's status: its role, term and log positions, published to watchers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coeval_consensus::{Consensus, Role as Part};
@@ -40,6 +41,9 @@ pub struct NodeStatus {
     /// Why the node takes no part in its cluster: it founds it and waits for other founders,
     /// or is not let in. `None` otherwise.
     pub shut_out: Option<Arc<str>>,
+    /// The founders without whose word this node, since its start, has gone on with the
+    /// founding of its cluster: an administrator has vouched for them.
+    pub founded_without: BTreeSet<NodeId>,
     /// Why the node has stopped; `None` while it runs.
     pub failure: Option<Arc<str>>,
 }
@@ -63,6 +67,7 @@ impl NodeStatus {
             && engine(self) == engine(other)
             && self.transfers == other.transfers
             && self.shut_out == other.shut_out
+            && self.founded_without == other.founded_without
     }
 
     pub(super) fn of(consensus: &Consensus) -> Self {
@@ -80,6 +85,7 @@ impl NodeStatus {
             engine: None,
             transfers: Vec::new(),
             shut_out: None,
+            founded_without: BTreeSet::new(),
             failure: None,
         }
     }

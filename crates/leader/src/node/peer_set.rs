@@ -26,6 +26,8 @@ use coeval_log::Founders;
 use coeval_peers::{DirectoryId, Members, NodeId};
 use coeval_types::planted;
 
+use super::member_lists::MemberList;
+
 #[derive(Debug)]
 pub(super) struct PeerSet {
     own: NodeId,
@@ -50,6 +52,8 @@ pub(super) struct PeerSet {
     founds: bool,
     /// The founders that this node has written down.
     founders: Option<Founders>,
+    /// Whether another node has said that this one was removed.
+    is_removed: bool,
 }
 
 fn ids(members: impl IntoIterator<Item = Member>) -> BTreeSet<NodeId> {
@@ -76,6 +80,7 @@ impl PeerSet {
             directory: None,
             founds: false,
             founders: None,
+            is_removed: false,
             newcomer: match is_newcomer {
                 true => Some(NonZeroU64::MIN | coeval_env::random_u64()),
                 false => None,
@@ -92,6 +97,18 @@ impl PeerSet {
     pub(super) fn founded(&mut self, founders: &Founders) {
         self.founds = self.founds && !founders.is_done;
         self.founders = Some(founders.clone());
+    }
+
+    /// The founders that this node has written down, if it has founded its cluster.
+    pub(super) fn founding_members(&self) -> Option<MemberList> {
+        let founders = self.founders.as_ref()?;
+        let nodes = founders.directories.iter().map(|(node, _)| NodeId(*node));
+        Some(MemberList(nodes.collect()))
+    }
+
+    /// Another node has said that this one was removed.
+    pub(super) fn note_removed(&mut self) {
+        self.is_removed = true;
     }
 
     /// Sets the current members and voters, each including those before uncommitted
@@ -177,6 +194,14 @@ impl PeerSet {
                 .filter_map(|(node, id)| Some((NodeId(*node), (*id)?)))
                 .collect(),
             founders_digest: self.founders.as_ref().map(Founders::digest),
+            vouched: self
+                .founders
+                .iter()
+                .filter(|founders| founders.is_done && !planted!(FoundAtOnce))
+                .flat_map(|founders| &founders.directories)
+                .filter_map(|(node, id)| id.is_none().then_some(NodeId(*node)))
+                .collect(),
+            is_removed: self.is_removed,
         }
     }
 }

@@ -12,17 +12,24 @@
 //!   neither votes nor stands for election, and ignores what others say
 //! ```
 //!
-//! A node that leads meanwhile stops.
+//! It is written down ([`Removal`]), since the next start may be away from node 3: nodes 1
+//! and 2 were a majority then. And the node lets no other connect to it, so that none counts
+//! it among the nodes it reaches.
+//!
+//! A node that leads meanwhile stops. An administrator who has lost node 3 for ever may have
+//! a removed node go on, as the only one ([`crate::recovery`]).
 
+use coeval_log::Removal;
 use coeval_peers::Reason;
 
 use super::Error;
+use super::disk::Command;
 use super::driver::Driver;
 
 impl Driver {
     /// Notes whether another node has refused this one as removed.
     pub(super) fn look_whether_removed(&mut self) -> Result<(), Error> {
-        if self.standing.is_removed() {
+        if self.standing.removed_by().is_some() {
             return Ok(());
         }
         let peers = self.peers.status();
@@ -30,16 +37,25 @@ impl Driver {
         let Some(by) = peers.iter().find(|peer| refused(peer.refusal)) else {
             return Ok(());
         };
+        let own = self.consensus.id().0;
+        let by = by.node;
+        self.tell_disk(Command::Removed(Removal {
+            node: own,
+            by: by.0,
+        }))?;
         if self.lead.is_some() {
             return Err(Error::Setting(format!(
                 "node {} has removed this node from the cluster, which goes on without it: what \
                  this node has is not to be used. Add its machine with an empty directory and \
                  --cluster-join under a number that was never used",
-                by.node.0
+                by.0
             )));
         }
-        self.standing.note_removed();
-        tracing::warn!(by = %by.node, "this node was removed from the cluster, and takes no part");
+        self.standing.note_removed(by);
+        self.peer_set.note_removed();
+        self.tell_peers();
+        tracing::warn!(%by, "this node was removed from the cluster, and takes no part");
+        self.show();
         Ok(())
     }
 }

@@ -33,11 +33,15 @@
 //! nothing, and is let in. A member that has a log and no list, because an earlier build founded
 //! its cluster, never founds; so no list with it is done.
 //!
-//! With `without`, the administrator vouches for a founder that does not answer.
+//! With `without`, the administrator vouches for a founder that does not answer. The list then
+//! names no directory for it, so no directory is that founder: it is refused, with whatever
+//! log it comes, until it is removed and its machine added anew.
+//!
+//! Founders that were started with different members tell each other (`member_lists`).
 //!
 //! A node whose own log names another directory for it takes no part either, and says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coeval_consensus::{Consensus, FIRST_VERSION, Membership, Restored};
@@ -47,6 +51,7 @@ use coeval_types::planted;
 
 use super::disk::Command;
 use super::driver::Driver;
+use super::member_lists::MemberList;
 use super::{Error, entries};
 
 /// A node's part in its cluster.
@@ -57,8 +62,12 @@ pub(super) struct Standing {
     founding: Option<Founding>,
     /// The log names another directory for this node.
     stranger: Option<Arc<str>>,
-    /// Another node has refused this one as removed.
-    removed: bool,
+    /// The node that has refused this one as removed.
+    removed_by: Option<NodeId>,
+    /// The members that other founders name.
+    lists: BTreeMap<NodeId, MemberList>,
+    /// Founders without whose word this node has gone on since its start.
+    went_without: BTreeSet<NodeId>,
     /// What this node says of its founding, or the refusal of others.
     said: Option<Arc<str>>,
 }
@@ -66,6 +75,8 @@ pub(super) struct Standing {
 /// A founding under way.
 #[derive(Debug)]
 pub(super) struct Founding {
+    /// This node.
+    own: NodeId,
     /// The other founders.
     others: BTreeSet<NodeId>,
     /// Founders whose answers are not waited for.
@@ -76,7 +87,13 @@ pub(super) struct Founding {
     list: Option<Founders>,
     /// Whether the disk thread is writing the founders down.
     is_writing: bool,
+    /// Ticks for which nothing was missing but the members that some founders name.
+    ticks_for_lists: u32,
 }
+
+/// How many ticks a founder waits for the members that others name. They are told as soon as
+/// two nodes are connected, but not by an earlier build.
+const TICKS_FOR_LISTS: u32 = 20;
 
 /// The arguments with which consensus starts.
 #[derive(Debug)]
@@ -87,6 +104,25 @@ pub(super) struct Start {
 }
 
 impl Founding {
+    /// The members that this node was started with.
+    fn members(&self) -> MemberList {
+        MemberList(self.others.iter().copied().chain([self.own]).collect())
+    }
+
+    /// Founders without whose word this node goes on when it writes these down. What was
+    /// vouched for in a list that it has written down before, it has said then.
+    fn goes_without(&self, founders: &Founders) -> BTreeSet<NodeId> {
+        let leaves_out = |list: &Founders, node: &NodeId| {
+            let mut named = list.directories.iter();
+            named.any(|(founder, id)| *founder == node.0 && id.is_none())
+        };
+        let without = self.without.intersection(&self.others).copied();
+        without
+            .filter(|node| founders.is_done || leaves_out(founders, node))
+            .filter(|node| !self.list.iter().any(|list| leaves_out(list, node)))
+            .collect()
+    }
+
     pub(super) fn new(
         own: NodeId,
         founders: impl IntoIterator<Item = NodeId>,
@@ -95,16 +131,36 @@ impl Founding {
         start: Start,
     ) -> Self {
         Self {
+            own,
             others: founders.into_iter().filter(|node| *node != own).collect(),
             without,
             start,
             list,
             is_writing: false,
+            ticks_for_lists: 0,
         }
     }
 
-    /// What the founders are to be written down as now, or why there is nothing to write.
-    fn next(&self, own: Founder, peers: &[PeerStatus]) -> Result<Founders, String> {
+    /// Whether nothing is to be written down yet, since some founders may still say which
+    /// members they name. Called at each tick at which nothing else is missing.
+    fn waits_for_lists(&mut self, lists: &BTreeMap<NodeId, MemberList>) -> bool {
+        let asked = self.others.difference(&self.without);
+        let is_told = asked.clone().all(|node| lists.contains_key(node));
+        self.ticks_for_lists += 1;
+        self.list.is_none()
+            && !is_told
+            && self.ticks_for_lists <= TICKS_FOR_LISTS
+            && !planted!(FoundAtOnce)
+    }
+
+    /// What the founders are to be written down as now, or why there is nothing to write;
+    /// `lists` are the members that other founders name.
+    fn next(
+        &self,
+        own: Founder,
+        peers: &[PeerStatus],
+        lists: &BTreeMap<NodeId, MemberList>,
+    ) -> Result<Founders, String> {
         let peer = |node: &NodeId| peers.iter().find(|peer| peer.node == *node);
         // A list names no directory for a founder that the administrator has vouched for.
         let listed = self.list.iter().flat_map(|list| &list.directories);
@@ -123,23 +179,35 @@ impl Founding {
             && asked
                 .iter()
                 .any(|(_, said)| said.as_ref().is_some_and(is_done));
-        let is_missing = |said: Option<Announcement>| match (said, digest) {
+        let here = self.members();
+        let differs = |node: &NodeId| lists.get(node).filter(|there| **there != here);
+        let is_missing = |node: &NodeId, said: Option<Announcement>| match (said, digest) {
             (None, _) => true,
-            (Some(said), None) => !said.founds,
+            (Some(said), None) => !said.founds || differs(node).is_some(),
             (Some(said), digest) => said.founders != digest,
         };
-        let missing = asked.iter().filter(|(_, said)| is_missing(*said));
+        let missing = asked.iter().filter(|(node, said)| is_missing(node, *said));
         let why = |(node, said): &(NodeId, Option<Announcement>)| {
             let peer = peer(node);
             let fault = peer.and_then(|peer| peer.fault.as_deref());
             let stands = |peer: &PeerStatus| matches!(peer.connection, Connection::Standing(_));
+            let compare = differs(node).map_or_else(String::new, |there| {
+                format!(
+                    " (compare cluster_members of both: {here} at node {}, {there} at node {node})",
+                    own.node
+                )
+            });
             match (said, fault) {
                 (Some(said), _) if !said.founds => {
-                    format!("node {node} holds a log of the cluster")
+                    format!("node {node} holds a log of the cluster{compare}")
                 }
                 (Some(said), _) if said.founders.is_some() => format!(
-                    "node {node} has written down other founders; if no node of the cluster has \
-                     taken part yet, empty the directories of all founders and start them anew"
+                    "node {node} has written down other founders{compare}; if no node of the \
+                     cluster has taken part yet, empty the directories of all founders and start \
+                     them anew, with the same members"
+                ),
+                (Some(_), _) if !compare.is_empty() => format!(
+                    "node {node} names other members{compare}; start all founders with the same"
                 ),
                 (Some(_), _) => format!("node {node} has not heard of all founders"),
                 (None, _) if peer.is_some_and(stands) => {
@@ -189,43 +257,75 @@ struct Founder {
 }
 
 impl Standing {
-    /// The standing of node `own`, whose log has these members.
+    /// The standing of node `own`, with this directory and founding, whose log has these
+    /// members, and which this node has refused as removed.
     pub(super) fn new(
         own: NodeId,
-        directory: Option<DirectoryId>,
-        founding: Option<Founding>,
+        (directory, founding): (Option<DirectoryId>, Option<Founding>),
+        removed_by: Option<NodeId>,
         members: &Membership,
     ) -> Self {
         Self {
             directory,
             founding,
             stranger: stranger(own, directory, members),
-            removed: false,
+            removed_by,
+            lists: BTreeMap::new(),
+            went_without: BTreeSet::new(),
             said: None,
         }
     }
 
-    /// Whether another node has refused this one as removed.
-    pub(super) const fn is_removed(&self) -> bool {
-        self.removed
+    /// The node that has refused this one as removed.
+    pub(super) const fn removed_by(&self) -> Option<NodeId> {
+        self.removed_by
     }
 
     /// Notes that another node has refused this one as removed, which is final.
-    pub(super) const fn note_removed(&mut self) {
-        self.removed = true;
+    pub(super) const fn note_removed(&mut self, by: NodeId) {
+        self.removed_by = Some(by);
     }
 
     /// Whether the node takes part: messages of consensus reach it, and its clock runs.
     pub(super) const fn takes_part(&self) -> bool {
-        self.founding.is_none() && self.stranger.is_none() && !self.removed
+        self.founding.is_none() && self.stranger.is_none() && self.removed_by.is_none()
     }
 
     /// Why the node takes no part, or is not let in.
     pub(super) fn shut_out(&self) -> Option<Arc<str>> {
-        let removed = || Arc::from("this node has been removed from the cluster");
-        let stranger = self.stranger.clone();
-        let removed = stranger.or_else(|| self.removed.then(removed));
-        removed.or_else(|| self.said.clone())
+        let removed = |by| {
+            Arc::from(format!(
+                "this node has been removed from the cluster, as node {by} has said: it neither \
+                 votes nor acknowledges. Stop it; to use its machine again, start with an empty \
+                 directory and --cluster-join under a number that was never used"
+            ))
+        };
+        let removed = self.removed_by.map(removed);
+        removed
+            .or_else(|| self.stranger.clone())
+            .or_else(|| self.said.clone())
+    }
+
+    /// Founders without whose word this node has gone on with the founding since its start.
+    pub(super) const fn went_without(&self) -> &BTreeSet<NodeId> {
+        &self.went_without
+    }
+
+    /// The members that this node was started with, while it founds.
+    pub(super) fn founding_members(&self) -> Option<MemberList> {
+        self.founding.as_ref().map(Founding::members)
+    }
+
+    /// The members that another founder names, if it has said so.
+    pub(super) fn named_by(&self, node: NodeId) -> Option<&MemberList> {
+        self.lists.get(&node)
+    }
+
+    /// Notes which members another node names, while this one founds.
+    pub(super) fn note_list(&mut self, node: NodeId, list: MemberList) {
+        if self.founding.is_some() {
+            self.lists.insert(node, list);
+        }
     }
 }
 
@@ -265,6 +365,7 @@ impl Driver {
     /// Goes on with the founding, and notes why this node is not let in, if so. Called at
     /// every tick.
     pub(super) fn look_at_standing(&mut self) -> Result<(), Error> {
+        self.ask_for_member_lists();
         let peers = self.peers.status();
         let own = Founder {
             node: NodeId(self.consensus.id().0),
@@ -273,7 +374,8 @@ impl Driver {
         };
         let said = match &mut self.standing.founding {
             Some(founding) if founding.is_writing => return Ok(()),
-            Some(founding) => match founding.next(own, &peers) {
+            Some(founding) => match founding.next(own, &peers, &self.standing.lists) {
+                Ok(_) if founding.waits_for_lists(&self.standing.lists) => return Ok(()),
                 Ok(founders) => {
                     founding.is_writing = true;
                     return self.tell_disk(Command::Found(founders));
@@ -316,10 +418,13 @@ impl Driver {
             return Ok(());
         };
         founding.is_writing = false;
+        let without = founding.goes_without(&founders);
+        self.standing.went_without.extend(without);
         self.peer_set.founded(&founders);
         if !founders.is_done {
             founding.list = Some(founders);
             self.tell_peers();
+            self.show();
             return Ok(());
         }
         let Some(founding) = self.standing.founding.take() else {

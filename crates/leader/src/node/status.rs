@@ -33,6 +33,8 @@ pub struct Status {
     /// The highest cluster version that the reporting node's build reads; its setting may let
     /// the cluster rise to less.
     pub newest_version: u32,
+    /// The member that has said that the reporting node was removed from the cluster.
+    pub removed_by: Option<NodeId>,
     /// Whether a change of members is not committed yet.
     pub is_changing: bool,
     /// The voter to which leadership is being transferred, if any.
@@ -232,6 +234,7 @@ impl Driver {
             end,
             cluster_version: consensus.membership.version(),
             newest_version: NEWEST_VERSION,
+            removed_by: self.standing.removed_by(),
             is_changing: consensus.membership_is_open,
             handing_over: consensus.handing_over.map(|node| NodeId(node.0)),
             members,

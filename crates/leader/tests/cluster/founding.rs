@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use coeval_leader::node::{Founding, NEWEST_VERSION, Role};
+use coeval_leader::node::{Founding, NEWEST_VERSION, Role, Status};
+use coeval_peers::NodeId;
+use coeval_types::Term;
 use coeval_types::planted::{Bug, plant};
 
 use crate::changes::{add, leader, remove, status, until, voters, work};
+use crate::lost::another_log;
 use crate::nodes::Cluster;
 use crate::runs::{compare, converge};
 use crate::versions::is_raised;
@@ -204,13 +207,25 @@ fn founding_waits_for_every_founder_and_outlives_crashes() {
 fn a_founder_that_the_administrator_vouches_for_is_not_waited_for() {
     let mut cluster = prepared(5, NEWEST_VERSION);
     cluster.founding = Founding::Asked {
-        without: [coeval_peers::NodeId(3)].into(),
+        without: [NodeId(3)].into(),
     };
     let world = Rc::clone(&cluster.world);
     world.block_on(async {
         cluster.start_all();
         world.crash(cluster.machines[2]);
         work(&cluster).await;
+        // For the audit log: said when it takes effect, and not at a later start.
+        let without = |cluster: &Cluster, index| {
+            let shown = cluster.node_status(index).expect("it runs");
+            shown.founded_without
+        };
+        for index in 0..2 {
+            assert_eq!(without(&cluster, index), [NodeId(3)].into());
+        }
+        world.kill(cluster.machines[0]);
+        cluster.restart(0);
+        work(&cluster).await;
+        assert_eq!(without(&cluster, 0), [].into());
         cluster.founding = Founding::Asked { without: [].into() };
         cluster.replace_disk(2, Vec::new()).await;
         cluster.restart(2);
@@ -232,4 +247,104 @@ fn a_founder_that_the_administrator_vouches_for_is_not_waited_for() {
     });
     compare(&cluster, &[0, 1, 3]);
     assert_eq!(cluster.judge.lock().objections(), [""; 0]);
+}
+
+/// The administrator vouches for a founder that has a log all the same, of a later term than
+/// any of the cluster. Returns the objections.
+fn vouched_for_wrongly(seed: u64, version: u32) -> Vec<String> {
+    let mut cluster = prepared(seed, version);
+    cluster.founding = Founding::Asked {
+        without: [NodeId(3)].into(),
+    };
+    let world = Rc::clone(&cluster.world);
+    let kept = world.block_on(async {
+        let made = world.spawn(cluster.machines[2], another_log(Term(7), false));
+        made.await.expect("nothing crashes now");
+        cluster.start_all();
+        world.wait(milliseconds(3000)).await;
+        if cluster.has_objections() {
+            return None;
+        }
+        work(&cluster).await;
+        // Also where it is let in by a node that has not founded the cluster with the others.
+        let id = cluster.join();
+        add(&cluster, id).await;
+        world.wait(milliseconds(3000)).await;
+        if cluster.has_objections() {
+            return None;
+        }
+        let said = shut_out(&cluster, 2);
+        let shown = cluster.node_status(2).expect("it runs");
+        if !said.contains("left out when the cluster was founded") || shown.leader.is_some() {
+            let objection = format!("node 3 is let in: {shown:?}");
+            cluster.judge.lock().object(objection);
+            return None;
+        }
+        remove(&cluster, 3).await;
+        let id = cluster.join();
+        add(&cluster, id).await;
+        assert_eq!(voters(&is_at(&cluster, version).await), [1, 2, 4, 5]);
+        converge(&cluster).await;
+        cluster.stop().await;
+        Some([0, 1, 3, 4])
+    });
+    if let Some(kept) = kept {
+        compare(&cluster, &kept);
+    }
+    cluster.judge.lock().objections()
+}
+
+async fn is_at(cluster: &Cluster, version: u32) -> Status {
+    match version {
+        NEWEST_VERSION => is_raised(cluster).await,
+        _ => status(cluster, leader(cluster).await).await,
+    }
+}
+
+#[test]
+fn a_founder_that_was_vouched_for_is_not_let_in_with_a_log() {
+    for version in [1, NEWEST_VERSION] {
+        assert_eq!(
+            vouched_for_wrongly(6, version),
+            [""; 0],
+            "version {version}"
+        );
+        let planted = plant(Bug::AdoptVouched);
+        let objections = vouched_for_wrongly(6, version);
+        drop(planted);
+        assert!(!objections.is_empty(), "version {version}");
+    }
+}
+
+/// Two nodes are started with three members, and one with two, itself among them.
+#[test]
+fn founders_that_name_other_members_show_both_lists() {
+    for seed in 0..4 {
+        let mut cluster = prepared(seed, NEWEST_VERSION);
+        cluster.named = [3, 2, 3];
+        let world = Rc::clone(&cluster.world);
+        world.block_on(async {
+            cluster.start_all();
+            world.wait(milliseconds(5000)).await;
+            for (index, lists) in [
+                (0, "1, 2, 3 at node 1, 1, 2 at node 2"),
+                (1, "1, 2 at node 2, 1, 2, 3 at node 1"),
+            ] {
+                let said = shut_out(&cluster, index);
+                let expected = format!("compare cluster_members of both: {lists}");
+                assert!(said.contains(&expected), "{said}");
+                // Nothing is written down, so nothing has to be emptied.
+                assert!(said.contains("start all founders with the same"), "{said}");
+            }
+            world.kill(cluster.machines[1]);
+            cluster.named[1] = 3;
+            cluster.restart(1);
+            work(&cluster).await;
+            assert_eq!(voters(&is_raised(&cluster).await), [1, 2, 3]);
+            converge(&cluster).await;
+            cluster.stop().await;
+        });
+        compare(&cluster, &[0, 1, 2]);
+        assert_eq!(cluster.judge.lock().objections(), [""; 0], "seed {seed}");
+    }
 }

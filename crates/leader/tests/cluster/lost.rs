@@ -32,15 +32,15 @@ async fn goes_on(cluster: &Cluster, more: usize) -> bool {
     false
 }
 
-/// Makes a directory of this cluster with a foreign log: its entries end at other offsets
-/// than the cluster's, and all of them are recorded as committed.
-async fn another_log() {
+/// Makes a directory of this cluster with a foreign log of this term: its entries end at other
+/// offsets than the cluster's, and all or none of them are recorded as committed.
+pub async fn another_log(term: Term, is_committed: bool) {
     let settings = engine_settings().log;
     let replay = FollowedTables::new().replay();
     let opened = ReplicaLog::open(Path::new(DIRECTORY), Some(CLUSTER.0), settings, replay);
     let (mut log, _) = opened.await.expect("the directory is empty");
     let begun = HardState {
-        term: Term(1),
+        term,
         ..log.hard_state()
     };
     log.set_hard_state(begun).await.expect("the first term");
@@ -48,19 +48,19 @@ async fn another_log() {
         let voters = (1..=3).map(Member);
         encode_membership(&Membership::new(voters, (4..4 + learners).map(Member)))
     };
-    log.append_mark(Term(1), &members(0)).await.expect("sound");
+    log.append_mark(term, &members(0)).await.expect("sound");
     for learners in [20, 40] {
         let members = members(learners);
-        log.append_membership(Term(1), &members)
-            .await
-            .expect("sound");
+        log.append_membership(term, &members).await.expect("sound");
     }
     log.flush().await.expect("nothing fails now");
-    let committed = HardState {
-        commit: log.end(),
-        ..log.hard_state()
-    };
-    log.set_hard_state(committed).await.expect("it is there");
+    if is_committed {
+        let committed = HardState {
+            commit: log.end(),
+            ..log.hard_state()
+        };
+        log.set_hard_state(committed).await.expect("it is there");
+    }
     log.close().await.expect("nothing fails now");
 }
 
@@ -76,7 +76,7 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
             world.crash(cluster.machines[other]);
             world.replace_disk(cluster.machines[other]);
             cluster.judge.lock().lose_disk(other as u64 + 1);
-            let made = world.spawn(cluster.machines[other], another_log());
+            let made = world.spawn(cluster.machines[other], another_log(Term(1), true));
             made.await.expect("nothing crashes now");
             let term = cluster.node_status(leads).expect("it runs").term;
             cluster.restart(other);

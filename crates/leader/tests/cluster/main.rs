@@ -12,6 +12,7 @@ mod lost;
 mod nodes;
 mod planted;
 mod reads;
+mod removed;
 mod room;
 mod runs;
 mod table;

@@ -77,7 +77,7 @@ pub fn address(node: u64) -> SocketAddr {
 
 fn place(start: &Start) -> NodeLocation {
     let node = start.number;
-    let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node).into()));
+    let addresses = (1..=start.named.max(node)).map(|node| (NodeId(node), address(node).into()));
     NodeLocation {
         identity: Identity {
             cluster: CLUSTER,
@@ -110,6 +110,8 @@ pub struct Start {
     founding: Founding,
     /// The highest cluster version that the node says it reads.
     reads: u32,
+    /// How many members its settings name.
+    named: u64,
 }
 
 /// A node's program: runs the node, and clients on it while it leads. Ends when `stop` is
@@ -214,6 +216,8 @@ pub struct Cluster {
     pub founding: Founding,
     /// The highest cluster version that each node says it reads.
     pub reads: Vec<u32>,
+    /// How many members the settings of each founder name.
+    pub named: [u64; NODES as usize],
 }
 
 impl Cluster {
@@ -247,6 +251,7 @@ impl Cluster {
             lost: BTreeSet::new(),
             founding: Founding::AtOnce,
             reads: vec![FIRST_VERSION; NODES as usize],
+            named: [NODES; NODES as usize],
         }
     }
 
@@ -257,6 +262,7 @@ impl Cluster {
             number: index as u64 + 1,
             join,
             founding: self.founding.clone(),
+            named: self.named.get(index).copied().unwrap_or(NODES),
             reads: self
                 .reads
                 .get(index)

@@ -57,11 +57,11 @@ pub(super) fn availability(
         let members = members.filter_map(|member| member.peer.as_ref());
         members.chain(status.into_iter().flat_map(|status| &status.others))
     };
-    if peers().any(|peer| peer.refusal == Some(Reason::Removed)) {
-        let reason = "this node has been removed from the cluster";
+    if let Some(reason) = shut_out {
         return Err(Unavailable::new("shut_out", reason));
     }
-    if let Some(reason) = shut_out {
+    if peers().any(|peer| peer.refusal == Some(Reason::Removed)) {
+        let reason = "this node has been removed from the cluster";
         return Err(Unavailable::new("shut_out", reason));
     }
     let Some(leader) = leader else {
@@ -163,6 +163,7 @@ mod tests {
             end: Lsn(1000),
             cluster_version: 2,
             newest_version: 2,
+            removed_by: None,
             is_changing: false,
             handing_over: None,
             members: vec![member(two), member(three)],

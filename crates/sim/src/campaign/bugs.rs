@@ -108,7 +108,8 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   shows where a cache outlives a serving term, and none does.
 /// - What a directory or a founding is, and the cluster version, only worlds show whose nodes
 ///   lose their directories or are of two builds ([`Bug::RaiseUnasked`],
-///   [`Bug::VoteWithUnknownIdentity`], [`Bug::FoundAtOnce`]): those of `coeval-leader`.
+///   [`Bug::VoteWithUnknownIdentity`], [`Bug::FoundAtOnce`], [`Bug::ForgetRemoval`],
+///   [`Bug::AdoptVouched`]): those of `coeval-leader`.
 /// - Statements of simulated clients are executed by the leader only: no follower asks it
 ///   ([`Bug::ReuseQuestion`], [`Bug::SkipQuestion`], [`Bug::AskOldTerm`],
 ///   [`Bug::TrustAsker`], [`Bug::VerifiedForSettled`]).
@@ -132,6 +133,8 @@ pub const BENEATH: &[Bug] = &[
     Bug::ForgetDisplaced,
     Bug::CollectWithoutReaders,
     Bug::ShowUnbuiltIndex,
+    Bug::ForgetRemoval,
+    Bug::AdoptVouched,
 ];
 
 /// Every other bug, with the scenarios that must catch it.

@@ -111,6 +111,13 @@ async fn recover(directory: &Path, node: u64, yes: bool) -> Result<String, Not> 
     let (cluster, others, survey) = (survivor.cluster(), others.join(", "), survivor.survey());
     let picture = picture(cluster, node, &others, &survey);
     let _ = writeln!(std::io::stdout(), "{picture}");
+    if let Some(by) = survivor.removed_by() {
+        let _ = writeln!(
+            std::io::stdout(),
+            "  node {node} was removed from the cluster, which went on without it: lost is also \
+             everything since; node {by}, which has said so, must not be started again either"
+        );
+    }
     if !yes && !is_confirmed() {
         return Err(Not::Done(
             "nothing was changed; --yes confirms that this is to be done".to_owned(),

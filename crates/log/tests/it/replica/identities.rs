@@ -5,7 +5,7 @@ use std::path::Path;
 
 use coeval_env::fs;
 use coeval_log::{
-    Error, Founders, Log, RestoreOptions, RestoreTarget, Unpacker, read_identity,
+    Error, Founders, Log, Removal, RestoreOptions, RestoreTarget, Unpacker, read_identity,
 };
 use coeval_types::DirectoryId;
 
@@ -51,7 +51,21 @@ fn a_directory_has_one_identity_and_keeps_its_founders() {
         let mut others = founders.clone();
         others.directories[1].1 = Some(DirectoryId(8));
         assert_ne!(others.digest(), founders.digest());
-        for file in ["IDENTITY", "FOUNDERS"] {
+        // A founder that is left out has a directory that no node has, the same for all.
+        let nobody = founders.directory_of_none(2);
+        assert_eq!(nobody, done.directory_of_none(2));
+        for other in [
+            founders.directory_of_none(3),
+            others.directory_of_none(2),
+            id,
+        ] {
+            assert_ne!(nobody, other);
+        }
+        let removal = Removal { node: 2, by: 3 };
+        assert_eq!(Removal::read(one.path()).await.unwrap(), None);
+        removal.write(one.path()).await.unwrap();
+        assert_eq!(Removal::read(one.path()).await.unwrap(), Some(removal));
+        for file in ["IDENTITY", "FOUNDERS", "REMOVED"] {
             let path = one.path().join(file);
             let bytes = fs::read(&path).await.unwrap();
             for at in 0..bytes.len() {
@@ -60,6 +74,7 @@ fn a_directory_has_one_identity_and_keeps_its_founders() {
                 replace(&path, &damaged).await;
                 let read = match file {
                     "IDENTITY" => log.identity().await.map(|_| ()),
+                    "REMOVED" => Removal::read(one.path()).await.map(|_| ()),
                     _ => log.founders().await.map(|_| ()),
                 };
                 let error = read.expect_err("every byte counts");
@@ -69,6 +84,10 @@ fn a_directory_has_one_identity_and_keeps_its_founders() {
             replace(&path, &bytes[..bytes.len() - 1]).await;
         }
         assert!(log.identity().await.is_err() && log.founders().await.is_err());
+        for _ in 0..2 {
+            Removal::forget(one.path()).await.unwrap();
+            assert_eq!(Removal::read(one.path()).await.unwrap(), None);
+        }
     });
 }
 
