@@ -11,8 +11,9 @@
 //! INFO audit: definition role="ada" … kind="ALTER ROLE" statement="alter role bob password …" outcome="ok"
 //! ```
 //!
-//! So has the start of a node that founds its cluster without the word of other founders,
-//! for which the administrator vouches:
+//! So has the founding of a cluster without the word of other founders, for which the
+//! administrator vouches: once at each founder, when that takes effect, and not at every start
+//! with the flag.
 //!
 //! ```text
 //! WARN audit: founds without node=1 without={3}
@@ -32,6 +33,7 @@ mod limiter;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use coeval_peers::NodeId;
 use coeval_sql::Error;
 use coeval_sql::session::Portal;
 use tracing::{info, warn};
@@ -121,8 +123,10 @@ fn login(client: &Client, method: &str, outcome: &str, reason: &str) {
     );
 }
 
-/// Logs that an administrator vouches for founders that do not answer.
-pub(crate) fn founds_without(node: u64, without: &BTreeSet<u64>) {
+/// Logs that a node has founded its cluster without the word of founders for which an
+/// administrator vouches.
+pub(crate) fn founds_without(node: u64, without: &BTreeSet<NodeId>) {
+    let without: BTreeSet<u64> = without.iter().map(|node| node.0).collect();
     warn!(
         target: "audit",
         node,

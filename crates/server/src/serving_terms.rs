@@ -6,6 +6,7 @@
 //! of all. A node that leads and cannot open the database, because its disk is full, say,
 //! hands leadership over: else no client would be served until another node is elected.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,12 +93,9 @@ pub(crate) async fn start_node(
 
 /// How the node founds its cluster, if its directory is empty.
 fn founding(settings: &Settings) -> Founding {
-    let without = &settings.cluster_without.0;
-    if !without.is_empty() {
-        audit::founds_without(settings.cluster_node, without);
-    }
+    let without = settings.cluster_without.0.iter();
     Founding::Asked {
-        without: without.iter().map(|node| NodeId(*node)).collect(),
+        without: without.map(|node| NodeId(*node)).collect(),
     }
 }
 
@@ -176,8 +174,13 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
         return;
     };
     let mut node_status = node.node_status();
+    let mut audited = BTreeSet::new();
     loop {
         let now = node_status.borrow_and_update().clone();
+        if now.founded_without != audited {
+            audit::founds_without(own.0, &now.founded_without);
+            audited.clone_from(&now.founded_without);
+        }
         if let Some(reason) = &now.failure {
             end(&shared, Lead::Nowhere);
             shared.engine_stopped(reason.to_string());

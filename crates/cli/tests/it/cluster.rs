@@ -98,6 +98,19 @@ impl Cluster {
         }
     }
 
+    /// From now on nodes are started with these arguments, too.
+    pub fn set_further(&mut self, further: &[&str]) {
+        self.further = further.iter().map(|&word| word.to_owned()).collect();
+    }
+
+    /// All that a node that is killed has logged.
+    pub async fn killed(&mut self, node: usize) -> String {
+        let node = self.nodes[node].take().expect("it runs");
+        node.signal(Signal::KILL);
+        let early = node.early.clone();
+        early + &node.last_words().await.1
+    }
+
     async fn begin(tls: bool, obeys: bool, further: &[&str]) -> Self {
         let mut cluster = Self {
             tls,
@@ -181,11 +194,16 @@ impl Cluster {
 
     /// Starts a node that ends by itself before it serves, or soon after; what it says.
     pub async fn refused(&self, node: usize) -> String {
+        self.refused_with(node, Self::flag(node)).await
+    }
+
+    /// Likewise, with this flag for its first start.
+    pub async fn refused_with(&self, node: usize, flag: &str) -> String {
         let data = self.data(node).display().to_string();
         let mut command = Command::new(COEVAL);
         command
             .args(["start", "--data-dir", &data, "--listen", "127.0.0.1:0"])
-            .args(self.arguments(node, Self::flag(node)))
+            .args(self.arguments(node, flag))
             .kill_on_drop(true);
         let ended = coeval_env::timeout(PATIENCE, command.output()).await;
         let ended = ended.expect("it ends in time").unwrap();
@@ -700,5 +718,29 @@ fn an_acknowledged_row_outlives_a_wiped_disk_and_the_flag_that_founds() {
         let mut wire = cluster.connect(down).await;
         assert_eq!(wire.value("select id from acc").await.as_deref(), Some("1"));
         says(&cluster, lost, &holds).await;
+    });
+}
+
+/// The administrator's word for a founder is audited when it takes effect, not at every start.
+#[test]
+fn a_founder_that_is_left_out_is_audited_once() {
+    in_runtime(async {
+        let mut cluster = Cluster::prepare(ID);
+        cluster.set_further(&["--cluster-without", "3"]);
+        for node in 0..2 {
+            cluster.start_node(node).await;
+        }
+        let mut wire = cluster.connect(0).await;
+        wire.rows("create table t (id int primary key)").await;
+        drop(wire);
+        for count in [1, 0] {
+            for node in 0..2 {
+                let log = cluster.killed(node).await;
+                let lines = log.lines().filter(|line| line.contains("founds without"));
+                assert_eq!(lines.count(), count, "{log}");
+                cluster.start_node(node).await;
+            }
+            cluster.leader().await;
+        }
     });
 }

@@ -48,6 +48,8 @@ pub struct Running {
     pub address: SocketAddr,
     /// The address of metrics and health, if the test asked for one.
     pub admin: Option<SocketAddr>,
+    /// The server's log lines until it was ready.
+    pub early: String,
     /// The server's log lines from the moment it is ready to its end.
     log: coeval_env::JoinHandle<String>,
 }
@@ -80,10 +82,12 @@ impl Running {
             let (_, rest) = line.split_once("\"address\":\"").expect("its address");
             rest.split('"').next().unwrap().parse().unwrap()
         };
-        let mut admin = None;
+        let (mut admin, mut early) = (None, String::new());
         let address = loop {
             let line = coeval_env::timeout(PATIENCE, lines.next_line()).await;
             let line = line.expect("a line in time").unwrap().expect("it starts");
+            early += &line;
+            early.push('\n');
             if line.contains("metrics and health over HTTP") {
                 admin = Some(address_in(&line));
             } else if line.contains("ready for connections") {
@@ -104,6 +108,7 @@ impl Running {
             child,
             address,
             admin,
+            early,
             log,
         }
     }
