@@ -14,15 +14,24 @@ const SHOWN_ELECTIONS: usize = 3;
 /// Maximum number of attempts to read a consistent status.
 const TRIES: usize = 5;
 
-const STATUS: &str = "SELECT cluster_id, node, term, leader, end_lsn, committed_lsn, voters, \
-    reachable_voters, sound, condition FROM coeval.cluster_status";
+// All columns, by their names: while a cluster is upgraded, the leader that answers may be of a
+// build that has fewer.
+const STATUS: &str = "SELECT * FROM coeval.cluster_status";
+const MEMBERS: &str = "SELECT * FROM coeval.cluster_members ORDER BY node";
+const ELECTIONS: &str = "SELECT * FROM coeval.cluster_elections ORDER BY term";
 
-const MEMBERS: &str = "SELECT node, address, role, connected, last_heard, fault, \
-    sent_lag_bytes, flushed_lag_bytes, committed_lag_bytes, replayed_lag_bytes, round_trip_ms, \
-    flushed_lsn FROM coeval.cluster_members ORDER BY node";
-
-const ELECTIONS: &str = "SELECT term, leader, elected_at, cause FROM coeval.cluster_elections \
-    ORDER BY term";
+/// The columns of the status that change with an event; the ends of the log grow all the time.
+const EVENTS: [&str; 9] = [
+    "cluster_id",
+    "node",
+    "term",
+    "leader",
+    "voters",
+    "reachable_voters",
+    "sound",
+    "condition",
+    "cluster_version",
+];
 
 /// The status of a cluster, as its leader sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +46,8 @@ pub(super) struct Picture {
     voters: Option<u64>,
     reachable: Option<u64>,
     sound: bool,
+    /// The cluster version in force, if the node says so.
+    version: Option<u64>,
     /// The cluster's condition in words, one line for each fact.
     condition: String,
     members: Vec<Member>,
@@ -58,6 +69,8 @@ struct Member {
     node: u64,
     address: Option<String>,
     role: String,
+    /// The highest cluster version that the member says it reads.
+    reads: Option<u64>,
     connected: bool,
     heard: Option<String>,
     fault: Option<String>,
@@ -75,12 +88,17 @@ struct Election {
     cause: Option<String>,
 }
 
-fn text(row: &SimpleQueryRow, column: usize) -> Option<String> {
-    row.get(column).map(str::to_owned)
+/// A column of a row; `None` if it is null, or the server does not have it.
+fn column<'row>(row: &'row SimpleQueryRow, name: &str) -> Option<&'row str> {
+    row.try_get(name).ok().flatten()
 }
 
-fn number(row: &SimpleQueryRow, column: usize) -> Option<u64> {
-    row.get(column)?.parse().ok()
+fn text(row: &SimpleQueryRow, name: &str) -> Option<String> {
+    column(row, name).map(str::to_owned)
+}
+
+fn number(row: &SimpleQueryRow, name: &str) -> Option<u64> {
+    column(row, name)?.parse().ok()
 }
 
 async fn status(client: &Client) -> Result<SimpleQueryRow, String> {
@@ -102,9 +120,8 @@ impl Picture {
             let members = rows(client, MEMBERS).await?;
             let elections = rows(client, ELECTIONS).await?;
             let now = self::status(client).await?;
-            // The ends of the log grow all the time, and no other column depends on them.
-            let same = |column: usize| status.get(column) == now.get(column);
-            if (0..4).chain(6..10).all(same) || tries == TRIES {
+            let same = |name: &&str| column(&status, name) == column(&now, name);
+            if EVENTS.iter().all(same) || tries == TRIES {
                 return Self::of(&status, &members, &elections);
             }
             status = now;
@@ -117,20 +134,21 @@ impl Picture {
         members: &[SimpleQueryRow],
         elections: &[SimpleQueryRow],
     ) -> Result<Self, String> {
-        let condition = text(status, 9).unwrap_or_default();
-        let Some(id) = text(status, 0) else {
+        let condition = text(status, "condition").unwrap_or_default();
+        let Some(id) = text(status, "cluster_id") else {
             return Err(condition);
         };
         Ok(Self {
             id,
-            node: number(status, 1),
-            term: number(status, 2),
-            leader: number(status, 3),
-            end: number(status, 4),
-            committed: number(status, 5),
-            voters: number(status, 6),
-            reachable: number(status, 7),
-            sound: status.get(8) == Some("t"),
+            node: number(status, "node"),
+            term: number(status, "term"),
+            leader: number(status, "leader"),
+            end: number(status, "end_lsn"),
+            committed: number(status, "committed_lsn"),
+            voters: number(status, "voters"),
+            reachable: number(status, "reachable_voters"),
+            sound: column(status, "sound") == Some("t"),
+            version: number(status, "cluster_version"),
             condition,
             members: members.iter().map(Member::of).collect(),
             elections: elections.iter().map(Election::of).collect(),
@@ -148,6 +166,7 @@ impl Picture {
             node: each["node"].as_u64().unwrap_or(0),
             address: string(&each["address"]),
             role: string(&each["role"]).unwrap_or_default(),
+            reads: each["reads_version"].as_u64(),
             connected: each["connected"] == true,
             heard: string(&each["last_heard"]),
             fault: string(&each["fault"]),
@@ -176,6 +195,7 @@ impl Picture {
             voters: report["voters"].as_u64(),
             reachable: report["reachable_voters"].as_u64(),
             sound: report["sound"] == true,
+            version: report["cluster_version"].as_u64(),
             condition: condition.join("\n"),
             members: members.collect(),
             elections: elections.collect(),
@@ -216,6 +236,7 @@ impl Picture {
             "node": self.node,
             "term": self.term,
             "leader": self.leader,
+            "cluster_version": self.version,
             "end_lsn": self.end,
             "committed_lsn": self.committed,
             "voters": self.voters,
@@ -237,15 +258,17 @@ impl Picture {
 impl Member {
     fn of(row: &SimpleQueryRow) -> Self {
         Self {
-            node: number(row, 0).unwrap_or(0),
-            address: text(row, 1),
-            role: text(row, 2).unwrap_or_default(),
-            connected: row.get(3) == Some("t"),
-            heard: text(row, 4),
-            fault: text(row, 5),
-            lags: [6, 7, 8, 9].map(|column| number(row, column)),
-            round_trip: row.get(10).and_then(|text| text.parse().ok()),
-            flushed: number(row, 11),
+            node: number(row, "node").unwrap_or(0),
+            address: text(row, "address"),
+            role: text(row, "role").unwrap_or_default(),
+            reads: number(row, "reads_version"),
+            connected: column(row, "connected") == Some("t"),
+            heard: text(row, "last_heard"),
+            fault: text(row, "fault"),
+            lags: ["sent", "flushed", "committed", "replayed"]
+                .map(|stage| number(row, &format!("{stage}_lag_bytes"))),
+            round_trip: column(row, "round_trip_ms").and_then(|text| text.parse().ok()),
+            flushed: number(row, "flushed_lsn"),
         }
     }
 
@@ -255,6 +278,7 @@ impl Member {
             "node": self.node,
             "address": self.address,
             "role": self.role,
+            "reads_version": self.reads,
             "connected": self.connected,
             "last_heard": self.heard,
             "fault": self.fault,
@@ -273,10 +297,10 @@ impl Member {
 impl Election {
     fn of(row: &SimpleQueryRow) -> Self {
         Self {
-            term: number(row, 0).unwrap_or(0),
-            leader: number(row, 1).unwrap_or(0),
-            at: text(row, 2).unwrap_or_default(),
-            cause: text(row, 3),
+            term: number(row, "term").unwrap_or(0),
+            leader: number(row, "leader").unwrap_or(0),
+            at: text(row, "elected_at").unwrap_or_default(),
+            cause: text(row, "cause"),
         }
     }
 
@@ -393,10 +417,11 @@ mod tests {
     use super::*;
 
     fn example() -> Picture {
-        let member = |node, role: &str, connected, lags| Member {
+        let member = |node, role: &str, connected: bool, lags| Member {
             node,
             address: Some(format!("127.0.0.1:700{node}")),
             role: role.to_owned(),
+            reads: connected.then_some(2),
             connected,
             lags,
             ..Member::default()
@@ -411,6 +436,7 @@ mod tests {
             voters: Some(3),
             reachable: Some(2),
             sound: false,
+            version: Some(1),
             condition: "2 of 3 voters reachable; one more failure stops writes\n\
                         node 3 is not connected: refused"
                 .to_owned(),
@@ -481,6 +507,9 @@ mod tests {
         let value: Value = serde_json::from_str(&example().json()).unwrap();
         assert_eq!(value["leader"], 2);
         assert_eq!(value["sound"], false);
+        assert_eq!(value["cluster_version"], 1);
+        assert_eq!(value["members"][0]["reads_version"], 2);
+        assert_eq!(value["members"][2]["reads_version"], Value::Null);
         assert_eq!(value["condition"][1], "node 3 is not connected: refused");
         assert_eq!(value["members"][0]["lag_bytes"]["committed"], 100_000);
         assert_eq!(value["members"][0]["lag_bytes"]["replayed"], Value::Null);
