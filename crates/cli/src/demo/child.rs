@@ -32,8 +32,10 @@ pub(super) struct Child {
     /// The file that the node logs to.
     pub(super) log: PathBuf,
     data: PathBuf,
-    /// The file that says that the node was started before.
+    /// The file that says that the node has had data.
     mark: PathBuf,
+    /// The program that runs a node.
+    program: PathBuf,
     admin: SocketAddr,
     arguments: Vec<String>,
     process: Option<tokio::process::Child>,
@@ -73,6 +75,8 @@ impl Child {
             admin,
             log: directory.path().join(format!("node-{number}.log")),
             mark: directory.path().join(format!("founded-{number}")),
+            program: std::env::current_exe()
+                .map_err(|error| format!("this program is not found: {error}"))?,
             data,
             arguments: arguments
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
@@ -93,14 +97,14 @@ impl Child {
             .mode(0o600)
             .open(&self.log);
         let log = log.map_err(wrong)?;
-        let mut command = Command::new(std::env::current_exe().map_err(wrong)?);
+        let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("COEVAL_") {
                 command.env_remove(name);
             }
         }
         command.args(["start", "--stop-with-parent"]);
-        if self.is_first_start().map_err(wrong)? {
+        if self.is_first_start() {
             command.arg("--cluster-found");
         }
         let spawned = command
@@ -117,15 +121,19 @@ impl Child {
         Ok(())
     }
 
-    /// Whether the node starts for the first time, and founds the cluster with the others. A
-    /// mark in the demonstration's directory says that it has: a node whose data is lost
-    /// founds no second time.
-    fn is_first_start(&self) -> std::io::Result<bool> {
-        if self.data.join("CONTROL").exists() || self.mark.exists() {
-            return Ok(false);
+    /// Whether the node has no data and never had any: then it founds the cluster with the
+    /// others. A node whose data is lost founds no second time.
+    fn is_first_start(&self) -> bool {
+        !self.data.join("CONTROL").exists() && !self.mark.exists()
+    }
+
+    /// Leaves a mark beside the node's data, once it has some. A process that ends before is
+    /// told to found again: the founders ask each other before one of them votes.
+    fn mark_data(&self) -> std::io::Result<()> {
+        if self.mark.exists() || !self.data.join("CONTROL").exists() {
+            return Ok(());
         }
-        std::fs::write(&self.mark, "")?;
-        Ok(true)
+        std::fs::write(&self.mark, "")
     }
 
     /// The number of the node's process, while it runs.
@@ -140,6 +148,8 @@ impl Child {
 
     /// Checks whether the node runs and leads, and restarts it when it is time.
     pub(super) async fn look(&mut self) -> Result<Told, String> {
+        let marked = self.mark_data();
+        marked.map_err(|error| format!("{}: {error}", self.mark.display()))?;
         if let Some(process) = &mut self.process {
             if let Ok(Some(status)) = process.try_wait() {
                 self.process = None;
@@ -194,4 +204,61 @@ fn how(status: ExitStatus) -> String {
 async fn health(address: SocketAddr) -> Option<String> {
     let (_, report) = admin::get(address, "/health").await.ok()?;
     Some(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node whose program writes down what it was told, has data if a file `works` is there,
+    /// and ends.
+    fn child(place: &std::path::Path) -> Child {
+        let in_it = |name: &str| place.join(name);
+        Child {
+            number: 1,
+            client: ([127, 0, 0, 1], 1).into(),
+            admin: ([127, 0, 0, 1], 1).into(),
+            log: in_it("log"),
+            data: in_it("node-1"),
+            mark: in_it("founded-1"),
+            program: in_it("program"),
+            arguments: vec![place.display().to_string()],
+            process: None,
+            leads: false,
+            again: None,
+        }
+    }
+
+    const PROGRAM: &str = "#!/bin/sh
+for place; do :; done
+cd \"$place\"
+echo \"$@\" >> said
+if test -e works; then mkdir -p node-1; echo > node-1/CONTROL; fi
+";
+
+    #[tokio::test]
+    async fn a_node_founds_until_it_has_data_and_never_after() {
+        let place = tempfile::tempdir().unwrap();
+        let mut child = child(place.path());
+        assert!(child.start().is_err(), "there is no program");
+        std::fs::write(&child.program, PROGRAM).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&child.program, executable).unwrap();
+        for round in 0..3 {
+            if round == 1 {
+                std::fs::write(place.path().join("works"), "").unwrap();
+            }
+            child.start().unwrap();
+            child.process.as_mut().unwrap().wait().await.unwrap();
+            assert!(matches!(child.look().await, Ok(Told::Ended(_))));
+            assert_eq!(child.mark.exists(), round > 0);
+            // Its data is lost.
+            if round > 0 {
+                std::fs::remove_dir_all(&child.data).unwrap();
+            }
+        }
+        let said = std::fs::read_to_string(place.path().join("said")).unwrap();
+        let founds = said.lines().map(|line| line.contains("--cluster-found"));
+        assert_eq!(founds.collect::<Vec<_>>(), [true, true, false]);
+    }
 }
