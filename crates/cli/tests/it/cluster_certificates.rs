@@ -56,6 +56,8 @@ fn nodes_change_to_another_authority_without_a_restart() {
         let place = cluster.directory().to_owned();
         let old = read(&place, "authority.pem");
         let new = read(renewed.path(), "authority.pem");
+        let old_pair = [1, 2, 3]
+            .map(|node| ["pem", "key"].map(|kind| read(&place, &format!("node-{node}.{kind}"))));
         // A file that makes no sense changes nothing, on a node that goes on all the while.
         write(&place, "authority.pem", "no certificate");
         cluster.signal(leader, Signal::HUP);
@@ -84,5 +86,30 @@ fn nodes_change_to_another_authority_without_a_restart() {
             wire.value("select count(*) from t").await.as_deref(),
             Some("1")
         );
+        // All of them trust only the new authority from their next signal on, so a connection
+        // under the old one is refused: by the two that run, and by the third of them.
+        for node in [leader, other] {
+            cluster.signal(node, Signal::HUP);
+        }
+        cluster.kill(follower).await;
+        write(&place, "authority.pem", &old);
+        for (kind, text) in ["pem", "key"].into_iter().zip(&old_pair[follower]) {
+            write(&place, &format!("node-{}.{kind}", follower + 1), text);
+        }
+        cluster.start_node(follower).await;
+        coeval_env::sleep(Duration::from_secs(2)).await;
+        until_serving(cluster.admin(follower), |serves, _| !serves).await;
+        let (_, report) = coeval_testkit::http::get(cluster.admin(leader), "/cluster").await;
+        assert!(report.contains("certificate"), "{report}");
+        let mut wire = cluster.connect(leader).await;
+        wire.rows("insert into t values (2)").await;
+        write(&place, "authority.pem", &new);
+        for kind in ["pem", "key"] {
+            let name = format!("node-{}.{kind}", follower + 1);
+            write(&place, &name, &read(renewed.path(), &name));
+        }
+        // It reads its own files again, and is let in without a restart.
+        cluster.signal(follower, Signal::HUP);
+        until_serving(cluster.admin(follower), |serves, _| serves).await;
     });
 }

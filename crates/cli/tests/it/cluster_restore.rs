@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use tokio::process::Command;
 
 use crate::cluster::{Cluster, ID, others};
+use crate::cluster_unavailable::until_serving;
 use crate::process::{COEVAL, PATIENCE, Running, in_runtime};
 
 /// Runs a command; what it said, and whether it succeeded.
@@ -193,6 +194,20 @@ fn a_server_alone_becomes_a_cluster_and_a_cluster_one_server() {
             assert_eq!(count(&mut wire).await, Some(rows.to_string()));
             let insert = format!("insert into t values (-{rows}, 'alone')");
             wire.rows(&insert).await;
+            // Its own backup is one of what the cluster wrote, and still opens.
+            let own = at(&format!("own-{rows}"));
+            backup(server.address, &own).await;
+            drop(wire);
+            kill(server).await;
+            let control = std::fs::read(own.join("CONTROL")).unwrap();
+            assert_eq!(control[8], 4, "its format version");
+            let (said, done) = coeval(&["verify", text(&own)]).await;
+            assert!(done, "{said}");
+            let again = at(&format!("again-{rows}"));
+            restore(&own, &again, &[]).await;
+            let server = Running::start_with(&again, &[]).await;
+            let mut wire = Wire::connect(server.address).await;
+            assert_eq!(count(&mut wire).await, Some((rows + 1).to_string()));
             drop(wire);
             kill(server).await;
         }
@@ -274,4 +289,73 @@ fn directories_that_differ_found_no_cluster_and_each_error_names_a_way() {
         }
         shows(&cluster, 1000).await;
     });
+}
+
+/// A backup is restored in the place of a member's directory, under a cluster that runs: what
+/// the member has acknowledged since the backup is lost, so it is not let in, and never votes.
+#[test]
+fn a_restored_directory_is_not_let_into_a_cluster_that_runs() {
+    in_runtime(async {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (replaced, other) = others(leader);
+        let mut wire = cluster.connect(leader).await;
+        fill(&mut wire).await;
+        let raised = "select cluster_version from coeval.cluster_status";
+        while wire.value(raised).await.as_deref() != Some("2") {
+            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let from = folder.path().join("backup");
+        backup(cluster.address(leader), &from).await;
+        wire.rows("insert into t values (1001, 'later')").await;
+        cluster.kill(replaced).await;
+        std::fs::remove_dir_all(cluster.data(replaced)).unwrap();
+        restore(&from, &cluster.data(replaced), &[]).await;
+        // To join it must be empty.
+        let said = cluster.refused_with(replaced, "--cluster-join").await;
+        assert!(said.contains("was restored from a backup"), "{said}");
+        assert!(said.contains("begin with an empty directory"), "{said}");
+        // To found it would need the others. They name its directory.
+        cluster.start_node(replaced).await;
+        let expected = format!("node {} has another directory", replaced + 1);
+        let is_shut_out = async {
+            while !cluster.health(replaced).await.contains(&expected) {
+                coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let in_time = coeval_env::timeout(PATIENCE, is_shut_out).await;
+        let health = cluster.health(replaced).await;
+        assert!(in_time.is_ok(), "{health}");
+        assert!(health.contains("\"status\":\"shut_out\""), "{health}");
+        let is_named = async {
+            while !cluster_status(&cluster, leader).await.contains(&expected) {
+                coeval_env::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        };
+        let in_time = coeval_env::timeout(PATIENCE, is_named).await;
+        assert!(
+            in_time.is_ok(),
+            "{}",
+            cluster_status(&cluster, leader).await
+        );
+        wire.rows("insert into t values (1002, 'later')").await;
+        // It neither votes nor acknowledges: with it alone no node leads.
+        cluster.kill(other).await;
+        coeval_env::sleep(std::time::Duration::from_secs(4)).await;
+        for node in [leader, replaced] {
+            until_serving(cluster.admin(node), |serves, _| !serves).await;
+        }
+        drop(wire);
+        cluster.start_node(other).await;
+        cluster.leader().await;
+        let mut wire = cluster.connect(other).await;
+        assert_eq!(count(&mut wire).await, Some("1002".to_owned()));
+    });
+}
+
+/// What a node says of the cluster, for people.
+async fn cluster_status(cluster: &Cluster, node: usize) -> String {
+    let admin = cluster.admin(node).to_string();
+    coeval(&["cluster", "status", "--admin", &admin]).await.0
 }

@@ -1,5 +1,6 @@
 //! Integration tests of the guarantees that the crate documents.
 
+mod announced;
 mod fuzz;
 mod hostile;
 mod kinds;

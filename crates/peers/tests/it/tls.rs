@@ -381,7 +381,24 @@ fn a_new_certificate_serves_new_connections() {
         let security = Security::Tls(after.tls(2));
         let settings = Settings::default();
         let again = Peers::start(own, address, members, security, settings, KINDS).await;
-        let (_two, _inbox) = again.unwrap();
+        let (two, _inbox) = again.unwrap();
         crate::support::connected(&mut of_one, 2).await;
+        // The authority of before is trusted no more, in neither direction.
+        let (three, _inbox) = start(3, Security::Tls(before.tls(3))).await;
+        introduce(&[(1, &one), (2, &two), (3, &three)]);
+        for (peers, other) in [(&one, 3), (&three, 1)] {
+            let fault = loop {
+                let status = peers.status();
+                let status = status.iter().find(|peer| peer.node == NodeId(other));
+                let status = status.expect("it is a member");
+                assert_eq!(status.connects, 0);
+                if let Some(fault) = &status.fault {
+                    break fault.clone();
+                }
+                coeval_env::sleep(Duration::from_millis(5)).await;
+            };
+            assert!(fault.contains("certificate"), "{fault}");
+        }
+        assert_eq!(three.door().let_in, 0);
     });
 }
