@@ -20,6 +20,9 @@ trap 'kill $(cat "$work"/*.pid) 2>/dev/null || true; rm -rf "$work"' EXIT
 mkdir -p "$into"
 port=$((20000 + $$ % 10000))
 
+# A reserve of disk space is zeros: a small one shows what it is.
+export COEVAL_DISK_RESERVE_BYTES=1048576
+
 ask() { psql -X -q -At -v ON_ERROR_STOP=1 -h 127.0.0.1 -U coeval -d coeval "$@"; }
 await() { until ask -p "$1" -c 'select 1' >"$work/asked" 2>&1; do sleep 0.2; done; }
 # A tar file that depends on nothing but the files.
@@ -48,6 +51,9 @@ for node in 1 2 3; do
     echo $! >"$work/node-$node.pid"
 done
 await $((port + 1))
+# The newest kinds of entries are in the log once every member reads them.
+held='select condition like $$%held back%$$ from coeval.cluster_status'
+while [ "$(ask -p $((port + 1)) -c "$held")" != f ]; do sleep 0.2; done
 # Half of it under one leader, the rest under the next.
 sed '/^checkpoint;/q' "$here/fill.sql" >"$work/first.sql"
 sed '1,/^checkpoint;/d' "$here/fill.sql" >"$work/rest.sql"
