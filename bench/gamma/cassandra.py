@@ -96,7 +96,8 @@ networking_cache_size: 16MiB
 file_cache_size: 32MiB
 """
 
-START_TIMEOUT_S = 300
+# Starting takes half a minute, and much longer where other programs have the processors.
+START_TIMEOUT_S = 900
 
 
 def fetch(version, folder, run=subprocess.run):

@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-matplotlib.rcParams.update({"svg.hashsalt": "gamma", "font.size": 8, "svg.fonttype": "none"})
+matplotlib.rcParams.update({"svg.hashsalt": "gamma", "font.size": 8, "axes.titlesize": 8, "svg.fonttype": "none"})
 
 MODES = {"off": "reads not delayed", "gc": "reads delayed by GC notification",
          "heap": "reads delayed by free-heap jump", "pause": "reads delayed by measured pause"}
