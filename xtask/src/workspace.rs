@@ -44,8 +44,17 @@ pub struct Dependency {
 /// Folders of the root without source: build output, data directories, git's own.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "data", "coeval-data"];
 
-/// Further skipped folders, by path: the output of fuzzing.
-const SKIPPED_PATHS: &[&str] = &["fuzz/target", "fuzz/artifacts", "fuzz/corpus"];
+/// Further skipped folders, by path: what is built and found beside the main workspace.
+const SKIPPED_PATHS: &[&str] = &[
+    "agents/probe/target",
+    "fuzz/target",
+    "fuzz/artifacts",
+    "fuzz/corpus",
+];
+
+/// Workspaces of their own, with the same rules: one needs another compiler, the other
+/// links drivers of other databases.
+const OTHER_WORKSPACES: &[&str] = &["agents/probe", "fuzz"];
 
 /// Extensions of files that are read as text. Raw results under `bench/record` are data.
 const TEXT_ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "sql", "yml", "yaml", "txt", "tsv"];
@@ -56,9 +65,10 @@ impl Workspace {
         let mut workspace = Self::default();
         workspace.read_folder(root, root)?;
         workspace.packages = packages(root, root)?;
-        // The fuzz targets are a workspace of their own, with the same rules.
-        let fuzz = packages(root, &root.join("fuzz"))?;
-        workspace.packages.extend(fuzz);
+        for other in OTHER_WORKSPACES {
+            let packages = packages(root, &root.join(other))?;
+            workspace.packages.extend(packages);
+        }
         Ok(workspace)
     }
 

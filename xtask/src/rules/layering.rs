@@ -143,6 +143,12 @@ const PLACES: &[CrateRule] = &[
         uses: &[EVERYTHING],
         tests_use: &[EVERYTHING],
     },
+    // Measures any database, from outside: of ours it knows the judges.
+    CrateRule {
+        name: "probe",
+        uses: &["check"],
+        tests_use: &[],
+    },
     CrateRule {
         name: "fuzz",
         uses: &[EVERYTHING],
