@@ -272,7 +272,9 @@ fn refusal(error: &OperationError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::{ApplyProgress, MemberProgress, ReadIndexCounts, Role};
+    use coeval_leader::node::{
+        ApplyProgress, MemberProgress, QuestionCounts, ReadIndexCounts, Role,
+    };
     use coeval_types::{Lsn, Term};
 
     use super::*;
@@ -297,7 +299,9 @@ mod tests {
             reached: (node < 3).then_some(ApplyProgress {
                 committed: Lsn(900),
                 replayed: Lsn(1000 - 100 * node),
+                ..ApplyProgress::default()
             }),
+            lag: None,
         }
     }
 
@@ -345,6 +349,7 @@ mod tests {
                 ..DoorStatus::default()
             },
             read_index: ReadIndexCounts::default(),
+            questions: QuestionCounts::default(),
         };
         let seen = picture(&status, "c".to_owned(), 10_000_000);
         let roles: Vec<_> = seen.members.iter().map(|member| member.role).collect();

@@ -32,6 +32,8 @@ impl Driver {
         self.say_when_batches_go();
         self.say_how_certain();
         self.update_peer_set();
+        self.say_whether_to_ask();
+        self.note_commit();
         self.show();
         Ok(())
     }
@@ -43,8 +45,7 @@ impl Driver {
             committed,
             role,
             reads,
-            // No part of this driver asks.
-            asked: _,
+            asked,
             fetches,
             checkpoints,
         } = ready;
@@ -60,6 +61,7 @@ impl Driver {
                     let receipt = receipt.ok_or(Error::Malformed(
                         "a checkpoint is to be installed that was not received",
                     ))?;
+                    self.follower_reads.replace();
                     self.tell_disk(Command::Install(write, receipt))?;
                 }
                 None => self.tell_disk(Command::Write(write))?,
@@ -84,6 +86,7 @@ impl Driver {
         }
         // Readers that asked meanwhile share the next round.
         self.begin_round();
+        self.asked(asked);
         for fetch in fetches {
             self.tell_disk(Command::Fetch(fetch))?;
         }
@@ -128,6 +131,7 @@ impl Driver {
                 let mark = mark.ok_or(Error::Malformed("a term begins without its mark"))?;
                 let members = mark.membership().cloned().unwrap_or_default();
                 self.forget_receiving(None, "this node leads");
+                self.follower_reads.end();
                 self.tell_disk(Command::Lead(members))?;
                 self.lead = Some(Lead::new(mark));
                 self.apply_progress.forget();
@@ -146,6 +150,7 @@ impl Driver {
         self.end_read_index();
         self.forget_all_sending();
         self.apply_progress.forget();
+        self.follower_reads.replace();
         self.tell_disk(Command::Retire(lead.end))?;
         self.tell_disk(Command::Committed(self.consensus.commit().min(lead.end)))?;
         let before = self.retiring.take().flatten();
@@ -199,6 +204,7 @@ impl Driver {
         let now = self.consensus.takes_part();
         let voters = self.consensus.voters_so_far();
         self.look_at_own_directory(&status.membership);
+        self.look_who_may_ask(&status.membership);
         if self
             .peer_set
             .take_part(now, voters, committed, &status.membership)
@@ -220,6 +226,7 @@ impl Driver {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let now = NodeStatus {
             engine,
+            reader: self.reader(),
             transfers: self.transfers.all(),
             shut_out: self.standing.shut_out(),
             founded_without: self.standing.went_without().clone(),

@@ -19,6 +19,7 @@
 //! | --- | --- |
 //! | 1 | what builds read that announce nothing |
 //! | 2 | memberships with a version and the identities of directories |
+//! | 3 | questions of followers for the read index, and how far followers show their log |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -31,7 +32,11 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = IDENTITIES;
+pub const NEWEST_VERSION: u32 = FOLLOWER_READS;
+
+/// The first version in which a follower asks its leader for the read index, and reports how
+/// far it shows its log.
+pub(super) const FOLLOWER_READS: u32 = 3;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

@@ -67,6 +67,8 @@ pub(super) enum Command {
 pub(super) enum Done {
     /// This write and all writes before it are durable.
     Persisted(u64),
+    /// The log follows after this many orders that replace the tables, and these are filled.
+    Follows(u64, FollowedTables),
     /// The log is open for a leader and has its mark.
     Leads(LogStream, LogNews),
     /// The tables are complete, and the engine serves.
@@ -138,6 +140,8 @@ pub(super) struct Disk {
     /// Bytes of log retained before a checkpoint's end, for followers.
     kept_bytes: u64,
     state: State,
+    /// Commands carried out that replace the tables.
+    orders: u64,
     done: mpsc::UnboundedSender<Done>,
 }
 
@@ -171,6 +175,7 @@ impl Disk {
             schedule: Schedule::new(&settings.engine, commands.downgrade()),
             kept_bytes: settings.follower_log_bytes,
             state: State::Nothing,
+            orders: 0,
             done,
         };
         drop(coeval_env::spawn_dedicated(
@@ -247,6 +252,7 @@ impl Disk {
         let (how, done) = (self.replay.clone(), self.done.clone());
         let following = Following::start(replayer, tables.clone(), how, done);
         following.written(log.end());
+        self.tell(Done::Follows(self.orders, tables.clone()));
         self.state = State::Follows(Box::new(log), tables, following);
         Ok(())
     }
@@ -362,6 +368,7 @@ impl Disk {
             Command::Lead(members) => self.lead(&members).await,
             Command::Serve(mark) => self.serve(mark).await,
             Command::Retire(end) => {
+                self.orders += 1;
                 self.retire().await?;
                 if let State::Follows(log, _, following) = &mut self.state {
                     cut(log, following, end).await?;
@@ -386,6 +393,7 @@ impl Disk {
     /// Installs a checkpoint in place of the log, fills the tables from it, and writes
     /// the entries that follow it.
     async fn install(&mut self, write: &Write, receipt: &Receipt) -> Result<(), Error> {
+        self.orders += 1;
         let State::Follows(mut log, tables, following) = self.take() else {
             return Err(Error::Ended);
         };

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::apply_progress::{ApplyProgressTable, Replayed};
 use super::disk::{Command, Done};
 use super::elections::Elections;
+use super::follower_reads::FollowerReads;
 use super::frames;
 use super::lead::Lead;
 use super::operation::{self, AdminRequest, Answer, Operation, Refused};
@@ -63,6 +64,8 @@ pub(super) struct Driver {
     pub(super) read_index: Option<ReadIndex>,
     /// Read-index counters of earlier terms.
     counts: Counts,
+    /// Reads on this node while it follows.
+    pub(super) follower_reads: FollowerReads,
     /// Number of confirmation rounds begun for admissions; then the last one confirmed.
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
@@ -166,6 +169,7 @@ impl Driver {
             retiring: None,
             read_index: None,
             counts: Counts::default(),
+            follower_reads: FollowerReads::default(),
             admissions: 0,
             admission_confirmed: None,
             peer_set,
@@ -179,7 +183,7 @@ impl Driver {
             patience: Duration::from_millis(settings.catch_up_milliseconds),
             room: Room::new(directory.clone(), settings.engine.log.clone()),
             transfers: Transfers::new(settings.peers.frame_bytes),
-            apply_progress: ApplyProgressTable::new(replayed),
+            apply_progress: ApplyProgressTable::new(replayed, settings.tick()),
             follower_log_bytes: settings.follower_log_bytes,
             directory,
             database: peers.cluster().0,
@@ -228,6 +232,7 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let questions = &self.follower_reads.questions;
         let not_put = operation::not_put(&mut self.operation);
         let batch = self.batch_due.filter(|_| self.batch_waits);
         let wake = [self.tell_commit, batch.map(|(due, _)| due)];
@@ -250,6 +255,10 @@ impl Driver {
             () = wanted => {
                 self.make_up_for_ticks()?;
                 self.begin_round();
+            }
+            () = questions.wanted() => {
+                self.make_up_for_ticks()?;
+                self.ask_due();
             }
             event = self.transfers.next() => {
                 self.make_up_for_ticks()?;
@@ -326,6 +335,7 @@ impl Driver {
             self.tend_version();
             self.tend_room();
             self.tick_transfers();
+            self.tick_questions();
             self.keep_log_for_followers();
             self.report_apply_progress();
             self.ask_for_origins();
@@ -355,6 +365,7 @@ impl Driver {
                 tracing::info!(%node, "connected to a node");
                 self.transfers.connected(node);
                 self.apply_progress.connected(node);
+                self.ask_again(Member(node.0));
             }
             Event::Disconnected(node, fault) => {
                 tracing::info!(%node, %fault, "the connection to a node has ended");
@@ -398,6 +409,7 @@ impl Driver {
                     self.serve()?;
                 }
             }
+            Done::Follows(orders, tables) => self.follows(orders, tables),
             Done::Serves(engine) => {
                 if let Some(lead) = &mut self.lead {
                     engine.tend();
@@ -558,8 +570,11 @@ impl Driver {
         };
         self.lead = None;
         self.end_read_index();
+        self.follower_reads.end();
+        self.follower_reads.questions.set_open(false);
         self.shown.send_modify(|node_status| {
             node_status.engine = None;
+            node_status.reader = None;
             node_status.failure = failure;
         });
         let (answer, answered) = oneshot::channel();

@@ -43,7 +43,9 @@
 //! first.
 //!
 //! The leader answers read-only transactions once a majority has confirmed that it still
-//! leads (`read_index`): a leader that is cut off from the others would not know.
+//! leads (`read_index`): a leader that is cut off from the others would not know. A follower
+//! reads its own tables, after it has asked the leader up to where they must be replayed
+//! (`questions`, `follower_reads`).
 //!
 //! A follower takes checkpoints of the committed state, as a leader does (`checkpoint`).
 //! A follower whose log ends before the leader's log begins is sent a checkpoint
@@ -74,7 +76,7 @@
 //!
 //! # Not here
 //!
-//! Reads on followers. Filling tables outside the disk thread: a node that installs a
+//! Filling tables outside the disk thread: a node that installs a
 //! received checkpoint neither votes nor writes while it loads the tables, nor does a
 //! deposed leader while it refills its own from checkpoint and log. Keeping the tables of
 //! a deposed leader's engine.
@@ -94,7 +96,9 @@ mod driver;
 mod elections;
 mod entries;
 mod error;
+mod follower_reads;
 mod frames;
+mod lag;
 mod lead;
 mod member_lists;
 mod node_status;
@@ -103,6 +107,7 @@ mod operation;
 mod origin;
 mod peer_set;
 mod property_checker;
+mod questions;
 mod read_index;
 mod removed;
 mod replay;
@@ -136,10 +141,12 @@ pub use apply_progress::ApplyProgress;
 pub use cluster_version::NEWEST_VERSION;
 pub use elections::{Cause, Election};
 pub use error::Error;
+pub use lag::Lag;
 pub use node_status::{NodeStatus, Role};
 pub use observer::Observer;
 pub use operation::OperationError;
 pub use property_checker::PropertyChecker;
+pub use questions::Counts as QuestionCounts;
 pub use read_index::Counts as ReadIndexCounts;
 pub use settings::Settings;
 pub use status::{Link, MemberProgress, MemberStatus, Status};

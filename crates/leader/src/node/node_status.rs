@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coeval_consensus::{Consensus, Role as Part};
-use coeval_occ::Engine;
+use coeval_occ::{Engine, FollowerEngine};
 use coeval_peers::NodeId;
 use coeval_types::{Lsn, Term};
 
@@ -36,6 +36,10 @@ pub struct NodeStatus {
     pub end: Lsn,
     /// The engine, while the node leads and serves. Every term has another engine.
     pub engine: Option<Arc<Engine>>,
+    /// The engine that reads this node's tables while it follows: `None` while it leads, is no
+    /// member yet, or has no tables to read. Other tables have another engine, and the one
+    /// before is retired.
+    pub reader: Option<Arc<FollowerEngine>>,
     /// Checkpoints being transferred to or from the node.
     pub transfers: Vec<Transfer>,
     /// Why the node takes no part in its cluster: it founds it and waits for other founders,
@@ -52,6 +56,7 @@ impl NodeStatus {
     /// Whether both statuses are equal, ignoring `failure`.
     pub(super) fn is(&self, other: &Self) -> bool {
         let engine = |node_status: &Self| node_status.engine.as_ref().map(Arc::as_ptr);
+        let reader = |node_status: &Self| node_status.reader.as_ref().map(Arc::as_ptr);
         let numbers = |node_status: &Self| {
             let Self {
                 term,
@@ -65,6 +70,7 @@ impl NodeStatus {
         };
         numbers(self) == numbers(other)
             && engine(self) == engine(other)
+            && reader(self) == reader(other)
             && self.transfers == other.transfers
             && self.shut_out == other.shut_out
             && self.founded_without == other.founded_without
@@ -83,6 +89,7 @@ impl NodeStatus {
             committed: consensus.commit(),
             end: consensus.end(),
             engine: None,
+            reader: None,
             transfers: Vec::new(),
             shut_out: None,
             founded_without: BTreeSet::new(),

@@ -9,7 +9,9 @@ use coeval_types::{Lsn, Term};
 
 use super::cluster_version::announced;
 use super::driver::Driver;
-use super::{ApplyProgress, Election, NEWEST_VERSION, NodeStatus, ReadIndexCounts, Role};
+use super::{
+    ApplyProgress, Election, Lag, NEWEST_VERSION, NodeStatus, QuestionCounts, ReadIndexCounts, Role,
+};
 
 /// Status of a node, its connections and its followers, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub struct Status {
     pub door: DoorStatus,
     /// Counters of the read index, over the node's terms.
     pub read_index: ReadIndexCounts,
+    /// Counters of the questions that the node has asked while it followed.
+    pub questions: QuestionCounts,
 }
 
 /// A member of the cluster.
@@ -77,6 +81,8 @@ pub struct MemberStatus {
     /// The member's apply progress: a node knows its own, and a leader also that of the
     /// followers that have reported it since the leader was elected.
     pub reached: Option<ApplyProgress>,
+    /// How much less of the log the member shows than is committed, where `reached` is known.
+    pub lag: Option<Lag>,
 }
 
 /// Whether a member is connected.
@@ -189,6 +195,8 @@ impl Driver {
             let mut followers = consensus.followers.iter();
             let follower = followers.find(|follower| follower.node.0 == id);
             let is_own = node == own;
+            let matched = follower.map(|follower| follower.matched);
+            let reached = self.apply_progress_of(node, matched);
             let is_voter = consensus.membership.is_voter(Member(id));
             MemberStatus {
                 node,
@@ -208,7 +216,8 @@ impl Driver {
                     false => Link::of(peer, is_voter),
                 },
                 peer: peer.cloned(),
-                reached: self.apply_progress_of(node),
+                reached: reached.map(|(progress, _)| progress),
+                lag: reached.map(|(_, lag)| lag),
                 progress: if is_own {
                     Some(MemberProgress::new(end, end, consensus.durable))
                 } else {
@@ -242,6 +251,7 @@ impl Driver {
             elections: self.elections.seen(),
             door: self.peers.door(),
             read_index: self.counts(),
+            questions: self.follower_reads.questions.counts(),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_occ::Engine;
-use coeval_txn::{Error, Isolation, confirmed};
+use coeval_occ::{Engine, FollowerEngine};
+use coeval_txn::{Error, Isolation, confirmed, newest};
 
 use crate::judge::Shared;
 use crate::table::{Work, durable};
@@ -14,7 +14,7 @@ use crate::table::{Work, durable};
 pub const ACCOUNTS: u64 = 8;
 const BALANCE: u64 = 1000;
 /// Keys of transfer rows begin here.
-const TRANSFERS: u64 = 1 << 32;
+pub const TRANSFERS: u64 = 1 << 32;
 /// Keys of large transactions' rows begin here.
 const LARGE: u64 = 1 << 48;
 /// The log's ring cannot hold this many rows at once.
@@ -130,6 +130,39 @@ async fn look(engine: &Engine) -> Result<Vec<(u64, u64)>, Error> {
     let rows = work.all()?;
     durable(engine, work.newest_seen()).await?;
     Ok(rows)
+}
+
+/// Reads all rows on a follower, again and again, each time after a question to the leader:
+/// then no transfer reported to a client before the question may be missing.
+pub async fn read_follower(engine: Arc<FollowerEngine>, judge: Shared) {
+    loop {
+        coeval_env::sleep(Duration::from_millis(10)).await;
+        let told = judge.lock().told().clone();
+        // Without a leader, or on tables that have ended, there is nothing to read.
+        let Ok(rows) = look_at_newest(&*engine).await else {
+            continue;
+        };
+        let mut judge = judge.lock();
+        judge.follower_reads += 1;
+        match check_transfers(&rows) {
+            Ok(seen) => {
+                let missing = told.difference(&seen).count();
+                if missing > 0 {
+                    judge.object(format!("a follower's read misses {missing} transfers"));
+                }
+                judge.tell(seen);
+            }
+            // The accounts are not open yet.
+            Err(_) if rows.is_empty() && told.is_empty() => {}
+            Err(objection) => judge.object(format!("on a follower: {objection}")),
+        }
+    }
+}
+
+async fn look_at_newest(engine: &dyn coeval_txn::Engine) -> Result<Vec<(u64, u64)>, Error> {
+    newest(engine).await?;
+    let mut work = Work::read(engine, Isolation::SnapshotIsolation).await?;
+    work.all()
 }
 
 /// The transfers of a whole table, if its balances add up and follow from the transfers.

@@ -22,6 +22,8 @@ pub struct Judge {
     may_end: BTreeSet<u64>,
     objections: Vec<String>,
     pub confirmed_reads: u64,
+    /// Reads on followers after a question to the leader.
+    pub follower_reads: u64,
 }
 
 /// A handle that tasks share.

@@ -10,9 +10,11 @@ use std::time::Duration;
 use coeval_consensus::FIRST_VERSION;
 use coeval_env::sim::{Node as Machine, World};
 use coeval_env::{JoinHandle, fs};
-use coeval_leader::node::{Founding, Node, NodeLocation, NodeStatus, Role, Settings};
+use coeval_leader::node::{
+    Founding, NEWEST_VERSION, Node, NodeLocation, NodeStatus, Role, Settings,
+};
 use coeval_log::{HardState, ReplicaLog};
-use coeval_occ::{Engine, FollowedTables};
+use coeval_occ::{Engine, FollowedTables, FollowerEngine};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_types::{Lsn, Term};
 use tokio::sync::watch;
@@ -130,6 +132,7 @@ pub async fn live(
     let mut node_status = node.node_status();
     let mut clients: Vec<JoinHandle<()>> = Vec::new();
     let mut engine: Option<Arc<Engine>> = None;
+    let mut reader: Option<(Arc<FollowerEngine>, Aborts)> = None;
     loop {
         let now = node_status.borrow_and_update().clone();
         if let Some(failure) = &now.failure {
@@ -142,6 +145,16 @@ pub async fn live(
                 let work = work(number, Arc::clone(engine), judge.clone());
                 clients.push(coeval_env::spawn("clients", work));
             }
+        }
+        let is_read = reader.as_ref().map(|(reader, _)| Arc::as_ptr(reader));
+        if now.reader.as_ref().map(Arc::as_ptr) != is_read {
+            reader = now.reader.clone().map(|engine| {
+                let reads = bank::read_follower(Arc::clone(&engine), judge.clone());
+                // The seeds of runs in which followers may not ask are theirs.
+                let asks = start.reads == NEWEST_VERSION;
+                let reads = asks.then(|| coeval_env::spawn("follower reader", reads));
+                (engine, Aborts(reads.into_iter().collect()))
+            });
         }
         // The watcher may have gone.
         let _ = shown.send_replace(Some(Shown {
@@ -158,7 +171,7 @@ pub async fn live(
     for client in clients {
         let _ = client.await;
     }
-    drop((engine, shown, node_status));
+    drop((engine, reader, shown, node_status));
     let node = loop {
         // The node's clients are dropped soon.
         coeval_env::sleep(Duration::from_millis(1)).await;

@@ -18,6 +18,7 @@ pub struct Outcome {
     pub told: usize,
     pub elections: u64,
     pub reads: u64,
+    pub follower_reads: u64,
     pub installed: u64,
     pub objections: Vec<String>,
 }
@@ -37,7 +38,11 @@ fn run(seed: u64) -> Outcome {
 
 /// Runs a story on a cluster; at its end all nodes must agree.
 pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
-    let mut cluster = Cluster::new(seed);
+    lived_by(Cluster::new(seed), story)
+}
+
+/// Runs a story on this cluster; at its end all nodes must agree.
+pub fn lived_by(mut cluster: Cluster, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
     let world = Rc::clone(&cluster.world);
     world.block_on(async {
         story(&mut cluster).await;
@@ -57,6 +62,7 @@ pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
         told: judge.told().len(),
         elections: judge.property_checker.elections(),
         reads: judge.confirmed_reads,
+        follower_reads: judge.follower_reads,
         installed: judge.property_checker.installed(),
         objections: judge.objections(),
     }

@@ -40,7 +40,7 @@ pub async fn is_raised(cluster: &Cluster) -> Status {
 #[test]
 fn the_version_rises_once_the_last_member_reads_it() {
     for seed in 0..2 {
-        let mut cluster = founded(seed, [2, 1, 2]);
+        let mut cluster = founded(seed, [NEWEST_VERSION, 1, NEWEST_VERSION]);
         let world = Rc::clone(&cluster.world);
         world.block_on(async {
             work(&cluster).await;
@@ -51,7 +51,7 @@ fn the_version_rises_once_the_last_member_reads_it() {
             let held = reads.enumerate().filter(|(_, reads)| *reads == Some(1));
             assert_eq!(held.map(|(index, _)| index).collect::<Vec<_>>(), [1]);
             world.kill(cluster.machines[1]);
-            cluster.reads[1] = 2;
+            cluster.reads[1] = NEWEST_VERSION;
             cluster.restart(1);
             let raised = is_raised(&cluster).await;
             // It outlives a leader, and every node's restart.

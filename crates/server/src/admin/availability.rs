@@ -105,7 +105,7 @@ fn refusal(peer: &PeerStatus) -> Option<Unavailable> {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::{Link, MemberStatus, ReadIndexCounts, Role};
+    use coeval_leader::node::{Link, MemberStatus, QuestionCounts, ReadIndexCounts, Role};
     use coeval_peers::{DoorStatus, StreamStatus, Traffic};
     use coeval_types::{Lsn, Term};
 
@@ -152,6 +152,7 @@ mod tests {
             peer: Some(peer),
             progress: None,
             reached: None,
+            lag: None,
         };
         Status {
             node: NodeId(1),
@@ -171,6 +172,7 @@ mod tests {
             elections: Vec::new(),
             door: DoorStatus::default(),
             read_index: ReadIndexCounts::default(),
+            questions: QuestionCounts::default(),
         }
     }
 

@@ -48,6 +48,8 @@ struct Arguments {
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 const NODES: usize = 3;
+/// The cluster version that the new program raises the cluster to.
+const NEWEST: &str = "3";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -226,7 +228,7 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
     until(
         port,
         "SELECT cluster_version FROM coeval.cluster_status",
-        "2",
+        NEWEST,
     )
     .await?;
     work(&told, arguments.rows).await?;
@@ -253,12 +255,13 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
     servers.remove(0).stop().await?;
     let mut refused = with(&launches[0], &arguments.old, &[]).start()?;
     match refused.ready().await {
-        Err(Error::Ended { log, .. }) if log.contains("format version") => {}
+        Err(Error::Ended { log, .. })
+            if log.contains("format version") || log.contains("of cluster version") => {}
         Err(error) => return Err(error.into()),
         Ok(_) => return Err("the old program takes the directory".into()),
     }
     println!(
-        "{} rows acknowledged, none lost; cluster version 2",
+        "{} rows acknowledged, none lost; cluster version {NEWEST}",
         rows.len()
     );
     Ok(())
