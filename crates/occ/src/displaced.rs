@@ -74,6 +74,10 @@ impl Displaced {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    pub(crate) fn memory(&self) -> u64 {
+        self.entries.memory()
+    }
+
     fn moving(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.doubled.lock().expect("no panic while it was held")
     }

@@ -413,7 +413,7 @@ impl coeval_txn::Engine for Engine {
     }
 
     fn spare_memory(&self) -> u64 {
-        memory::spare(&self.shared)
+        memory::spare(&self.shared.memory)
     }
 
     fn checkpoint(&self) -> Checkpointing {

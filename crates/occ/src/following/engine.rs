@@ -28,6 +28,7 @@ use super::reader::Reader;
 use super::tables::Followed;
 use super::transaction::FollowerTransaction;
 use super::{FollowedTables, Questions, ended};
+use crate::memory::{self, Budget, Memory, MemoryAccounts};
 
 /// An engine that reads the tables of a follower and writes nothing: its snapshots are at
 /// the visible commit of [`FollowedTables`].
@@ -51,6 +52,42 @@ impl FollowerEngine {
             questions,
             begun: AtomicU64::new(0),
         })
+    }
+
+    /// As [`FollowerEngine::new`], under a memory budget: when old versions take more than
+    /// their share, the oldest snapshot ends and its reader fails with
+    /// [`Error::SnapshotTooOld`]; replay goes on. The first budget of tables stays.
+    #[must_use]
+    pub fn with_budget(
+        tables: FollowedTables,
+        questions: Arc<dyn Questions>,
+        budget: Budget,
+    ) -> Arc<Self> {
+        let engine = Self::new(tables, questions);
+        if let Some(followed) = &engine.followed {
+            followed.memory.get_or_init(|| Memory::new(budget));
+        }
+        engine
+    }
+
+    fn budget(&self) -> Option<&Memory> {
+        self.followed.as_ref()?.memory.get()
+    }
+
+    /// Memory in use, by purpose; `None` without a budget. Adds up counters: some hundred
+    /// nanoseconds for each storage.
+    #[must_use]
+    pub fn memory(&self) -> Option<MemoryAccounts> {
+        let followed = self.followed.as_ref()?;
+        Some(followed.accounts(followed.memory.get()?))
+    }
+
+    /// Sets the memory that the process occupies, as
+    /// [`Engine::set_occupied`](crate::Engine::set_occupied) does.
+    pub fn set_occupied(&self, arenas: u64, program: u64) {
+        if let Some(memory) = self.budget() {
+            memory.set_occupied(arenas, program);
+        }
     }
 
     /// Ends the engine, and every other engine on the same tables: from now on every
@@ -138,6 +175,10 @@ impl Engine for FollowerEngine {
     fn estimated_rows(&self, storage: StorageId) -> u64 {
         let storage = self.tables().ok().and_then(|its| its.storage(storage));
         storage.map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn spare_memory(&self) -> u64 {
+        self.budget().map_or(u64::MAX, memory::spare)
     }
 
     /// `None`: there are no locks and no conflicts here to describe.

@@ -212,6 +212,16 @@ impl FollowedStorage {
         }
     }
 
+    /// Memory that the indexes take, in bytes.
+    pub(super) fn index_bytes(&self) -> u64 {
+        let indexes = self.indexes();
+        let bytes = indexes.iter().map(|index| {
+            let displaced = index.displaced().map_or(0, Displaced::memory);
+            index.entries.memory() + displaced
+        });
+        bytes.sum()
+    }
+
     /// The row of the record's newest version, if it has one.
     pub(super) fn newest<'guard>(
         &self,

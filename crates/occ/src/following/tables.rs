@@ -2,7 +2,8 @@
 //! states the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
@@ -12,8 +13,10 @@ use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, Transactio
 
 use super::garbage::{Dropped, Garbage};
 use super::journal::{Journal, RecordName};
+use super::reader::Reader;
 use super::storage::{FollowedStorage, collector};
 use super::visibility::Visibility;
+use crate::memory::{self, Memory, MemoryAccounts};
 use crate::storage::{Recovered, Upkeep};
 
 /// Number of entries that are prefetched together.
@@ -21,6 +24,10 @@ const GROUP: usize = 32;
 
 /// Fewest records for which a thread is started.
 const PART_RECORDS: usize = 1 << 12;
+
+/// Commits between two sums of the old versions, which cost some hundred nanoseconds for
+/// each storage.
+const COMMITS_BETWEEN_SUMS: u32 = 64;
 
 /// Records that are looked at again in one step of collection.
 const COLLECTED_AT_ONCE: usize = 1 << 12;
@@ -57,8 +64,12 @@ pub(super) struct Followed {
     /// Held shared by readers, for a step at a time, and exclusively while something is
     /// taken back, or the tables end.
     pub(super) gate: RwLock<()>,
-    /// Shared with each view.
-    pub(super) views: Arc<()>,
+    /// The commits of the views that read.
+    views: Mutex<Vec<Timestamp>>,
+    /// The memory budget; without one, old versions are not limited.
+    pub(super) memory: OnceLock<Memory>,
+    /// Commits until old versions are added up again.
+    until_added_up: AtomicU32,
     threads: usize,
 }
 
@@ -81,7 +92,9 @@ impl Followed {
             garbage: Mutex::default(),
             doubled: Mutex::default(),
             gate: RwLock::default(),
-            views: Arc::default(),
+            views: Mutex::default(),
+            memory: OnceLock::new(),
+            until_added_up: AtomicU32::new(0),
             threads,
         }
     }
@@ -271,8 +284,58 @@ impl Followed {
             self.settle_doubled();
         }
         self.collect(&places, &self.expiry());
+        self.end_oldest();
         self.collect_due();
         changed
+    }
+
+    /// The accounts of memory, for this budget.
+    pub(super) fn accounts(&self, memory: &Memory) -> MemoryAccounts {
+        let storages = self.storages();
+        let tables = storages.values();
+        let tables = tables.map(|storage| (&storage.records, storage.index_bytes()));
+        memory::add_up(memory, 0, tables)
+    }
+
+    /// Ends the oldest reader's snapshot if old versions take more than their share: replay
+    /// never waits for a reader. A view's is not ended, for a checkpoint must be whole.
+    fn end_oldest(&self) {
+        let Some(memory) = self.memory.get() else {
+            return;
+        };
+        let left = self.until_added_up.load(Ordering::Relaxed);
+        if left > 0 {
+            self.until_added_up.store(left - 1, Ordering::Relaxed);
+            return;
+        }
+        self.until_added_up
+            .store(COMMITS_BETWEEN_SUMS, Ordering::Relaxed);
+        if self.accounts(memory).old_versions <= memory.budget().old_versions {
+            return;
+        }
+        let views = self.views();
+        if self.snapshots.oldest() < views.iter().min().copied().or(Some(Timestamp::INFINITE)) {
+            memory::end_oldest_of(memory, &self.snapshots, self.visible());
+        }
+    }
+
+    fn views(&self) -> MutexGuard<'_, Vec<Timestamp>> {
+        self.views.lock().expect("no panic while it was held")
+    }
+
+    /// Registers the snapshot of a view.
+    pub(super) fn begin_view(self: &Arc<Self>) -> Reader {
+        let mut views = self.views();
+        let reader = Reader::new(Arc::clone(self));
+        views.push(reader.timestamp());
+        reader
+    }
+
+    pub(super) fn end_view(&self, timestamp: Timestamp) {
+        let mut views = self.views();
+        if let Some(at) = views.iter().position(|its| *its == timestamp) {
+            views.swap_remove(at);
+        }
     }
 
     /// Removes expired versions of these records, which are sorted, and notes which
@@ -467,7 +530,7 @@ impl Followed {
     }
 
     fn is_viewed(&self) -> bool {
-        Arc::strong_count(&self.views) > 1
+        !self.views().is_empty()
     }
 
     /// Frees the tables although readers still have their snapshots.

@@ -510,7 +510,7 @@ impl FollowingRun {
                 ));
             }
         }
-        if self.draw.one_in(3) {
+        if self.draw.one_in(5) {
             self.check_reader(bound)?;
         }
         self.check_indexes(&self.state_at(self.replayed))

@@ -98,7 +98,6 @@ impl FollowerTransaction {
         read: impl FnOnce(&FollowedStorage, &mut Reading<'_, '_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.check()?;
-        coeval_env::work(Work::Read, 1);
         let reader = self.reader.as_ref().expect("it is running");
         let (result, newest) = reader.step(storage, |storage, snapshot, guard: &Guard<'_>| {
             let mut reading = Reading::new(&storage.records, (snapshot, NOBODY), guard);
@@ -187,6 +186,7 @@ impl Transaction for FollowerTransaction {
         key: &[u8],
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
+        coeval_env::work(Work::Read, 1);
         self.read(storage, |storage, reading| {
             let indexes = storage.indexes();
             let index = usable(&indexes, index, storage, reading.snapshot)?;
@@ -206,6 +206,7 @@ impl Transaction for FollowerTransaction {
         keys: &[&[u8]],
         visit: &mut (dyn FnMut(usize, Rid, RowRef<'_>) + Send),
     ) -> Result<(), Error> {
+        coeval_env::work(Work::Read, keys.len());
         self.read(storage, |storage, reading| {
             let indexes = storage.indexes();
             let index = usable(&indexes, index, storage, reading.snapshot)?;
@@ -231,6 +232,7 @@ impl Transaction for FollowerTransaction {
         rid: Rid,
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
+        coeval_env::work(Work::Read, 1);
         self.read(storage, |_, reading| {
             let found = reading.get_record(rid);
             found.inspect(|(rid, _, row)| visit(*rid, *row));
@@ -243,6 +245,7 @@ impl Transaction for FollowerTransaction {
         request: &ScanRequest<'_>,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
+        coeval_env::work(Work::Read, 1);
         self.read(request.storage, |storage, reading| {
             let Some(bounds) = EntryBounds::of(request) else {
                 return Ok(ScanProgress::Complete);

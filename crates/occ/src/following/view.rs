@@ -15,17 +15,13 @@ use super::tables::Followed;
 pub struct FollowedView {
     reader: Reader,
     storages: Vec<StorageId>,
-    /// Tells the tables that a view reads them.
-    _viewed: Arc<()>,
 }
 
 impl FollowedView {
     pub(super) fn new(followed: &Arc<Followed>) -> Self {
-        let reader = Reader::new(Arc::clone(followed));
         Self {
-            reader,
+            reader: followed.begin_view(),
             storages: followed.undropped(),
-            _viewed: Arc::clone(&followed.views),
         }
     }
 
@@ -55,5 +51,11 @@ impl FollowedView {
         let followed = &self.reader.followed;
         let _beside = followed.gate.read().expect("no panic under it");
         followed.rows_at(self.timestamp(), storage, from, records, visit)
+    }
+}
+
+impl Drop for FollowedView {
+    fn drop(&mut self) {
+        self.reader.followed.end_view(self.timestamp());
     }
 }

@@ -73,6 +73,9 @@
 //!
 //! # Which transactions fail
 //!
+//! A follower has readers and replay only. Replay is never refused, so all that gives way
+//! there is the oldest reader ([`crate::FollowerEngine::with_budget`]).
+//!
 //! Old versions are collected as soon as no snapshot can see them, also those between two
 //! snapshots; so a row that is updated all the time while one long transaction reads has
 //! three versions, not one for each update. Versions that a snapshot holds are counted.
@@ -96,10 +99,12 @@ pub(crate) mod budget;
 use std::sync::atomic::Ordering;
 
 use coeval_memory::heap;
+use coeval_storage::{Snapshots, Table};
 use coeval_txn::Error;
 use coeval_types::Timestamp;
 
 use crate::shared::Shared;
+pub(crate) use budget::Memory;
 pub use budget::{Budget, MemoryAccounts};
 
 /// Growing writes of a transaction object after which the accounts are added up anew,
@@ -107,8 +112,7 @@ pub use budget::{Budget, MemoryAccounts};
 const WRITES_BETWEEN_SUMS: u32 = 64;
 
 /// Bytes left of the limit, including the reserve.
-pub(crate) fn spare(shared: &Shared) -> u64 {
-    let memory = &shared.memory;
+pub(crate) fn spare(memory: &Memory) -> u64 {
     match memory.budget.limit {
         u64::MAX => u64::MAX,
         limit => limit.saturating_sub(memory.taken() + memory.counted(memory.holes_now())),
@@ -159,23 +163,32 @@ pub(crate) fn check_reserve(shared: &Shared) -> Result<(), Error> {
 
 /// Adds up the accounts.
 pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
-    let memory = &shared.memory;
+    let log = shared.log.window_bytes();
+    let storages = shared.storages.read().expect("no panic while it was held");
+    let tables = storages.values();
+    let tables = tables.map(|storage| (&storage.records, storage.index_bytes()));
+    add_up(&shared.memory, log, tables)
+}
+
+/// Adds up the accounts of these tables, each with the bytes of its indexes.
+pub(crate) fn add_up<'a>(
+    memory: &Memory,
+    log: u64,
+    tables: impl Iterator<Item = (&'a Table, u64)>,
+) -> MemoryAccounts {
     let mut accounts = MemoryAccounts {
         limit: memory.budget.limit,
-        log: shared.log.window_bytes(),
+        log,
         refused: memory.refused.load(Ordering::Relaxed),
         ended_snapshots: memory.ended_snapshots.load(Ordering::Relaxed),
         ..MemoryAccounts::default()
     };
-    {
-        let storages = shared.storages.read().expect("no panic while it was held");
-        for storage in storages.values() {
-            let table = storage.records.memory();
-            accounts.rows += table.values.saturating_sub(table.old_values);
-            accounts.old_versions += table.old_values + table.version_lists;
-            accounts.records += table.records;
-            accounts.indexes += storage.index_bytes();
-        }
+    for (table, indexes) in tables {
+        let table = table.memory();
+        accounts.rows += table.values.saturating_sub(table.old_values);
+        accounts.old_versions += table.old_values + table.version_lists;
+        accounts.records += table.records;
+        accounts.indexes += indexes;
     }
     let known =
         accounts.rows + accounts.old_versions + accounts.records + accounts.indexes + accounts.log;
@@ -196,7 +209,12 @@ pub(crate) fn end_oldest(shared: &Shared, since: Timestamp) {
     if accounts(shared).old_versions <= memory.budget.old_versions {
         return;
     }
-    if let Some(ended) = shared.snapshots.end_oldest(since) {
+    end_oldest_of(memory, &shared.snapshots, since);
+}
+
+/// Ends the oldest snapshot, if it is older than `since`.
+pub(crate) fn end_oldest_of(memory: &Memory, snapshots: &Snapshots, since: Timestamp) {
+    if let Some(ended) = snapshots.end_oldest(since) {
         memory.ended_snapshots.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             snapshot = %ended,

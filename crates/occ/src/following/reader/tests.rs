@@ -15,6 +15,8 @@ use coeval_types::{
     IndexId, Lsn, Rid, RowLock, RowRef, StorageDefinition, StorageId, Term, Timestamp,
 };
 
+use crate::Budget;
+
 use super::super::tests::{Numbers, Unasked, begin, bytes, definitions, followed_tables, numbers};
 use super::super::{FollowedTables, FollowerEngine, Questions};
 
@@ -218,6 +220,56 @@ fn a_long_reader_holds_only_what_it_sees() {
     drop(long);
     while world.tables.collect() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
+}
+
+#[test]
+fn the_oldest_reader_ends_at_the_budget_and_replay_goes_on() {
+    let mut world = World::new();
+    let budget = Budget {
+        old_versions: 512,
+        ..Budget::UNLIMITED
+    };
+    let questions = Arc::new(Unasked);
+    let engine = FollowerEngine::with_budget(world.tables.clone(), questions, budget);
+    for rid in 0..100 {
+        world.did(&[(rid, Some([rid as u8, rid as u8, 0]))]);
+    }
+    let mut oldest = begin(&engine, Isolation::ReadCommitted);
+    world.did(&[(0, Some([0, 0, 9]))]);
+    let mut younger = begin(&engine, Isolation::SnapshotIsolation);
+    // They hold a few hundred bytes together, and then more than their share.
+    assert_eq!(get(&mut *oldest, 1), Ok(Some(1)));
+    let mut commits = 0;
+    while get(&mut *oldest, 1).is_ok() {
+        let rid = commits % 100;
+        world.did(&[(rid, Some([rid as u8, rid as u8, 1]))]);
+        commits += 1;
+        assert!(commits < 1000, "{:?}", engine.memory());
+    }
+    assert_eq!(get(&mut *oldest, 1), Err(Error::SnapshotTooOld));
+    assert_eq!(get(&mut *younger, 1), Ok(Some(1)));
+    let ended = |engine: &FollowerEngine| engine.memory().map(|its| its.ended_snapshots);
+    assert_eq!(ended(&engine), Some(1));
+    // A new statement has a snapshot of its own.
+    assert_eq!(oldest.begin_statement(), Ok(()));
+    assert_eq!(get(&mut *oldest, 1), Ok(Some(1)));
+    for rid in (0..100).chain(0..100) {
+        world.did(&[(rid, Some([rid as u8, rid as u8, 2]))]);
+    }
+    assert_eq!(get(&mut *younger, 1), Err(Error::SnapshotTooOld));
+    drop((oldest, younger));
+    while world.tables.collect() {}
+    assert_eq!((world.held(), world.old_versions()), (0, 0));
+    // A view is whole, whatever it holds.
+    let view = world.tables.view().unwrap();
+    for rid in (0..100).chain(0..100) {
+        world.did(&[(rid, Some([rid as u8, rid as u8, 3]))]);
+    }
+    let mut rows = Vec::new();
+    view.rows(TABLE, Rid(0), 1000, &mut |saved| {
+        rows.push(numbers(saved.row)[2])
+    });
+    assert_eq!(rows, [2; 100]);
 }
 
 #[test]
