@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 matplotlib.rcParams.update({"svg.hashsalt": "gamma", "font.size": 8, "axes.titlesize": 8, "svg.fonttype": "none"})
 
 MODES = {"off": "reads not delayed", "gc": "reads delayed by GC notification",
-         "heap": "reads delayed by free-heap jump", "pause": "reads delayed by measured pause"}
+         "heap": "reads delayed by free-heap jump", "pause": "reads delayed by measured pause",
+         "pause-50": "reads delayed by measured pause, 50 ms at most"}
 
 
 class Run:
@@ -112,11 +113,10 @@ def draw_scores(axis, run):
 
 def save(figure, file, text):
     figure.text(0.01, -0.02, text, fontsize=5.5, va="top")
-    file = Path(file)
-    figure.savefig(file.with_suffix(".svg"), metadata={"Date": None}, bbox_inches="tight")
-    figure.savefig(file.with_suffix(".png"), dpi=130, metadata={"Software": None},
-                   bbox_inches="tight")
+    # No suffix is replaced: the name of figure 5.2 has a point in it.
+    svg = Path(f"{file}.svg")
+    figure.savefig(svg, metadata={"Date": None}, bbox_inches="tight")
+    figure.savefig(f"{file}.png", dpi=130, metadata={"Software": None}, bbox_inches="tight")
     plt.close(figure)
-    svg = file.with_suffix(".svg")
     # Ends of lines with blanks are a nuisance in diffs.
     svg.write_text("\n".join(line.rstrip() for line in svg.read_text().splitlines()) + "\n")

@@ -21,7 +21,11 @@ AGENT = {
     "gc": "method=gc,report-every-s=5",
     "heap": "method=heap,heap-jump-mb=100,heap-hold-ms=50,report-every-s=5",
     "pause": "method=pause,report-every-s=5",
+    # What the hold costs grows with the pause, and the backlog is small beside it.
+    "pause-50": "method=pause,longest-hold-ms=50,report-every-s=5",
 }
+# The modes of every set; "parallel" has them all.
+MAIN_MODES = ("off", "gc", "heap", "pause")
 
 # The workload of the text; the heaps make pauses of its size.
 SETUP = {
@@ -116,8 +120,9 @@ def planned(arguments):
             if arguments.only and group not in arguments.only:
                 continue
             # The order of the modes turns with the seed, lest one always has the cold machine.
-            modes = list(AGENT)
-            for mode in modes[seed % 4:] + modes[:seed % 4]:
+            modes = list(AGENT if group == "parallel" else MAIN_MODES)
+            turn = seed % len(modes)
+            for mode in modes[turn:] + modes[:turn]:
                 yield group, f"{mode}-{seed}", {
                     **setup, "mode": mode, "agent": AGENT[mode], "seed": seed}
             if group == "parallel":
@@ -208,21 +213,21 @@ def draw_group(drawing, group, runs):
     for name, run in runs.items():
         drawing.draw_run(run, group / name / "run", f"{group.name}/{name}")
 
-    def first(prefix):
-        return next((run for name, run in runs.items() if name.startswith(prefix)), None)
+    def first(kind):
+        return next((run for name, run in runs.items() if name.rpartition("-")[0] == kind), None)
 
-    off = first("off-")
+    off = first("off")
     if off:
         drawing.draw_run(off, group / "figure-5.2", "Figure 5.2: scores and pauses")
-    loads = [first(f"load{share}-") for share in LOADS_PERCENT[:-1]] + [off]
+    loads = [first(f"load{share}") for share in LOADS_PERCENT[:-1]] + [off]
     if all(loads):
         drawing.draw_panels(loads, group / "figure-5.3", "Figure 5.3: scores and pauses by load")
-    modes = [run for run in (first(f"{mode}-") for mode in ("gc", "heap", "pause")) if run]
+    modes = [run for run in (first(mode) for mode in AGENT if mode != "off") if run]
     if off and modes:
         drawing.draw_panels([off, *modes], group / "figure-5.4",
                             "Figure 5.4: reads delayed after a pause; (a) is without, on the same"
                             " axes")
-    stops = [run for run in (first(f"stop-{mode}-") for mode in ("off", "pause")) if run]
+    stops = [run for run in (first(f"stop-{mode}") for mode in ("off", "pause")) if run]
     if len(stops) == 2:
         drawing.draw_panels(stops, group / "control", "Control: nodes stopped by SIGSTOP")
 
