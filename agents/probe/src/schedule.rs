@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::hotspot::{Hotspot, Operation};
 use crate::options::Options;
@@ -22,6 +23,8 @@ use crate::store::Store;
 
 /// Greatest number of operations under way.
 const MOST_UNDER_WAY: u32 = 20_000;
+/// Number of first values that are written at a time.
+const LOADED_AT_ONCE: usize = 16;
 /// Greatest number of different failures that are told.
 const TOLD: usize = 5;
 
@@ -53,6 +56,9 @@ impl Kept {
 struct Shared {
     store: Store,
     origin: Instant,
+    /// The system's monotonic clock at the origin, in nanoseconds, which logs of other
+    /// processes on this machine have as well.
+    origin_ns: u64,
     timeout: Duration,
     slip: Duration,
     slots: Mutex<Slots>,
@@ -79,6 +85,14 @@ impl Slots {
     }
 }
 
+/// The system's monotonic clock, in nanoseconds.
+fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let part = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(part)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind these locks is whole at all times.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,6 +110,7 @@ impl Schedule {
             shared: Arc::new(Shared {
                 store: store.clone(),
                 origin: Instant::now(),
+                origin_ns: monotonic(),
                 timeout: options.timeout,
                 slip: options.slip,
                 slots: Mutex::default(),
@@ -104,29 +119,26 @@ impl Schedule {
         }
     }
 
-    /// Writes the first value of each key, one after another, on the clock of the run.
+    /// Writes the first value of each key, on the clock of the run, a few at a time.
     ///
     /// # Errors
     /// When a write fails.
     pub async fn load(&self, keys: u64, recorder: &Recorder) -> Result<(), String> {
-        let to = recorder.sender();
-        for key in 0..keys {
-            let value = first_value(key);
-            let started = self.shared.now();
-            self.shared
-                .store
-                .load(key, value)
-                .await
-                .map_err(|error| format!("cannot write the first value of a key: {error}"))?;
-            let _ = to.send(Done {
-                slot: 0,
-                key,
-                kind: Kind::Write(value),
-                started,
-                finished: Some(self.shared.now()),
-            });
+        let mut writes = JoinSet::new();
+        let mut next = 0;
+        loop {
+            while next < keys && writes.len() < LOADED_AT_ONCE {
+                let (shared, to, key) = (self.shared.clone(), recorder.sender(), next);
+                writes.spawn(async move { shared.load(key).await.map(|done| to.send(done)) });
+                next += 1;
+            }
+            match writes.join_next().await {
+                None => return Ok(()),
+                Some(Ok(Ok(_))) => {}
+                Some(Ok(Err(problem))) => return Err(problem),
+                Some(Err(ended)) => return Err(format!("a write did not end: {ended}")),
+            }
         }
-        Ok(())
     }
 
     /// Runs the workload, and waits for the last operation.
@@ -183,7 +195,26 @@ pub fn first_value(key: u64) -> i64 {
 
 impl Shared {
     fn now(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let elapsed = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.origin_ns.saturating_add(elapsed)
+    }
+
+    async fn load(&self, key: u64) -> Result<Done, String> {
+        let slot = lock(&self.slots).take();
+        let value = first_value(key);
+        let started = self.now();
+        let written = tokio::time::timeout(self.timeout, self.store.load(key, value)).await;
+        let finished = self.now();
+        lock(&self.slots).free.push(Reverse(slot));
+        let written = written.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        written.map_err(|error| format!("cannot write the first value of a key: {error}"))?;
+        Ok(Done {
+            slot,
+            key,
+            kind: Kind::Write(value),
+            started,
+            finished: Some(finished),
+        })
     }
 
     async fn operate(&self, number: u64, operation: Operation, due: Instant) -> Done {

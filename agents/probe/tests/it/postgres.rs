@@ -118,7 +118,13 @@ fn one_copy_has_no_gamma() {
         "set lock_timeout = 10000",
     ];
     let url = server.url();
+    let clock = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    };
+    let before = clock();
     let said = probe(&[&[url.as_str()], &SHORT[..], &files].concat());
+    let after = clock();
     assert_eq!(said.code, 0, "{}\n{}", said.out, said.error);
     let json = said.json();
     assert_eq!(json["gamma_ns"], 0);
@@ -144,6 +150,11 @@ fn one_copy_has_no_gamma() {
     assert!(!said.error.contains("secret"));
     let again = judged(&history);
     assert_eq!((again.report.operations, again.report.gamma), (1_020, 0));
+    let (first, last) = again.report.span.unwrap();
+    assert!(
+        before < first && first < last && last < after,
+        "{first} to {last}"
+    );
     let picture = std::fs::read_to_string(picture).unwrap();
     assert!(
         picture.contains("500 operations a second for 2 s"),
