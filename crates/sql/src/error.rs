@@ -16,6 +16,8 @@ use std::fmt;
 
 use coeval_types::Remedy;
 
+use crate::route::Reason;
+
 /// A SQLSTATE: five characters, of which the first two are the class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SqlState(pub &'static str);
@@ -230,6 +232,8 @@ pub struct Report {
     pub constraint: Option<String>,
     /// The reaction that the error calls for.
     pub remedy: Remedy,
+    /// Why the leader has to execute the statement, which a follower has refused.
+    pub of_leader: Option<Reason>,
     /// The engine's error about a conflict or a lock, from which the session generates
     /// the detail line with names from the catalog.
     engine: Option<coeval_txn::Error>,
@@ -253,6 +257,7 @@ impl Error {
             column: None,
             constraint: None,
             remedy: Remedy::Fix,
+            of_leader: None,
             engine: None,
             shows_rows_of: None,
         }))
@@ -265,6 +270,17 @@ impl Error {
             SqlState::FEATURE_NOT_SUPPORTED,
             format!("{feature} is not supported"),
         )
+    }
+
+    /// SQLSTATE 25006, `read_only_sql_transaction`: a follower does not execute the
+    /// statement. The node of the client has the leader execute it, so that no client sees
+    /// this error.
+    #[must_use]
+    pub fn of_leader(reason: Reason) -> Self {
+        let message = format!("only the leader executes the statement: {}", reason.words());
+        let mut error = Self::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
+        error.0.of_leader = Some(reason);
+        error
     }
 
     /// SQLSTATE 42601, `syntax_error`: the statement is not valid SQL.

@@ -23,6 +23,7 @@
 //! - [`output`]: results of a statement: columns, rows, notices, command tags.
 //! - [`plan`]: access paths to the rows of a table.
 //! - `record`: the format of the database's own rows.
+//! - [`route`]: the nodes of a cluster that can execute a statement.
 //! - [`select`]: queries: planned into operators that stream rows.
 //! - [`statement`]: the parser: turns a query string into commands.
 //! - [`session`]: the state of one client: settings, transactions, prepared statements.
@@ -45,6 +46,7 @@ mod outcome;
 pub mod output;
 pub mod plan;
 mod record;
+pub mod route;
 pub mod select;
 pub mod session;
 pub mod statement;

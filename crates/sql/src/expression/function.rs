@@ -78,6 +78,17 @@ impl Arguments<'_> {
 /// Implementation of a function.
 pub type Body = fn(Arguments<'_>, &mut EvaluationContext<'_>) -> Result<Value>;
 
+/// The nodes of a cluster that can execute a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Every node with a snapshot: the result follows from the arguments, the snapshot, the
+    /// session's state and the node's clock.
+    Anywhere,
+    /// The leader only: the result depends on what its process alone knows, or the call has
+    /// an effect there.
+    Leader,
+}
+
 /// A built-in SQL function.
 #[derive(Debug)]
 pub struct Function {
@@ -95,6 +106,8 @@ pub struct Function {
     pub immutable: bool,
     /// Whether calls in one statement may give different results.
     pub volatile: bool,
+    /// The nodes of a cluster that can execute it.
+    pub place: Place,
     /// Implementation that the evaluator calls.
     pub body: Body,
 }
@@ -116,6 +129,7 @@ impl Function {
             strict: true,
             immutable: true,
             volatile: false,
+            place: Place::Anywhere,
             body,
         }
     }
@@ -154,11 +168,22 @@ impl Function {
         self
     }
 
-    /// Declares that each call may give another result.
+    /// Declares that each call may give another result, and where it can be called: what
+    /// is volatile may have an effect, or read the state of a process.
     #[must_use]
-    pub const fn volatile(mut self) -> Self {
+    pub const fn volatile(mut self, place: Place) -> Self {
         self.immutable = false;
         self.volatile = true;
+        self.place = place;
+        self
+    }
+
+    /// Declares that the result is constant within a statement, and depends on what the
+    /// leader's process knows or on its settings.
+    #[must_use]
+    pub const fn stable_on_leader(mut self) -> Self {
+        self.immutable = false;
+        self.place = Place::Leader;
         self
     }
 

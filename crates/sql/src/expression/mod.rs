@@ -56,7 +56,9 @@ pub(crate) use context::BUDGET;
 pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting};
 pub(crate) use evaluate::heap_bytes;
 pub use evaluate::is_true;
-pub use function::{ArgumentKind, Arguments, Body, Function};
+pub use function::{ArgumentKind, Arguments, Body, Function, Place};
+#[cfg(test)]
+pub(crate) use functions::all as all_functions;
 pub(crate) use meter::ROW;
 pub use meter::WorkMeter;
 pub use objects::SystemObjects;

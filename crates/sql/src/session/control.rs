@@ -221,6 +221,7 @@ impl Session {
             &self.settings,
             &self.info,
             self.listed.page(),
+            self.minimum,
         )
         .await?;
         self.listed.transaction(self.info.style.now);

@@ -41,6 +41,8 @@ pub struct Database {
     pub(crate) store: Store,
     pub(crate) admission: Arc<Admission>,
     pub(crate) around: Arc<Instance>,
+    /// Whether the engine follows another, so that statements only read.
+    follows: bool,
 }
 
 impl std::fmt::Debug for Database {
@@ -101,7 +103,34 @@ impl Database {
             store,
             admission: Arc::default(),
             around,
+            follows: false,
         }))
+    }
+
+    /// Opens the database over an engine that follows: one whose tables are replayed from
+    /// the leader's log, with their definitions. Writes nothing and reads nothing yet. Each
+    /// statement reads the catalog in its snapshot, whose version says whether a plan is
+    /// still valid; a version names one state of the catalog, on whichever node. Outcomes
+    /// of transactions are asked of the leader only.
+    #[must_use]
+    pub fn open_follower(engine: Arc<dyn Engine>) -> Arc<Self> {
+        let around = Arc::<Instance>::default();
+        let asked = Arc::clone(&engine);
+        around.budget().ask(Box::new(move || asked.spare_memory()));
+        Arc::new(Self {
+            engine,
+            store: Store::new(),
+            admission: Arc::default(),
+            around,
+            follows: true,
+        })
+    }
+
+    /// Whether the database is that of a follower: its sessions only read, and leave every
+    /// other statement to the leader.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        self.follows
     }
 
     /// Admission control: limits how many transactions run at once, once a limit is set.
@@ -125,6 +154,7 @@ impl Database {
             read_only: true,
             ..BeginOptions::default()
         };
+        coeval_txn::newest(&*self.engine).await?;
         let mut transaction = coeval_txn::begin(&*self.engine, &options).await?;
         let catalog = self.store.catalog(&mut *transaction, None)?;
         let seen = transaction.newest_seen();

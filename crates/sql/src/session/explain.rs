@@ -6,11 +6,13 @@ use coeval_txn::Direction;
 
 use super::Session;
 use super::prepared::Plan;
+use super::transaction::Block;
 use crate::catalog::{Catalog, Table};
 use crate::change::{ChangeKind, ChangePlan, ChangeTarget, Changed, InsertSource};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result};
 use crate::expression::EvaluationContext;
+use crate::route::Route;
 use crate::select::Cursor;
 use crate::statement::{Command, ExplainCommand, Statement};
 use crate::value::Value;
@@ -21,12 +23,13 @@ impl Session {
     pub(super) async fn explain(
         &mut self,
         explain: &ExplainCommand,
-        plan: &Plan,
+        (plan, route): (&Plan, Route),
         catalog: &Arc<Catalog>,
         parameters: &[Value],
         statement: &Statement,
     ) -> Result<Option<Vec<String>>> {
         let mut lines = describe(plan);
+        lines.extend(self.describe_route(route));
         if !explain.analyze {
             return Ok(Some(lines));
         }
@@ -72,7 +75,7 @@ impl Session {
                 Changed::Rows { count, .. } => count,
                 Changed::Outdated => return Ok(None),
             },
-            Plan::Copy(_) | Plan::Explain(_) => {
+            Plan::Copy(_) | Plan::Explain(..) => {
                 return Err(Error::unsupported("EXPLAIN ANALYZE of this statement"));
             }
         };
@@ -88,6 +91,38 @@ impl Session {
     }
 }
 
+impl Session {
+    /// In a cluster: the node that runs the statement, and why that one.
+    fn describe_route(&self, route: Route) -> Option<String> {
+        let cluster = self.info.around.host()?.cluster()?;
+        let node = cluster.node;
+        let setting = self.settings.parsed().read_from.name();
+        Some(match (route, self.database.follows()) {
+            (Route::Leader(reason), true) => {
+                format!("Runs on: the leader, because {}", reason.words())
+            }
+            (Route::Anywhere, true) => {
+                format!("Runs on: node {node}, which follows (coeval.read_from = {setting})")
+            }
+            (Route::Leader(reason), false) => {
+                format!(
+                    "Runs on: node {node}, the leader, because {}",
+                    reason.words()
+                )
+            }
+            (Route::Anywhere, false) if self.delta.is_none() => {
+                format!("Runs on: node {node}, the leader, to which its client is connected")
+            }
+            (Route::Anywhere, false) if self.block == Block::Explicit => {
+                format!("Runs on: node {node}, the leader, because the transaction block is there")
+            }
+            (Route::Anywhere, false) => {
+                format!("Runs on: node {node}, the leader (coeval.read_from = {setting})")
+            }
+        })
+    }
+}
+
 fn describe(plan: &Plan) -> Vec<String> {
     match plan {
         Plan::Query(query) => query.explain(),
@@ -96,7 +131,7 @@ fn describe(plan: &Plan) -> Vec<String> {
             CopyPlan::In(into) => vec![format!("Copy into {}", into.table.name)],
             CopyPlan::Out(out) => below("Copy out".to_owned(), out.query.explain()),
         },
-        Plan::Explain(plan) => describe(plan),
+        Plan::Explain(plan, _) => describe(plan),
     }
 }
 

@@ -165,6 +165,8 @@ pub struct Session {
     finishing: bool,
     newest_seen: Timestamp,
     read_confirmation: ReadConfirmation,
+    /// On a follower: the commit that snapshots have to include.
+    minimum: Option<Timestamp>,
     /// Number of cluster changes this session has requested.
     cluster_changes: u64,
     /// The catalog version the session used last.
@@ -274,6 +276,7 @@ impl Session {
             finishing: false,
             newest_seen: Timestamp::ZERO,
             read_confirmation: ReadConfirmation::new(),
+            minimum: None,
             cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),
@@ -618,6 +621,17 @@ impl Session {
     #[must_use]
     pub fn newest_commit(&self) -> Timestamp {
         self.read_confirmation.newest_commit()
+    }
+
+    /// Has the snapshots of transactions that begin from now on include this commit.
+    pub fn require(&mut self, minimum: Option<Timestamp>) {
+        self.minimum = minimum;
+    }
+
+    /// The settings that the executor and the server need, in parsed form.
+    #[must_use]
+    pub fn parsed_settings(&self) -> &settings::Parsed {
+        self.settings.parsed()
     }
 
     /// Number of cluster changes that this session has requested. They take effect

@@ -318,6 +318,7 @@ impl Session {
                     shapes.remove(shape.text.as_str());
                     return Ok(None);
                 };
+                self.check_route(prepared.route())?;
                 if !prepared.looks() {
                     self.read_confirmation.not_looked(look);
                 }

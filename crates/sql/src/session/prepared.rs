@@ -26,6 +26,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Parameters, resolve_type};
 use crate::instance::{Charge, measured};
 use crate::output::Column;
+use crate::route::{Reason, Route};
 use crate::select::{self, QueryPlan};
 use crate::statement::{Command, Statement};
 use crate::value::DataType;
@@ -53,6 +54,7 @@ struct Planned {
     plan: Arc<Plan>,
     needs: Arc<Needs>,
     locks: Arc<[PlannedLock]>,
+    route: Route,
     /// Memory that the plan takes, in bytes.
     bytes: u64,
     /// The role that passed the privilege check last, under this catalog version.
@@ -70,6 +72,8 @@ struct Bound {
     needs: Needs,
     /// Locks that the statement takes before it runs.
     locks: Arc<[PlannedLock]>,
+    /// The nodes that can run it.
+    route: Route,
     /// Memory that all this takes, in bytes.
     bytes: u64,
 }
@@ -92,8 +96,8 @@ pub(super) enum Plan {
     Change(Box<ChangePlan>),
     /// COPY in either direction.
     Copy(Arc<CopyPlan>),
-    /// EXPLAIN of one of the above, or of an EXECUTE.
-    Explain(Arc<Plan>),
+    /// EXPLAIN of one of the above, or of an EXECUTE, and where that can run.
+    Explain(Arc<Plan>, Route),
 }
 
 impl Plan {
@@ -102,8 +106,19 @@ impl Plan {
     pub(super) fn looks(&self) -> bool {
         match self {
             Self::Query(query) => query.looks(),
-            Self::Change(_) | Self::Copy(_) | Self::Explain(_) => true,
+            Self::Change(_) | Self::Copy(_) | Self::Explain(..) => true,
         }
+    }
+
+    /// Where the plan can run, if its expressions and system tables can run at `bound`.
+    fn route(&self, bound: Route) -> Route {
+        let own = match self {
+            Self::Query(query) if query.locks_rows() => Route::Leader(Reason::LocksRows),
+            Self::Change(_) => Route::Leader(Reason::Writes),
+            Self::Copy(copy) if matches!(**copy, CopyPlan::In(_)) => Route::Leader(Reason::Writes),
+            Self::Query(_) | Self::Copy(_) | Self::Explain(..) => Route::Anywhere,
+        };
+        own.and(bound)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -114,7 +129,7 @@ impl Plan {
                 .as_ref()
                 .map(|returning| returning.columns.clone()),
             Self::Copy(_) => None,
-            Self::Explain(_) => Some(vec![text_column("QUERY PLAN")]),
+            Self::Explain(..) => Some(vec![text_column("QUERY PLAN")]),
         }
     }
 }
@@ -163,6 +178,14 @@ impl Prepared {
     pub(super) fn looks(&self) -> bool {
         let planned = self.plan.lock().expect("no panic while it was held");
         planned.as_ref().is_none_or(|planned| planned.plan.looks())
+    }
+
+    /// Where the most recent plan can run, and a statement without one.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        let planned = self.plan.lock().expect("no panic while it was held");
+        let planned = planned.as_ref().map(|planned| planned.route);
+        planned.unwrap_or_else(|| self.statement.route())
     }
 
     /// Whether a parameter is a date or a timestamp.
@@ -236,7 +259,7 @@ fn planned_locks(plan: &Plan, needs: &Needs, catalog: &Catalog) -> Arc<[PlannedL
             CopyPlan::In(into) => Some(into.table.oid),
             CopyPlan::Out(_) => None,
         },
-        Plan::Query(_) | Plan::Explain(_) => None,
+        Plan::Query(_) | Plan::Explain(..) => None,
     };
     let named = needs.tables().iter().filter_map(|(oid, privileges)| {
         let mode = if changed == Some(*oid) {
@@ -338,6 +361,7 @@ impl Session {
         for _ in 0..MAX_REPLANS {
             let alone = self.is_alone();
             let (prepared, locks) = self.planned(statement, parameter_oids)?;
+            self.check_route(prepared.route())?;
             match self.lock_planned(&locks).await {
                 Ok(true) => return Ok(prepared),
                 Ok(false) => self.running()?.transaction.begin_statement()?,
@@ -377,6 +401,7 @@ impl Session {
             momentary,
             needs,
             locks,
+            route,
             bytes,
         } = bound;
         let columns = plan.columns();
@@ -393,6 +418,7 @@ impl Session {
                 plan: Arc::new(plan),
                 needs: Arc::new(needs),
                 locks: Arc::clone(&locks),
+                route,
                 bytes: bytes + described as u64,
                 allowed: None,
             })),
@@ -595,6 +621,7 @@ impl Session {
             types,
             needs,
             locks,
+            route,
             bytes,
             ..
         } = bound;
@@ -617,6 +644,7 @@ impl Session {
             plan: Arc::clone(&plan),
             needs: Arc::new(needs),
             locks: Arc::clone(&locks),
+            route,
             bytes,
             allowed: Some(role),
         });
@@ -692,15 +720,21 @@ impl Session {
                     }
                     _ => self.plan(&explain.statement, parameter_oids, catalog)?,
                 };
-                bound.plan = Plan::Explain(Arc::new(bound.plan));
+                bound.plan = Plan::Explain(Arc::new(bound.plan), bound.route);
+                if !explain.analyze {
+                    // Nothing of the statement is executed.
+                    bound.route = Route::Anywhere;
+                }
                 return Ok(bound);
             }
             _ => return Err(Error::internal("a statement that needs no plan")),
         };
         let locks = planned_locks(&plan, &binder.needs, catalog);
+        let route = plan.route(binder.route);
         Ok(Bound {
             plan,
             locks,
+            route,
             types: binder.parameters.finish()?,
             momentary: binder.parameters.is_momentary(),
             needs: binder.needs,

@@ -17,6 +17,7 @@ use crate::change::{self, ChangeKind, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
+use crate::route::Route;
 use crate::select::Cursor;
 use crate::statement::Command;
 use crate::value::Value;
@@ -105,6 +106,7 @@ impl Session {
         if let Command::Empty = command {
             return Ok(Completion::Empty);
         }
+        self.check_route(statement.route())?;
         if !statement.is_transaction_exit() {
             self.check_not_failed()?;
         }
@@ -277,6 +279,7 @@ impl Session {
             let (catalog, look) = self.current_catalog()?;
             let (plan, locks) =
                 self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
+            self.check_route(portal.prepared.route())?;
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
@@ -313,7 +316,7 @@ impl Session {
                         .await?
                 }
                 Plan::Copy(copy) => self.start_copy(copy, &catalog, sink).await?,
-                Plan::Explain(plan) => {
+                Plan::Explain(plan, route) => {
                     let explain = match portal.prepared.statement.command() {
                         Command::Explain(explain) => explain.clone(),
                         _ => return Err(Error::internal("an EXPLAIN that is none")),
@@ -321,7 +324,7 @@ impl Session {
                     let lines = self
                         .explain(
                             &explain,
-                            plan,
+                            (plan, *route),
                             &catalog,
                             &portal.parameters,
                             &portal.prepared.statement,
@@ -344,6 +347,16 @@ impl Session {
             }
         }
         Err(keeps_changing())
+    }
+
+    /// Fails on a follower if the leader must execute the statement. The catalog that the
+    /// statement is executed with decides, which may be newer than the one that it was
+    /// prepared with.
+    pub(super) fn check_route(&self, route: Route) -> Result<()> {
+        match route {
+            Route::Leader(reason) if self.database.follows() => Err(Error::of_leader(reason)),
+            Route::Leader(_) | Route::Anywhere => Ok(()),
+        }
     }
 
     /// Whether no statement has run in the transaction, and it is one statement's: then the

@@ -94,19 +94,20 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// Begins a transaction.
+    /// Begins a transaction, whose snapshot includes the commit `minimum`.
     pub(crate) async fn begin(
         engine: &dyn Engine,
         modes: &Modes,
         settings: &Settings,
         info: &SessionInfo,
         activity: &Arc<Activity>,
+        minimum: Option<Timestamp>,
     ) -> Result<Self> {
         let parsed = settings.parsed();
         let options = BeginOptions {
             isolation: modes.isolation.unwrap_or(parsed.isolation),
-            read_only: modes.read_only.unwrap_or(parsed.read_only),
-            minimum: None,
+            read_only: engine.is_read_only() || modes.read_only.unwrap_or(parsed.read_only),
+            minimum,
             cancel: Some(Arc::clone(&info.cancel)),
             observer: Some(Arc::clone(activity) as _),
             session: info.process_id,

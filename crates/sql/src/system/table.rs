@@ -48,6 +48,14 @@ impl SystemTable {
         }
     }
 
+    /// Whether the table describes a process, so that in a cluster it describes the
+    /// leader's. `pg_stat_activity` describes the node that computes it: statements that
+    /// run there.
+    #[must_use]
+    pub fn is_of_leader(&self) -> bool {
+        self.schema == "coeval" || matches!(self.name, "pg_settings" | "pg_stat_database")
+    }
+
     /// Computes the rows, as the statement's snapshot shows them.
     #[must_use]
     pub fn rows(&self, context: &EvaluationContext<'_>) -> Vec<Vec<Value>> {

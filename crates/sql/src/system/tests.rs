@@ -104,3 +104,73 @@ fn a_system_table_is_itself_a_relation() {
         }
     });
 }
+
+/// What is volatile says where it can be called; what depends on the leader's process without
+/// being volatile is listed here, so that a new function of that kind is thought about.
+#[test]
+fn functions_of_the_leader_are_known() {
+    use crate::expression::Place;
+    let all = || crate::expression::all_functions(super::OBJECTS);
+    let named = |select: &dyn Fn(&crate::expression::Function) -> bool| {
+        let mut names: Vec<_> = all()
+            .filter(|each| select(each))
+            .map(|each| each.name)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    assert_eq!(
+        named(&|each| each.place == Place::Leader),
+        [
+            "coeval.cluster_add",
+            "coeval.cluster_remove",
+            "coeval.cluster_transfer",
+            "current_setting",
+            "pg_advisory_unlock_all",
+            "pg_cancel_backend",
+            "pg_conf_load_time",
+            "pg_current_xact_id",
+            "pg_current_xact_id_if_assigned",
+            "pg_postmaster_start_time",
+            "pg_terminate_backend",
+            "pg_xact_status",
+            "set_config",
+            "txid_current",
+            "txid_current_if_assigned",
+            "txid_status",
+        ]
+    );
+    // Volatile, and still callable anywhere: clocks, chance, constants, and sizes that are
+    // not tracked.
+    assert_eq!(
+        named(&|each| each.volatile && each.place == Place::Anywhere),
+        [
+            "clock_timestamp",
+            "pg_database_size",
+            "pg_indexes_size",
+            "pg_is_in_recovery",
+            "pg_relation_size",
+            "pg_sleep",
+            "pg_table_size",
+            "pg_tablespace_size",
+            "pg_total_relation_size",
+            "random",
+        ]
+    );
+    let of_leader: Vec<_> = super::table::all()
+        .filter(|table| table.is_of_leader())
+        .map(|table| table.name)
+        .collect();
+    for name in [
+        "cluster_status",
+        "cluster_members",
+        "locks",
+        "conflicts",
+        "metrics",
+        "pg_settings",
+    ] {
+        assert!(of_leader.contains(&name), "{name}");
+    }
+    assert!(!of_leader.contains(&"pg_stat_activity"));
+}

@@ -10,6 +10,7 @@ mod disclosed;
 mod engines;
 mod extended;
 mod followed;
+mod follower;
 mod fuzz;
 mod handover;
 mod lock_matrix;

@@ -6,8 +6,9 @@ use sqlparser::ast::{
 };
 
 use super::{Aggregates, Binder, fold_name, span_of};
-use crate::expression::function;
+use crate::expression::function::{self, Place};
 use crate::expression::{Bound, Call, Comparison, Expression, Scope};
+use crate::route::{Reason, Route};
 use crate::select::{bind_set_function, is_set_function};
 use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
@@ -276,6 +277,9 @@ impl Binder<'_> {
             .collect();
         let function = function::resolve(name, &types, self.session.system)
             .map_err(|error| error.at(position))?;
+        if function.place == Place::Leader {
+            self.route = self.route.and(Route::Leader(Reason::Function));
+        }
         let (wanted, result) = function.signature(&types);
         let mut bound_arguments = Vec::with_capacity(arguments.len());
         let mut bound_types: Vec<ColumnType> = Vec::with_capacity(arguments.len());

@@ -23,6 +23,7 @@ use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
 use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
 use crate::instance::StatementMemory;
+use crate::route::Route;
 use crate::select::SetFunction;
 use crate::statement::PLANNED;
 use crate::value::{ColumnType, DataType, Numeric, Value};
@@ -175,6 +176,8 @@ pub struct Binder<'a> {
     memory: StatementMemory<'a>,
     /// Privileges that the role running the statement needs.
     pub(crate) needs: Needs,
+    /// Where what has been bound can run.
+    pub(crate) route: Route,
 }
 
 impl<'a> Binder<'a> {
@@ -199,6 +202,7 @@ impl<'a> Binder<'a> {
             foreseen: usize::MAX,
             memory: StatementMemory::new(usize::MAX, session.around.budget()),
             needs: Needs::default(),
+            route: Route::Anywhere,
         }
     }
 

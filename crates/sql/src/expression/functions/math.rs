@@ -2,7 +2,7 @@
 
 use super::kinds::{FLOAT4, FLOAT8, INT2, INT4, INT8, NUMERIC};
 use crate::expression::EvaluationContext;
-use crate::expression::function::{Arguments, Function};
+use crate::expression::function::{Arguments, Function, Place};
 use crate::expression::operator::{ArithmeticOperator, arithmetic, negate, out_of_range, power};
 use crate::value::{Numeric, Value};
 use crate::{Error, Result, SqlState};
@@ -140,7 +140,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let bits = coeval_env::random_u64() >> 11;
         Ok(Value::Float8(bits as f64 / (1_u64 << 53) as f64))
     })
-    .volatile(),
+    .volatile(Place::Anywhere),
 ];
 
 fn numeric(number: Numeric) -> Value {

@@ -37,7 +37,7 @@ mod kinds {
 }
 
 /// All functions, including those over the system tables.
-pub(super) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Function> {
+pub(crate) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Function> {
     math::FUNCTIONS
         .iter()
         .chain(strings::FUNCTIONS)

@@ -2,7 +2,7 @@
 
 use super::kinds::{ANY, INT4, TEXT};
 use crate::Error;
-use crate::expression::function::{ArgumentKind, Function};
+use crate::expression::function::{ArgumentKind, Function, Place};
 use crate::value::{ColumnType, DataType, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -12,7 +12,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ArgumentKind::Is(DataType::Void),
         |_, _| Err(Error::unsupported("pg_sleep")),
     )
-    .volatile(),
+    .volatile(Place::Anywhere),
     Function::new("num_nulls", &[ANY], INT4, |a, _| {
         let nulls = a.values.iter().filter(|value| value.is_null()).count();
         Ok(Value::Int4(nulls as i32))

@@ -2,7 +2,7 @@
 
 use super::kinds::{DATE, FLOAT8, INT4, MOMENT, NUMERIC, TEXT, TIMESTAMP};
 use crate::expression::EvaluationContext;
-use crate::expression::function::{Arguments, Function};
+use crate::expression::function::{Arguments, Function, Place};
 use crate::value::calendar::{self, Civil, DAY, SECOND};
 use crate::value::{Numeric, TimeZone, Value};
 use crate::{Error, Result, SqlState};
@@ -18,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("clock_timestamp", &[], MOMENT, |_, _| {
         Ok(Value::TimestampTz(EvaluationContext::clock()))
     })
-    .volatile(),
+    .volatile(Place::Anywhere),
     Function::new("localtimestamp", &[], TIMESTAMP, |_, context| {
         let style = &context.session.style;
         Ok(Value::Timestamp(style.local(style.now)))

@@ -4,17 +4,17 @@
 
 use super::kinds::{INT8, TEXT};
 use crate::expression::EvaluationContext;
-use crate::expression::function::{Arguments, Function};
+use crate::expression::function::{Arguments, Function, Place};
 use crate::outcome::TransactionNumber;
 use crate::{Error, Result, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("txid_current", &[], INT8, current).stable(),
-    Function::new("pg_current_xact_id", &[], INT8, current).stable(),
-    Function::new("txid_current_if_assigned", &[], INT8, if_assigned).stable(),
-    Function::new("pg_current_xact_id_if_assigned", &[], INT8, if_assigned).stable(),
-    Function::new("txid_status", &[INT8], TEXT, status).volatile(),
-    Function::new("pg_xact_status", &[INT8], TEXT, status).volatile(),
+    Function::new("txid_current", &[], INT8, current).stable_on_leader(),
+    Function::new("pg_current_xact_id", &[], INT8, current).stable_on_leader(),
+    Function::new("txid_current_if_assigned", &[], INT8, if_assigned).stable_on_leader(),
+    Function::new("pg_current_xact_id_if_assigned", &[], INT8, if_assigned).stable_on_leader(),
+    Function::new("txid_status", &[INT8], TEXT, status).volatile(Place::Leader),
+    Function::new("pg_xact_status", &[INT8], TEXT, status).volatile(Place::Leader),
 ];
 
 fn current(_: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {

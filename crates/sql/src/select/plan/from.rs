@@ -17,6 +17,7 @@ use crate::expression::{
     Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
 };
 use crate::output::Column;
+use crate::route::{Reason, Route};
 use crate::system::{self, SystemTable};
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};
@@ -414,6 +415,10 @@ impl From<'_, '_, '_> {
             Resolved::System(table) => {
                 if table.is_secret() {
                     self.binder.needs.secret(table.name);
+                }
+                if table.is_of_leader() {
+                    let route = Route::Leader(Reason::SystemTable);
+                    self.binder.route = self.binder.route.and(route);
                 }
                 let start = self.width;
                 let columns = table

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{ActsAs, Session, Settings, Writer};
+use coeval_types::Timestamp;
+
+use super::{ActsAs, Login, Session, Settings, Writer};
 
 /// Maximum number of changed statements in one delta; beyond it the delta contains all
 /// prepared statements.
@@ -18,6 +20,15 @@ pub(in crate::session) struct HandoverDelta {
     names: BTreeSet<String>,
     /// Whether any statement with a name may have changed.
     any: bool,
+    /// What the client's node needs for reads, and has been told; `None` if it does not ask.
+    reads: Option<ToldForReads>,
+}
+
+/// What the client's node has been told for reads that it executes itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldForReads {
+    login: bool,
+    committed: Option<Timestamp>,
 }
 
 impl HandoverDelta {
@@ -50,7 +61,17 @@ impl Session {
             settings: Arc::clone(self.lasting_settings()),
             names: BTreeSet::new(),
             any: false,
+            reads: None,
         }));
+    }
+
+    /// Makes the session also tell its client's node, from now on, who has logged in and
+    /// what the session has committed, for reads there. The caller has made sure that the
+    /// node understands that.
+    pub fn note_reads(&mut self) {
+        if let Some(delta) = &mut self.delta {
+            delta.reads.get_or_insert_default();
+        }
     }
 
     /// The changes of the session's state since the last call, in pieces for
@@ -62,7 +83,10 @@ impl Session {
             return Vec::new();
         };
         let unchanged = Arc::ptr_eq(&delta.settings, self.lasting_settings());
-        let pieces = if unchanged && delta.names.is_empty() && !delta.any {
+        let told = delta.reads;
+        let told =
+            told.is_none_or(|told| told.login && told.committed == Some(self.newest_commit()));
+        let pieces = if unchanged && told && delta.names.is_empty() && !delta.any {
             Vec::new()
         } else {
             self.write_changes(&mut delta)
@@ -85,6 +109,19 @@ impl Session {
         }
         for name in std::mem::take(&mut delta.names) {
             writer.statement(&name, self.handover_statement(&name).as_ref());
+        }
+        if let Some(told) = &mut delta.reads {
+            if !std::mem::replace(&mut told.login, true) {
+                let login = &settings.lasting_identity().login;
+                writer.login(Login {
+                    role: login.role,
+                    superuser: login.superuser,
+                });
+            }
+            let committed = self.newest_commit();
+            if told.committed.replace(committed) != Some(committed) {
+                writer.committed(committed);
+            }
         }
         writer.finish()
     }

@@ -11,17 +11,23 @@
 //!                  columns: 0 (u8) or 1 (u8) and their fingerprint (u64)
 //!     5 forget     name text
 //!     6 forget all statements but the unnamed one
+//!     7 login      the role's number (u32), superuser (u8, 0 or 1)
+//!     8 committed  the session's newest commit (u64, as a timestamp's bits)
 //!   role       0 (u8) or 1 (u8), number (u32), name text
 //!   text       length in bytes (u32), UTF-8
 //! ```
 //!
 //! Numbers are little-endian. A piece holds whole records and can be decoded on its own.
-//! A record that cannot be decoded makes its piece [`Malformed`], and the decoder
+//! Kinds 7 and 8 are for reads on the client's node, and are written from cluster version 3
+//! on. A record that cannot be decoded makes its piece [`Malformed`], and the decoder
 //! allocates no more than the piece holds.
 
 use std::fmt;
 
+use coeval_types::Timestamp;
+
 use super::{ActsAs, HandoverRole, HandoverStatement};
+use crate::session::Login;
 
 const VERSION: u8 = 1;
 
@@ -31,6 +37,8 @@ const ACTS_AS: u8 = 3;
 const STATEMENT: u8 = 4;
 const FORGET: u8 = 5;
 const FORGET_ALL: u8 = 6;
+const LOGIN: u8 = 7;
+const COMMITTED: u8 = 8;
 
 /// Maximum size of a record, in bytes. A larger setting or statement is not handed over.
 pub const MAX_RECORD: usize = 1 << 20;
@@ -77,6 +85,8 @@ pub(super) enum Record<'piece> {
         name: &'piece str,
     },
     ForgetAll,
+    Login(Login),
+    Committed(Timestamp),
 }
 
 /// Memory a setting or a statement takes in addition to its text, in bytes.
@@ -94,7 +104,11 @@ impl Record<'_> {
             Self::Set { name, value } => ENTRY + text_size(name) + text_size(value),
             Self::ActsAs(acts) => acts.size(),
             Self::Statement { name, statement } => statement.size(name),
-            Self::Reset { .. } | Self::Forget { .. } | Self::ForgetAll => 0,
+            Self::Reset { .. }
+            | Self::Forget { .. }
+            | Self::ForgetAll
+            | Self::Login(_)
+            | Self::Committed(_) => 0,
         }
     }
 }
@@ -190,6 +204,20 @@ impl Writer {
 
     pub(super) fn forget_all(&mut self) {
         self.record.push(FORGET_ALL);
+        self.end();
+    }
+
+    pub(super) fn login(&mut self, login: Login) {
+        self.record.push(LOGIN);
+        self.number(login.role);
+        self.record.push(u8::from(login.superuser));
+        self.end();
+    }
+
+    pub(super) fn committed(&mut self, commit: Timestamp) {
+        self.record.push(COMMITTED);
+        self.record
+            .extend_from_slice(&commit.to_bits().to_le_bytes());
         self.end();
     }
 
@@ -362,6 +390,11 @@ impl<'piece> Reader<'piece> {
             },
             FORGET => Record::Forget { name: self.text()? },
             FORGET_ALL => Record::ForgetAll,
+            LOGIN => Record::Login(Login {
+                role: self.number()?,
+                superuser: self.flag()?,
+            }),
+            COMMITTED => Record::Committed(Timestamp::from_bits(u64::from_le_bytes(self.array()?))),
             _ => return Err(unknown),
         };
         if before - self.rest.len() > MAX_RECORD {

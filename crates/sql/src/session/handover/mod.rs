@@ -15,6 +15,7 @@
 //! the first time, and reports an error then if that fails.
 //!
 //! - [`encoding`]: the encoding of the state.
+//! - `follow`: applying the pieces to the session that reads on the client's node.
 //! - [`delta`]: the changes since the last message to the client's node.
 //! - [`resume`]: starting a session with that state.
 //!
@@ -25,17 +26,20 @@
 
 mod delta;
 mod encoding;
+mod follow;
 mod resume;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use coeval_types::Timestamp;
 use encoding::{Record, Writer};
 
 pub(super) use delta::HandoverDelta;
 pub use encoding::{MAX_PIECE, MAX_RECORD, Malformed};
 
+use super::Login;
 use super::Session;
 use super::identity::Identity;
 use super::prepared::Prepared;
@@ -54,6 +58,10 @@ pub struct SessionHandover {
     acts: ActsAs,
     /// Prepared statements by name; the empty name is the unnamed statement's.
     statements: BTreeMap<String, HandoverStatement>,
+    /// The role that has logged in, as the leader knows it; see [`SessionHandover::login`].
+    login: Option<Login>,
+    /// The session's newest commit, as far as it was told.
+    committed: Option<Timestamp>,
     /// Approximate memory this state takes, in bytes.
     bytes: usize,
 }
@@ -162,6 +170,41 @@ impl SessionHandover {
         self.settings.get(name).map(String::as_str)
     }
 
+    /// The role that the leader has let in, which the client's node needs to execute reads:
+    /// a role of the same name may be another one by now. `None` as long as the leader has
+    /// not told it. Not part of [`SessionHandover::pieces`]: each leader tells its own.
+    #[must_use]
+    pub fn login(&self) -> Option<Login> {
+        self.login
+    }
+
+    /// The same state without what only the client's node needs.
+    #[must_use]
+    pub fn without_reads(&self) -> Self {
+        Self {
+            login: None,
+            committed: None,
+            ..self.clone()
+        }
+    }
+
+    /// Forgets the unnamed statement.
+    pub fn forget_unnamed(&mut self) {
+        self.forget_statement("");
+    }
+
+    /// Forgets the role that has logged in, because another leader will tell its own.
+    pub fn forget_login(&mut self) {
+        self.login = None;
+    }
+
+    /// The newest commit of the session, as its present leader has told it, zero if it has
+    /// made none; `None` if the leader has told nothing.
+    #[must_use]
+    pub fn newest_commit(&self) -> Option<Timestamp> {
+        self.committed
+    }
+
     /// Applies one piece. If the piece is malformed, the records before the error have
     /// been applied.
     pub fn apply(&mut self, piece: &[u8]) -> Result<(), Malformed> {
@@ -195,6 +238,8 @@ impl SessionHandover {
                     self.statements.insert(name.to_owned(), statement);
                 }
             }
+            Record::Login(login) => self.login = Some(login),
+            Record::Committed(commit) => self.committed = self.committed.max(Some(commit)),
             Record::Forget { name } => self.forget_statement(name),
             Record::ForgetAll => {
                 let unnamed = self.statements.remove_entry("");
@@ -261,6 +306,15 @@ impl Session {
             let _ = handover.apply(&piece);
         }
         handover
+    }
+
+    /// The unnamed statement, or that there is none, in pieces for
+    /// [`SessionHandover::apply`].
+    #[must_use]
+    pub fn unnamed_statement(&self) -> Vec<Vec<u8>> {
+        let mut writer = Writer::default();
+        writer.statement("", self.handover_statement("").as_ref());
+        writer.finish()
     }
 
     /// The settings as they will be if the open transaction rolls back.

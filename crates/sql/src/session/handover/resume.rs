@@ -162,7 +162,7 @@ impl HandoverStatement {
 
 /// The role of that OID, under its present name. A role that was dropped has no
 /// privileges.
-fn who(role: &HandoverRole, catalog: &Catalog) -> Who {
+pub(super) fn who(role: &HandoverRole, catalog: &Catalog) -> Who {
     let known = catalog.access().role(role.number);
     Who {
         role: role.number,

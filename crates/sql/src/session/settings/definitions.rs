@@ -92,6 +92,9 @@ const MESSAGES: &[&str] = &[
     "error", "fatal", "panic",
 ];
 
+/// The values of `coeval.read_from`.
+const READ_FROM: &[&str] = &["leader", "fresh", "any", "session"];
+
 /// All settings, sorted by name without regard to case.
 pub(super) const DEFINITIONS: &[Definition] = &[
     reported(
@@ -129,6 +132,18 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "notice",
         SettingKind::Word(MESSAGES),
         "Sets the message levels that are sent to the client.",
+    ),
+    setting(
+        "coeval.read_from",
+        "leader",
+        SettingKind::Word(READ_FROM),
+        "Chooses the node that executes statements that only read.",
+    ),
+    setting(
+        "coeval.read_max_lag",
+        "0",
+        SettingKind::Time,
+        "Sets how old the state may be that a node reads with coeval.read_from = any; 0 for no limit.",
     ),
     reported(
         "DateStyle",

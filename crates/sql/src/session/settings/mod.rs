@@ -13,6 +13,7 @@
 //! | `log_min_error_statement` | which failing statements are logged |
 //! | `default_transaction_*` | default modes of transactions |
 //! | `transaction_*` | modes of the running transaction |
+//! | `coeval.read_from`, `coeval.read_max_lag` | the node that executes what only reads |
 //! | `work_mem` | memory for a statement's sorting and grouping |
 //!
 //! A session stores a value as the text that SHOW returns. It also stores the values that
@@ -73,6 +74,51 @@ pub struct Parsed {
     pub least_notice: Option<Severity>,
     /// Value of `search_path`: names of schemas, unquoted.
     pub search_path: Vec<String>,
+    /// Value of `coeval.read_from`.
+    pub read_from: ReadFrom,
+    /// Value of `coeval.read_max_lag`; `None` for no limit.
+    pub read_max_lag: Option<Duration>,
+}
+
+/// The node that executes the statements of a client that only read, if the client is not
+/// connected to the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReadFrom {
+    /// The leader.
+    #[default]
+    Leader,
+    /// The client's node, in a state that includes everything that was acknowledged before
+    /// the statement arrived.
+    Fresh,
+    /// The client's node, in a state that includes the session's own commits.
+    Session,
+    /// The client's node, in the state that it has.
+    Any,
+}
+
+impl ReadFrom {
+    /// The value of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "leader" => Self::Leader,
+            "fresh" => Self::Fresh,
+            "session" => Self::Session,
+            "any" => Self::Any,
+            _ => return None,
+        })
+    }
+
+    /// The value's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Fresh => "fresh",
+            Self::Session => "session",
+            Self::Any => "any",
+        }
+    }
 }
 
 /// The failures of statements that the server logs.
@@ -131,6 +177,8 @@ impl Default for Settings {
                 work_memory: 64 << 20,
                 least_notice: Some(Severity::Notice),
                 search_path: vec!["$user".to_owned(), "public".to_owned()],
+                read_from: ReadFrom::Leader,
+                read_max_lag: None,
             },
         }
     }
@@ -259,6 +307,24 @@ impl Settings {
         for (name, value) in shown {
             self.session.insert(name.to_owned(), value);
         }
+    }
+
+    /// Restores the value at the start of a setting that was reset on another node.
+    pub(crate) fn give_back(&mut self, name: &str) {
+        let Some(definition) = definition(name) else {
+            match self.start.get(name) {
+                Some(value) => self.session.insert(name.to_owned(), value.clone()),
+                None => self.session.remove(name),
+            };
+            return;
+        };
+        let key = definition.name;
+        let value = self.start.get(key).cloned();
+        self.parse(key, value.as_deref().unwrap_or(definition.initial));
+        match value {
+            Some(value) => self.session.insert(key.to_owned(), value),
+            None => self.session.remove(key),
+        };
     }
 
     /// The value that SHOW returns.
@@ -464,6 +530,8 @@ impl Settings {
                     _ => Some(Severity::Debug),
                 };
             }
+            "coeval.read_from" => parsed.read_from = ReadFrom::named(value).unwrap_or_default(),
+            "coeval.read_max_lag" => parsed.read_max_lag = time(),
             "search_path" => {
                 parsed.search_path = value
                     .split(',')

@@ -5,7 +5,7 @@ use coeval_env::Location;
 
 use super::{INT8, TEXT, VOID};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{Arguments, EvaluationContext, Function};
+use crate::expression::{Arguments, EvaluationContext, Function, Place};
 use crate::instance::{ClusterChange, alone};
 use crate::value::Value;
 
@@ -20,17 +20,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })?;
         ask(ClusterChange::Add { node, address }, context)
     })
-    .volatile(),
+    .volatile(Place::Leader),
     Function::new("coeval.cluster_remove", &[INT8], VOID, |a, context| {
         let node = node(a)?;
         ask(ClusterChange::Remove { node }, context)
     })
-    .volatile(),
+    .volatile(Place::Leader),
     Function::new("coeval.cluster_transfer", &[INT8], VOID, |a, context| {
         let node = node(a)?;
         ask(ClusterChange::Transfer { node }, context)
     })
-    .volatile(),
+    .volatile(Place::Leader),
 ];
 
 fn invalid(message: String) -> Error {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
-use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function};
+use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function, Place};
 use crate::instance::SERVER_VERSION;
 use crate::instance::activity::Interrupt;
 use crate::system::relation::search_path;
@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("current_setting", &[TEXT], TEXT, |a, context| {
         setting(a.text(0), context)
     })
-    .stable(),
+    .stable_on_leader(),
     Function::new(
         "current_setting",
         &[TEXT, BOOL],
@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             other => other,
         },
     )
-    .stable(),
+    .stable_on_leader(),
     Function::new("set_config", &[TEXT, TEXT, BOOL], TEXT, |a, context| {
         if a.values[0].is_null() {
             return Err(Error::new(
@@ -69,7 +69,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
     })
     .null_aware()
-    .volatile(),
+    .volatile(Place::Leader),
     Function::new("current_query", &[], TEXT, |_, _| Ok(Value::Null)).stable(),
     Function::new("pg_backend_pid", &[], INT4, |_, context| {
         Ok(Value::Int4(context.session.process_id))
@@ -78,7 +78,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("pg_is_in_recovery", &[], BOOL, |_, _| {
         Ok(Value::Bool(false))
     })
-    .volatile(),
+    .volatile(Place::Anywhere),
     Function::new("pg_my_temp_schema", &[], OID, |_, _| Ok(Value::Oid(0))).stable(),
     Function::new("pg_is_other_temp_schema", &[OID], BOOL, |_, _| {
         Ok(Value::Bool(false))
@@ -88,16 +88,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let host = context.session.around.host();
         Ok(host.map_or(Value::Null, |host| Value::TimestampTz(host.started())))
     })
-    .stable(),
+    .stable_on_leader(),
     Function::new("pg_cancel_backend", &[INT4], BOOL, |a, context| {
         interrupt(a, context, |session| session.cancel())
     })
-    .volatile(),
+    .volatile(Place::Leader),
     Function::new("pg_terminate_backend", &[INT4], BOOL, |a, context| {
         interrupt(a, context, |session| session.terminate())
     })
-    .volatile(),
-    Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable(),
+    .volatile(Place::Leader),
+    Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable_on_leader(),
     Function::new("getdatabaseencoding", &[], NAME, |_, _| {
         Ok(Value::text("UTF8"))
     })
@@ -141,7 +141,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("pg_advisory_unlock_all", &[], VOID, |_, _| {
         Ok(Value::Text("".into()))
     })
-    .volatile(),
+    .volatile(Place::Leader),
 ];
 
 const fn nothing(name: &'static str, result: ArgumentKind) -> Function {

@@ -2,7 +2,7 @@
 //! so they return null.
 
 use super::{INT8, NAME, NUMERIC, OID, REGCLASS, TEXT};
-use crate::expression::{ArgumentKind, Function};
+use crate::expression::{ArgumentKind, Function, Place};
 use crate::{Result, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 const fn uncounted(name: &'static str, arguments: &'static [ArgumentKind]) -> Function {
-    Function::new(name, arguments, INT8, |_, _| Ok(Value::Null)).volatile()
+    Function::new(name, arguments, INT8, |_, _| Ok(Value::Null)).volatile(Place::Anywhere)
 }
 
 /// Prints a size in the largest unit that gives at least 10, rounded to a whole number.
