@@ -58,6 +58,25 @@ impl ReadBuffer {
         Ok(Some((frame, rest.get(size).copied())))
     }
 
+    /// The message that begins `at` bytes after the last one that was taken, if it is
+    /// complete, and where it ends. Takes nothing: see [`ReadBuffer::skip`].
+    pub fn peek(&self, at: usize) -> Result<Option<(Frame<'_>, usize)>, Error> {
+        let rest = self.bytes.get(self.consumed + at..).unwrap_or_default();
+        let frame = frame::cut(rest, &self.limits)?;
+        Ok(frame.map(|frame| (frame, at + frame::HEADER + frame.contents.len())))
+    }
+
+    /// Takes the messages before the offset `end`, which [`ReadBuffer::peek`] has returned.
+    pub fn skip(&mut self, end: usize) {
+        self.consumed = (self.consumed + end).min(self.bytes.len());
+    }
+
+    /// Number of received bytes that have not been taken.
+    #[must_use]
+    pub fn received(&self) -> usize {
+        self.bytes.len() - self.consumed
+    }
+
     /// The next startup packet, if it is complete.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let rest = &self.bytes[self.consumed..];
@@ -158,6 +177,23 @@ mod tests {
         buffer.extend(b"S\0\0\0\x04");
         assert!(buffer.capacity() <= 2 * READ, "{}", buffer.capacity());
         assert_eq!(buffer.next_frame().unwrap().unwrap().kind, b'S');
+    }
+
+    #[test]
+    fn messages_are_looked_at_before_they_are_taken() {
+        let mut buffer = ReadBuffer::new(Limits::default());
+        buffer.extend(b"P\0\0\0\x08\0\0\0\0S\0\0\0\x04Q\0\0\0\x05\0Q\0\0");
+        assert_eq!(buffer.next_frame().unwrap().unwrap().kind, b'P');
+        let (frame, end) = buffer.peek(0).unwrap().unwrap();
+        assert_eq!((frame.kind, end), (b'S', 5));
+        let (frame, end) = buffer.peek(end).unwrap().unwrap();
+        assert_eq!((frame.kind, end), (b'Q', 11));
+        assert_eq!(buffer.peek(end), Ok(None));
+        assert_eq!(buffer.peek(1000), Ok(None));
+        assert_eq!(buffer.received(), 14);
+        buffer.skip(5);
+        assert_eq!(buffer.next_frame().unwrap().unwrap().kind, b'Q');
+        assert_eq!(buffer.received(), 3);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! cannot wait. So a task asks several times a second, and the server keeps the last
 //! status.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use coeval_sql::{Error, SqlState};
 
 use crate::settings::MAX_NODES;
 use crate::shared::Shared;
+
+/// The cluster version from which on every member reads what a leader tells for reads on
+/// the nodes of clients.
+const READS: u32 = 3;
 
 /// Interval between two status requests.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -95,6 +100,8 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
         let Ok(status) = node.status().await else {
             return;
         };
+        let reads = status.cluster_version >= READS;
+        shared.tells_reads.fetch_or(reads, Ordering::Relaxed);
         shared.cluster.note(status, EvaluationContext::clock());
         drop(shared);
         coeval_env::sleep(INTERVAL).await;

@@ -28,6 +28,7 @@ mod forgetting;
 mod memory;
 mod metrics;
 mod pending_connections;
+mod reader;
 mod registry;
 mod server;
 mod serving_term;

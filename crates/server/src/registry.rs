@@ -66,6 +66,11 @@ fn numbers(node: u64) -> (i32, i32) {
     }
 }
 
+/// The node of the client whose session has this number.
+pub(crate) fn node_of(process_id: i32) -> u64 {
+    u64::try_from(process_id >> NODE_BITS).unwrap_or(0)
+}
+
 impl Registry {
     pub(crate) fn new(limit: usize, reserved: usize, node: u64) -> Arc<Self> {
         Arc::new(Self {

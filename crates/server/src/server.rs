@@ -16,6 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coeval_env::Listener;
@@ -31,6 +32,7 @@ use crate::cluster_view;
 use crate::engine::{self, StartSummary};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
+use crate::reader::Reader;
 use crate::serving_term::{Lead, SESSIONS_SHARE, ServingTerm};
 use crate::serving_terms;
 use crate::settings::{self, SettingsError};
@@ -219,7 +221,7 @@ impl Server {
             );
         }
         let following = of_node.then(|| {
-            let following = serving_terms::follow(Arc::clone(&shared), effective);
+            let following = serving_terms::follow(Arc::clone(&shared), effective.clone());
             coeval_env::spawn("serving_terms", following)
         });
         if of_node {
@@ -232,6 +234,7 @@ impl Server {
             following,
             health,
             admin,
+            effective,
             shared,
         })
     }
@@ -283,10 +286,22 @@ pub struct RunningServer {
     following: Option<coeval_env::JoinHandle<()>>,
     health: Arc<Health>,
     admin: Option<Admin>,
+    effective: Effective,
     shared: Arc<Shared>,
 }
 
 impl RunningServer {
+    /// Has the sessions of this node's clients read from an engine that follows, and this
+    /// node's sessions tell what other nodes need for that: for tests of the way there and
+    /// back, with tables that are not the leader's.
+    #[doc(hidden)]
+    pub fn read_from(&self, engine: Option<Arc<dyn coeval_txn::Engine>>) {
+        let host = || ServerHost::new(Arc::downgrade(&self.shared), self.effective.clone());
+        let reader = engine.map(|engine| Reader::open(engine, &self.shared.settings, host()));
+        self.shared.tells_reads.store(true, Ordering::Relaxed);
+        self.shared.reader.send_replace(reader);
+    }
+
     /// The address that the server listens at.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

@@ -1,5 +1,6 @@
 //! The state that all sessions of a server share, for the life of the process.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::access::Rules;
 use crate::audit::Logins;
 use crate::cluster_view::Seen;
 use crate::metrics::Metrics;
+use crate::reader::Reader;
 use crate::registry::Registry;
 use crate::serving_term::{Lead, ServingTerm};
 use crate::tls::Tls;
@@ -23,6 +25,11 @@ pub(crate) struct Shared {
     pub(crate) lead: watch::Sender<Lead>,
     /// The consensus node, if the server is part of a cluster.
     pub(crate) node: Option<Arc<Node>>,
+    /// The database that this node reads for its clients while another one leads.
+    pub(crate) reader: watch::Sender<Option<Arc<Reader>>>,
+    /// Whether every member of the cluster understands what a leader tells for reads on
+    /// the clients' nodes.
+    pub(crate) tells_reads: Arc<AtomicBool>,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -63,6 +70,8 @@ impl Shared {
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             node,
+            reader: watch::Sender::new(None),
+            tells_reads: Arc::default(),
             cluster: Seen::default(),
             failure,
             access: Mutex::new(Arc::new(doors)),

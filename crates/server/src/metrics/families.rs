@@ -9,6 +9,7 @@ use coeval_sql::instance::{ClusterMember, ClusterTraffic};
 use coeval_sql::statement::StatementKind;
 
 use super::reading::Reading;
+use super::sheet::{AtLeader, Stamp};
 use crate::admin::Problem;
 
 /// The Prometheus type of a metric family.
@@ -148,6 +149,18 @@ families! {
         "Rows that statements returned (select), changed, or copied."
         = |r, out| for kind in ROW_KINDS {
             out.value(&[("kind", kind.name())], r.sheets.of(kind).rows as f64);
+        };
+    Counter coeval_reads_total ["route", "stamp", "reason"] "cycles"
+        "Queries and pipelines of clients of this node, a follower, that may only read, if their sessions want them executed here (coeval.read_from): by route, local or leader. A local one has the stamp asked, if the leader was asked for the newest commit, session, if it includes the session's own commits, or none, and no reason. One that went to the leader has a reason and no stamp."
+        = |r, out| {
+            for (stamp, count) in Stamp::ALL.iter().zip(r.sheets.reads_here) {
+                let labels = [("route", "local"), ("stamp", stamp.name()), ("reason", "")];
+                out.value(&labels, count as f64);
+            }
+            for (why, count) in AtLeader::ALL.iter().zip(r.sheets.reads_at_leader) {
+                let labels = [("route", "leader"), ("stamp", ""), ("reason", why.name())];
+                out.value(&labels, count as f64);
+            }
         };
     Histogram coeval_answer_duration_seconds [] "seconds"
         "How long clients waited for an answer: from the first message taken to the last byte sent, the disk included."

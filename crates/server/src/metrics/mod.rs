@@ -34,7 +34,7 @@ use std::time::Duration;
 pub(crate) use exposition::{MEDIA_TYPE, exposition, recovering};
 pub(crate) use host::ServerHost;
 pub(crate) use reading::Reading;
-pub(crate) use sheet::Sheet;
+pub(crate) use sheet::{AtLeader, Sheet, Stamp};
 
 /// The metrics of a server.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use coeval_memory::counters::{Counter, Distribution, Durations};
 use coeval_sql::SqlState;
+use coeval_sql::route::Reason;
 use coeval_sql::statement::StatementKind;
 
 /// Number of statement kinds.
@@ -22,7 +23,75 @@ pub(crate) struct Sheet {
     sent_bytes: Counter,
     sessions: Counter,
     refusals: Counter,
+    reads_here: [Counter; Stamp::ALL.len()],
+    reads_at_leader: [Counter; AtLeader::ALL.len()],
     errors: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// How a cycle that this node executed for its client got its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// The leader was asked for the newest commit.
+    Asked,
+    /// The snapshot includes the session's own commits.
+    Session,
+    /// The snapshot is what this node had.
+    None,
+}
+
+impl Stamp {
+    pub(crate) const ALL: [Self; 3] = [Self::Asked, Self::Session, Self::None];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Session => "session",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Why a cycle that may have been a read went to the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtLeader {
+    /// A statement runs there only.
+    Statement(Reason),
+    /// The client asked for answers before the end of the cycle.
+    Flush,
+    /// The cycle, or its answers, are too long to be held back.
+    Large,
+    /// No leader answered, or this node no longer has the tables.
+    Lost,
+    /// A statement failed here, and the leader has the last word.
+    Error,
+    /// This node does not know the session's state.
+    State,
+}
+
+impl AtLeader {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Statement(Reason::Writes),
+        Self::Statement(Reason::LocksRows),
+        Self::Statement(Reason::Function),
+        Self::Statement(Reason::SystemTable),
+        Self::Statement(Reason::Command),
+        Self::Flush,
+        Self::Large,
+        Self::Lost,
+        Self::Error,
+        Self::State,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Statement(reason) => reason.name(),
+            Self::Flush => "flush",
+            Self::Large => "large",
+            Self::Lost => "lost",
+            Self::Error => "error",
+            Self::State => "state",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +151,19 @@ impl Sheet {
         self.sent_bytes.add_alone(bytes as u64);
     }
 
+    /// Counts a cycle that this node has executed for its client.
+    pub(crate) fn read_here(&self, stamp: Stamp) {
+        self.reads_here[stamp as usize].add_alone(1);
+    }
+
+    /// Counts a cycle that may have been a read and goes to the leader.
+    pub(crate) fn read_at_leader(&self, why: AtLeader) {
+        let all = AtLeader::ALL.iter().zip(&self.reads_at_leader);
+        for (_, counter) in all.filter(|(each, _)| **each == why) {
+            counter.add_alone(1);
+        }
+    }
+
     /// Counts a client that was let in.
     pub(crate) fn session(&self) {
         self.sessions.add_alone(1);
@@ -105,6 +187,10 @@ pub(crate) struct Sum {
     pub(crate) sent_bytes: u64,
     pub(crate) sessions: u64,
     pub(crate) refusals: u64,
+    /// Cycles executed for this node's clients, as in [`Stamp::ALL`].
+    pub(crate) reads_here: [u64; Stamp::ALL.len()],
+    /// Cycles that went to the leader, as in [`AtLeader::ALL`].
+    pub(crate) reads_at_leader: [u64; AtLeader::ALL.len()],
     /// Number of errors by SQLSTATE.
     pub(crate) errors: BTreeMap<&'static str, u64>,
 }
@@ -133,6 +219,12 @@ impl Sum {
         self.sent_bytes += sheet.sent_bytes.get();
         self.sessions += sheet.sessions.get();
         self.refusals += sheet.refusals.get();
+        for (sum, counter) in self.reads_here.iter_mut().zip(&sheet.reads_here) {
+            *sum += counter.get();
+        }
+        for (sum, counter) in self.reads_at_leader.iter_mut().zip(&sheet.reads_at_leader) {
+            *sum += counter.get();
+        }
         let errors = sheet.errors.lock().unwrap_or_else(PoisonError::into_inner);
         for (state, count) in &*errors {
             *self.errors.entry(state).or_default() += count;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use coeval_env::Work;
 use coeval_pgwire::Frame;
@@ -16,6 +17,7 @@ use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
 use coeval_types::{Remedy, Timestamp};
 
+use super::home::Reading;
 use super::input::{Input, Wake, Watch};
 use super::notes::{Clock, statement_failed};
 use super::output::{Lost, Output};
@@ -40,6 +42,9 @@ pub(super) enum Moves {
     /// The session was opened by another node for its client; that node moves it, and
     /// keeps the session's handover state.
     Back,
+    /// The session reads on its client's node, beside the one on the leader, which answers
+    /// what this one does not.
+    Home,
 }
 
 /// Objects by name, with a fast path for the unnamed one.
@@ -121,6 +126,10 @@ pub(super) struct Conversation {
     pub(super) rest: Statements,
     /// What happens to the session when its engine no longer leads.
     pub(super) moves: Moves,
+    /// The cycle that reads on its client's node.
+    pub(super) reading: Reading,
+    /// Whether the nodes of clients read, and so are told what they need for that.
+    pub(super) tells_reads: Option<Arc<AtomicBool>>,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
     /// Changed parameters that the client does not have yet: they leave with
@@ -175,6 +184,8 @@ impl Conversation {
             before_sync: false,
             rest: Statements::default(),
             moves: Moves::Never,
+            reading: Reading::default(),
+            tells_reads: None,
         }
     }
 
@@ -281,14 +292,18 @@ impl Conversation {
     pub(super) fn shall_move(&self) -> bool {
         match self.moves {
             Moves::Never => false,
-            Moves::Away => self.signal.is_deposed(),
+            Moves::Away | Moves::Home => self.signal.is_deposed(),
             // When this node stops, the client of another node keeps its session and
             // moves.
             Moves::Back => self.signal.is_deposed() || self.signal.is_closed(),
         }
     }
 
-    async fn handle(&mut self, frame: Frame<'_>, watch: &mut Watch) -> Result<(), Ended> {
+    pub(super) async fn handle(
+        &mut self,
+        frame: Frame<'_>,
+        watch: &mut Watch,
+    ) -> Result<(), Ended> {
         let is_first = self.owed.is_nothing();
         match self.owed.take(frame.kind) {
             Treatment::CopyData => return self.copy_in(frame, watch).await,
@@ -390,6 +405,9 @@ impl Conversation {
     /// Reports an error after the session has handled its effect.
     pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.output.end_copy_out(false);
+        if self.moves == Moves::Home && self.reading.leaves(error, self.output.holds()) {
+            return Err(Ended::Moved);
+        }
         if self.moves != Moves::Never
             && (error.remedy() == Remedy::Fatal
                 || error.state() == SqlState::QUERY_CANCELED && self.shall_move())
@@ -408,6 +426,7 @@ impl Conversation {
         if self.signal.is_terminated() && error.state() == SqlState::QUERY_CANCELED {
             return Err(self.end(shutdown()).await);
         }
+        self.output.lift();
         statement_failed(&self.session, error, false);
         if error.state() == SqlState::QUERY_CANCELED {
             // It has had its effect; the error itself may wait for the engine.
@@ -435,8 +454,13 @@ impl Conversation {
     /// sent.
     pub(super) async fn ready(&mut self, watch: &mut Watch) -> Result<(), Ended> {
         let finished = watch.over(&self.signal, self.session.finish()).await;
+        let holds = self.output.holds();
+        self.output.lift();
         match finished {
             Ok(()) => {}
+            Err(error) if self.moves == Moves::Home && self.reading.leaves(&error, holds) => {
+                return Err(Ended::Moved);
+            }
             Err(error)
                 if self.moves != Moves::Never
                     && (error.remedy() == Remedy::Fatal
@@ -457,15 +481,31 @@ impl Conversation {
             }
         }
         let status = self.status();
+        if self.moves == Moves::Home {
+            hot::ready_for_query(&mut self.output.buffer, status);
+            return self.answered(watch).await;
+        }
         for (name, value) in self.session.take_parameter_changes() {
             // A value too long for a message is not reported.
             let _ = cold::parameter_status(&mut self.changes, &name, &value);
         }
+        if self.moves == Moves::Back {
+            let tells = self.tells_reads.as_ref();
+            if tells.is_some_and(|tells| tells.load(Ordering::Relaxed)) {
+                self.session.note_reads();
+            }
+        }
         self.tell_node();
         self.output.buffer.extend_from_slice(&self.changes);
         hot::ready_for_query(&mut self.output.buffer, status);
-        self.flush(watch).await?;
+        self.answered(watch).await?;
         self.changes.clear();
+        Ok(())
+    }
+
+    /// Sends the answers of a cycle that has ended.
+    async fn answered(&mut self, watch: &mut Watch) -> Result<(), Ended> {
+        self.flush(watch).await?;
         self.owed.ready();
         self.session.rest();
         self.clock.answered(&self.sheet);

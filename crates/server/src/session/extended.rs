@@ -56,6 +56,7 @@ impl Conversation {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::syntax(message));
         }
+        self.check_home(&statement)?;
         let types: Vec<u32> = parse.parameter_types().collect();
         let preparation = self.session.prepare(statement, &types);
         watch.over(&self.signal, preparation).await
@@ -201,6 +202,9 @@ impl Conversation {
         }
         self.session.announce(portal.statement().text());
         self.output.begin_execution();
+        if self.reading.executes() {
+            self.output.lift();
+        }
         let began = self.clock.statement_began();
         let execution = self.session.execute(portal, limit, &mut self.output);
         let result = watch.over(&self.signal, execution).await;

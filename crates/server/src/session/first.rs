@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use coeval_env::Stream;
+use coeval_peers::NodeId;
 use coeval_pgwire::startup::{Packet, Protocol};
 use coeval_pgwire::{Limits, ReadBuffer};
 use coeval_sql::Error;
@@ -16,7 +17,7 @@ use tracing::debug;
 
 use super::report;
 use super::transport::Transport;
-use crate::serving_term::Lead;
+use crate::registry;
 use crate::shared::Shared;
 use crate::tls::Tls;
 
@@ -159,13 +160,18 @@ fn take(shared: &Shared, packet: Packet<'_>, encrypted: bool, asked: usize) -> N
     }
 }
 
-/// Cancels the statement of a session that runs here, or else on the leader.
+/// Cancels the statement of a session. The node of its client knows where the statement
+/// runs: there, or on the leader.
 async fn cancel(shared: &Shared, process_id: i32, secret: &[u8]) {
-    if !shared.registry.cancel(process_id, secret)
-        && let (Some(node), Lead::There(leader)) = (&shared.node, shared.lead())
-    {
-        let streams = node.streams();
-        super::relay::cancel(&streams, leader, process_id, secret).await;
+    let own = shared.settings.cluster_node;
+    match (&shared.node, registry::node_of(process_id)) {
+        (Some(node), of_client) if of_client != own => {
+            let streams = node.streams();
+            super::relay::cancel(&streams, NodeId(of_client), process_id, secret).await;
+        }
+        _ => {
+            shared.registry.cancel(process_id, secret);
+        }
     }
 }
 

@@ -300,6 +300,7 @@ async fn welcome(
                         (Some(_), None) => Moves::Away,
                         (Some(_), Some(_)) => Moves::Back,
                     };
+                    conversation.tells_reads = Some(Arc::clone(&shared.tells_reads));
                     conversation.look_again(shared, serving_term);
                     return Some(Here {
                         entry,

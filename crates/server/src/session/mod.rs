@@ -13,6 +13,10 @@
 //! that waits notices when its client disconnects, so that no lock outlives the client
 //! that it was taken for.
 //!
+//! In a cluster, the session of a client of a follower runs on the leader, and the
+//! client's node is a relay; a session beside the relay executes what only reads, if the
+//! client wants that ([`home`]).
+//!
 //! Invariants:
 //! - no answer leaves before the commits that it depends on are durable ([`output`]);
 //! - however the task ends, its [`Entry`](crate::registry::Entry) is removed, and its
@@ -23,10 +27,12 @@
 mod authenticate;
 mod conversation;
 mod copy;
+mod cycle;
 mod effect;
 mod extended;
 mod first;
 mod greet;
+mod home;
 mod input;
 mod notes;
 mod opening;

@@ -42,6 +42,26 @@ pub(crate) enum Lost {
     Engine(coeval_txn::Error),
 }
 
+/// A cycle whose answers leave on a stream that was lent for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lent {
+    /// Number of bytes at the beginning of the buffer that were there before.
+    rest: usize,
+    /// Whether an answer may have left.
+    left: bool,
+    /// Whether answers are held back, because another node may have to answer.
+    holds: bool,
+}
+
+/// A stream to the client, and what was not sent on it yet.
+pub(super) struct Stream {
+    pub(super) half: WriteHalf,
+    /// Bytes that leave first.
+    pub(super) rest: Vec<u8>,
+    /// Whether the stream may still buffer written bytes.
+    pub(super) flushing: bool,
+}
+
 /// The sending side of a connection.
 pub(crate) struct Output {
     /// Answers: the first `sent` bytes are sent, and the first `vouched` bytes may be
@@ -75,6 +95,8 @@ pub(crate) struct Output {
     lost: Option<Lost>,
     /// Whether the client has received a message only in part, and its rest is lost.
     broken_off: bool,
+    /// The cycle that is answered on a stream that was lent for it.
+    lent: Lent,
     sheet: Arc<Sheet>,
     /// Where the session shows in `pg_stat_activity` that an answer waits.
     activity: Option<Arc<Activity>>,
@@ -111,6 +133,7 @@ impl Output {
             copying: false,
             lost: None,
             broken_off: false,
+            lent: Lent::default(),
             sheet,
             activity: None,
             waiting: None,
@@ -165,6 +188,7 @@ impl Output {
             ready!(self.poll_confirmed(asked, context))?;
         }
         self.vouched = self.buffer.len();
+        self.lent.left |= self.vouched > self.lent.rest;
         while self.sent < self.buffer.len() {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer[self.sent..]);
             let Poll::Ready(written) = written else {
@@ -186,6 +210,7 @@ impl Output {
         self.flushing = false;
         self.sent = 0;
         self.vouched = 0;
+        self.lent.rest = 0;
         self.show(AnswerWait::None);
         if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
             self.buffer = Vec::new();
@@ -294,6 +319,50 @@ impl Output {
         (self.stream, self.buffer)
     }
 
+    /// Takes the client's stream for one cycle, whose answers are held back at first.
+    pub(super) fn lend(&mut self, stream: Stream) {
+        self.stream = stream.half;
+        self.flushing = stream.flushing;
+        (self.sent, self.execution) = (0, 0);
+        self.vouched = stream.rest.len();
+        self.buffer = stream.rest;
+        self.lost = None;
+        (self.copying, self.unsendable) = (false, None);
+        self.lent = Lent {
+            rest: self.vouched,
+            left: false,
+            holds: true,
+        };
+    }
+
+    /// Gives the stream back. Answers that began to leave are its rest; others are dropped.
+    pub(super) fn give_back(&mut self) -> Stream {
+        self.withdraw();
+        let mut rest = std::mem::take(&mut self.buffer);
+        rest.drain(..self.sent.min(self.vouched));
+        (self.sent, self.vouched) = (0, 0);
+        Stream {
+            half: std::mem::replace(&mut self.stream, WriteHalf::Lent),
+            rest,
+            flushing: self.flushing,
+        }
+    }
+
+    /// Lets answers leave: this node answers the cycle.
+    pub(super) fn lift(&mut self) {
+        self.lent.holds = false;
+    }
+
+    /// Whether answers are held back.
+    pub(super) const fn holds(&self) -> bool {
+        self.lent.holds
+    }
+
+    /// Whether an answer may have left since the stream was lent.
+    pub(super) const fn has_left(&self) -> bool {
+        self.lent.left
+    }
+
     /// Whether all commits up to this timestamp are known to be durable.
     pub(crate) fn knows_durable(&self, timestamp: Timestamp) -> bool {
         timestamp <= self.durable
@@ -360,6 +429,14 @@ impl Output {
             ));
         }
     }
+}
+
+/// The answers that are held back do not fit into the buffer: the leader answers.
+fn held_too_much() -> Error {
+    Error::new(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        "the answers before the last statement are too long to be held back",
+    )
 }
 
 impl Sink for Output {
@@ -432,6 +509,9 @@ impl Sink for Output {
         }
         if self.signal.is_canceled() {
             return Poll::Ready(Err(Error::canceled()));
+        }
+        if self.holds() {
+            return Poll::Ready(Err(held_too_much()));
         }
         let flushed = ready!(self.poll_flush(dependencies, context));
         Poll::Ready(flushed.map_err(|()| {

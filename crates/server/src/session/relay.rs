@@ -39,7 +39,9 @@ use tokio::sync::watch;
 use tracing::debug;
 
 use self::kept::Kept;
+use super::cycle::Cycle;
 use super::effect::Effect;
+use super::home::{Offer, Read, Reads};
 use super::input::Input;
 use super::opening::{self, HANDOVER, Origin, Resumed};
 use super::owed::Owed;
@@ -71,7 +73,9 @@ pub(super) struct Relay {
     pub(super) sheet: Arc<Sheet>,
     pub(super) handover: SessionHandover,
     pub(super) tracker: Tracker,
-    client: Side<WriteHalf>,
+    pub(super) client: Side<WriteHalf>,
+    /// The reads that this node executes for the client.
+    pub(super) reads: Reads,
     /// Whether the leader has let the client in.
     is_admitted: bool,
     /// Whether the leader has sent the error that ends the session.
@@ -83,7 +87,7 @@ pub(super) struct Relay {
 }
 
 /// Bytes to be sent to one side.
-struct Side<W> {
+pub(super) struct Side<W> {
     stream: W,
     buffer: Vec<u8>,
     sent: usize,
@@ -112,6 +116,8 @@ enum Stop {
     Terminated,
     /// The client has sent an invalid message.
     Nonsense(Error),
+    /// This node may execute the client's next cycle.
+    Reads(Cycle),
 }
 
 /// How a relayed session continues.
@@ -130,6 +136,25 @@ impl<W: AsyncWrite + Unpin> Side<W> {
             sent: 0,
             flushing: false,
         }
+    }
+
+    /// Takes the stream, with its unsent bytes and whether it may buffer others, and leaves
+    /// another one.
+    pub(super) fn take(&mut self, other: W) -> (W, Vec<u8>, bool) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.drain(..std::mem::take(&mut self.sent));
+        let flushing = std::mem::take(&mut self.flushing);
+        (std::mem::replace(&mut self.stream, other), buffer, flushing)
+    }
+
+    /// Puts back what was taken.
+    pub(super) fn put(&mut self, stream: W, buffer: Vec<u8>, flushing: bool) {
+        (self.stream, self.buffer, self.sent, self.flushing) = (stream, buffer, 0, flushing);
+    }
+
+    /// The bytes to be sent.
+    pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
     }
 
     fn is_full(&self) -> bool {
@@ -287,6 +312,7 @@ impl Relay {
             handover: SessionHandover::default(),
             tracker: Tracker::new(Status::Idle, Owed::NOTHING),
             client: Side::new(line.output, line.rest),
+            reads: Reads::default(),
             is_admitted: false,
             is_ended: false,
             kept: Kept::new(&shared.relayed),
@@ -328,7 +354,7 @@ impl Relay {
             Stop::Terminated => self.say_last(&shutdown()).await,
             Stop::Nonsense(error) => self.say_last(&error).await,
             Stop::Ended => self.flush().await,
-            Stop::Client => {}
+            Stop::Client | Stop::Reads(_) => {}
         }
         false
     }
@@ -336,14 +362,26 @@ impl Relay {
     /// Copies messages until the session ends, or continues on this node.
     pub(super) async fn run(
         mut self: Box<Self>,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         mut leader: Option<Leader>,
     ) -> Next {
         loop {
             let Some(mut connected) = leader.take() else {
                 match self.find(shared).await {
-                    Ok(NextLeader::Leader(found)) => leader = Some(found),
-                    Ok(NextLeader::Here(serving_term)) => return Next::Here(serving_term, self),
+                    Ok(NextLeader::Leader(found)) => {
+                        self.meet_leader();
+                        leader = Some(found);
+                    }
+                    Ok(NextLeader::Here(serving_term)) => {
+                        self.leave_home();
+                        return Next::Here(serving_term, self);
+                    }
+                    Err(Stop::Reads(cycle)) => {
+                        if let Read::Ended = self.read(shared, cycle).await {
+                            self.stop(shared, Stop::Client, None).await;
+                            return Next::Ended;
+                        }
+                    }
                     Err(stop) => {
                         self.stop(shared, stop, None).await;
                         return Next::Ended;
@@ -364,6 +402,13 @@ impl Relay {
                     );
                     self.tracker.lost(&mut self.client.buffer);
                 }
+                Stop::Reads(cycle) => match self.read(shared, cycle).await {
+                    Read::Answered | Read::Leader => leader = Some(connected),
+                    Read::Ended => {
+                        self.stop(shared, Stop::Client, Some(connected)).await;
+                        return Next::Ended;
+                    }
+                },
                 // The client was let in before.
                 Stop::Admitted => leader = Some(connected),
                 stop => {
@@ -379,7 +424,7 @@ impl Relay {
             Stop::Terminated => self.say_last(&ending(shared)).await,
             Stop::Nonsense(error) => self.say_last(&error).await,
             Stop::Ended => self.flush().await,
-            Stop::Client | Stop::Leader | Stop::Admitted => {}
+            Stop::Client | Stop::Leader | Stop::Admitted | Stop::Reads(_) => {}
         }
         if let Some(mut leader) = leader {
             // The last message to the leader may be Terminate.
@@ -506,6 +551,11 @@ impl Relay {
                 } else if self.input.poll_gone(context).is_ready() {
                     return Poll::Ready(Err(Stop::Client));
                 }
+                if self.input.buffer.has_frame()
+                    && let Offer::Home(cycle) = self.offer(shared, false)
+                {
+                    return Poll::Ready(Err(Stop::Reads(cycle)));
+                }
                 if self.input.buffer.has_frame() {
                     let since = *self.waits_since.get_or_insert_with(coeval_env::now);
                     let at = since + of_statement.unwrap_or(self.patience);
@@ -555,6 +605,7 @@ impl Relay {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) if next.kind == kind::TERMINATE => return Some(Stop::Client),
                 Ok(Some(next)) => {
+                    self.reads.begin_cycle();
                     let out = &mut self.client.buffer;
                     match error {
                         Some(error) => self.tracker.refuse(next.kind, error, out),
@@ -637,7 +688,7 @@ impl Relay {
                 if self.client.poll_send(context, &mut moved).is_err() {
                     return Poll::Ready(Stop::Client);
                 }
-                if let Some(stop) = self.poll_asked(leader, context, &mut moved) {
+                if let Some(stop) = self.poll_asked(shared, leader, context, &mut moved) {
                     return Poll::Ready(stop);
                 }
                 if leader.side.poll_send(context, &mut moved).is_err() {
@@ -681,9 +732,7 @@ impl Relay {
             };
             let (message, contents) = (leader.came[0], &leader.came[HEADER..length]);
             if message == HANDOVER {
-                if let Err(error) = self.handover.apply(contents) {
-                    debug!(%error, "what a session carries is not understood");
-                }
+                self.told(contents);
                 if let Err(error) = self.kept.charge_handover(self.handover.bytes()) {
                     return Some(Stop::Nonsense(error));
                 }
@@ -695,7 +744,9 @@ impl Relay {
                 if message == answer::READY && !self.is_admitted {
                     admitted = true;
                 }
-                self.client.buffer.extend_from_slice(&leader.came[..length]);
+                if !self.swallows(message) {
+                    self.client.buffer.extend_from_slice(&leader.came[..length]);
+                }
             }
             leader.came.advance(length);
         }
@@ -709,6 +760,7 @@ impl Relay {
     /// Copies messages from the client to the leader.
     fn poll_asked(
         &mut self,
+        shared: &Shared,
         leader: &mut Leader,
         context: &mut Context<'_>,
         moved: &mut bool,
@@ -720,13 +772,37 @@ impl Relay {
             if let Err(error) = self.kept.charge_messages(held) {
                 return Some(Stop::Nonsense(error));
             }
+            match self.offer(shared, true) {
+                Offer::Home(cycle) => return Some(Stop::Reads(cycle)),
+                Offer::Wait => match self.input.poll_fill(context) {
+                    Poll::Ready(Ok(())) => {
+                        *moved = true;
+                        continue;
+                    }
+                    Poll::Ready(Err(())) => return Some(Stop::Client),
+                    Poll::Pending => return None,
+                },
+                Offer::Leader => {}
+            }
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
+                    let first = match self.tracker.is_skipping() {
+                        true => None,
+                        false => {
+                            let reads = &mut self.reads;
+                            reads.before(next.kind, next.contents, &mut self.handover)
+                        }
+                    };
                     let handover = &self.handover;
                     let prepared = |name: &[u8]| {
                         let text = handover.prepared(str::from_utf8(name).ok()?)?;
                         Some(Effect::of_one(text.as_bytes()))
                     };
+                    if let Some((kind, contents)) = first {
+                        let _ = self.tracker.client(kind, &contents, prepared);
+                        frame(&mut leader.side.buffer, kind, &contents);
+                    }
+                    self.reads.begin_cycle();
                     match self.tracker.client(next.kind, next.contents, prepared) {
                         Verdict::Pass => {
                             frame(&mut leader.side.buffer, next.kind, next.contents);

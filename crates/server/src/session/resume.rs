@@ -178,6 +178,7 @@ pub(super) async fn for_another(
     output.show_on(session.activity());
     let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
     conversation.moves = Moves::Back;
+    conversation.tells_reads = Some(Arc::clone(&shared.tells_reads));
     conversation.look_again(shared, serving_term);
     Some(Here {
         entry,
@@ -214,7 +215,7 @@ async fn resume(
     Ok((admitted, session))
 }
 
-fn user(request: &Request) -> Result<String, Error> {
+pub(super) fn user(request: &Request) -> Result<String, Error> {
     let found = request.parameters.iter().rfind(|(name, _)| name == "user");
     let missing = || report::violation("a session without a user");
     let (_, user) = found.ok_or_else(missing)?;

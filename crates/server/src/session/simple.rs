@@ -78,6 +78,7 @@ impl Conversation {
         last: bool,
         watch: &mut Watch,
     ) -> Result<(), Error> {
+        self.check_home(&statement)?;
         let Self {
             session, signal, ..
         } = self;
@@ -118,6 +119,7 @@ impl Conversation {
         }
         if last {
             session.expect_finish();
+            output.lift();
         }
         output.begin_execution();
         let execution = session.execute(&mut portal, None, output);

@@ -187,6 +187,16 @@ impl Tracker {
         self.owed.is_skipping()
     }
 
+    /// Whether the client waits for nothing, owes nothing, and is in no transaction block:
+    /// its next message begins a cycle that depends on none before.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.asked.is_empty()
+            && self.owed.is_nothing()
+            && !self.copying
+            && !self.leader_skips
+            && !self.in_transaction()
+    }
+
     /// What the client is owed by the node where its session runs next.
     pub(super) const fn owed(&self) -> Owed {
         self.owed
@@ -519,7 +529,7 @@ pub(super) fn leader_changed(unknown: bool) -> Error {
 }
 
 /// A string that ends with a zero byte, and the bytes after it.
-fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }

@@ -56,6 +56,8 @@ pub(crate) enum WriteHalf {
     Plain(coeval_env::WriteHalf),
     Tls(tokio::io::WriteHalf<TlsStream<Stream>>),
     Peer(tokio::io::WriteHalf<PeerStream>),
+    /// None: the stream is with whoever answers the client at the moment.
+    Lent,
 }
 
 impl AsyncRead for ReadHalf {
@@ -84,6 +86,7 @@ impl AsyncWrite for WriteHalf {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Peer(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Lent => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -93,6 +96,7 @@ impl AsyncWrite for WriteHalf {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
             Self::Peer(stream) => Pin::new(stream).poll_flush(context),
+            Self::Lent => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -101,6 +105,7 @@ impl AsyncWrite for WriteHalf {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Peer(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Lent => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }

@@ -56,6 +56,10 @@ enum Interruption {
 impl Conversation {
     /// Sends all buffered answers, once the engine has confirmed what they depend on.
     pub(super) async fn flush(&mut self, watch: &mut Watch) -> Result<(), Ended> {
+        if self.output.holds() {
+            self.reading.is_large();
+            return Err(Ended::Moved);
+        }
         let dependencies = self.session.dependencies();
         #[cfg(feature = "planted")]
         planted::take_slow_for_failed(&mut self.output, dependencies.newest_seen).await?;

@@ -22,6 +22,7 @@ mod drivers;
 mod flows;
 mod fuzz;
 mod gone;
+mod home;
 mod hostile;
 mod limits;
 mod login;

@@ -1,0 +1,129 @@
+//! Reads that a follower executes for its own clients: never stale, without the leader's
+//! executor, and on while leaders change.
+
+use coeval_testkit::wire::Wire;
+
+use crate::cluster::{Cluster, others};
+use crate::process::in_runtime;
+
+/// The sum of the metrics of a node whose names begin so.
+async fn sum(cluster: &Cluster, node: usize, beginning: &str) -> f64 {
+    let metrics = coeval_testkit::http::metrics(cluster.admin(node)).await;
+    let named = metrics.iter().filter(|(name, _)| name.starts_with(beginning));
+    named.map(|(_, value)| value).sum()
+}
+
+const LOCAL: &str = "coeval_reads_total{route=\"local\",stamp=\"asked\"";
+const SELECTS: &str = "coeval_statement_duration_seconds_count{kind=\"select\"}";
+
+/// Waits until reads run on this node, for a client that wants them to.
+async fn reads_locally(cluster: &Cluster, node: usize, wire: &mut Wire) {
+    loop {
+        let before = sum(cluster, node, LOCAL).await;
+        wire.rows("select 1").await;
+        if sum(cluster, node, LOCAL).await > before {
+            return;
+        }
+        coeval_env::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+async fn reader(cluster: &Cluster, node: usize) -> Wire {
+    let mut wire = cluster.connect(node).await;
+    wire.rows("set coeval.read_from = fresh").await;
+    wire
+}
+
+#[test]
+fn what_was_written_on_one_node_is_read_on_another() {
+    const PAIRS: u32 = 2000;
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (one, other) = others(leader);
+        let mut writers = [reader(&cluster, one).await, reader(&cluster, other).await];
+        let mut readers = [reader(&cluster, other).await, reader(&cluster, one).await];
+        writers[0].rows("create table t (id int primary key, n int)").await;
+        writers[0].rows("insert into t values (1, 0)").await;
+        for (node, wire) in [(other, &mut readers[0])] {
+            reads_locally(&cluster, node, wire).await;
+        }
+        reads_locally(&cluster, one, &mut readers[1]).await;
+        let before = (
+            sum(&cluster, leader, SELECTS).await,
+            sum(&cluster, one, LOCAL).await + sum(&cluster, other, LOCAL).await,
+        );
+        let mut stale = 0;
+        for pair in 1..=PAIRS {
+            let at = (pair % 2) as usize;
+            let update = format!("update t set n = {pair} where id = 1");
+            assert_eq!(writers[at].rows(&update).await.len(), 0);
+            let read = readers[at].value("select n from t where id = 1").await;
+            stale += u32::from(read.as_deref() != Some(&*pair.to_string()));
+        }
+        assert_eq!(stale, 0);
+        let after = (
+            sum(&cluster, leader, SELECTS).await,
+            sum(&cluster, one, LOCAL).await + sum(&cluster, other, LOCAL).await,
+        );
+        let at_leader = after.0 - before.0;
+        let local = after.1 - before.1;
+        assert!(local >= f64::from(PAIRS) * 0.95, "{local} of {PAIRS} reads are local");
+        assert!(at_leader <= f64::from(PAIRS) - local, "{at_leader} reads at the leader");
+
+        // A definition and a REVOKE hold for the next read.
+        let mut root = cluster.connect(leader).await;
+        root.rows("create role app").await;
+        root.rows("grant select on t to app").await;
+        readers[0].rows("set role app").await;
+        readers[0].rows("select n from t").await;
+        for _ in 0..50 {
+            root.rows("revoke select on t from app").await;
+            let refused = readers[0].query("select n from t").await;
+            assert_eq!(coeval_testkit::wire::error(&refused).sqlstate(), "42501");
+            root.rows("grant select on t to app").await;
+            readers[0].rows("select n from t").await;
+        }
+        root.rows("alter table t add column late int default 5").await;
+        assert_eq!(readers[1].value("select late from t").await.as_deref(), Some("5"));
+
+        // The leader is lost: reads go on, at the next leader or beside it.
+        cluster.kill(leader).await;
+        for wire in &mut readers {
+            let read = wire.value("select n from t where id = 1").await;
+            assert_eq!(read.as_deref(), Some(&*PAIRS.to_string()));
+        }
+        let next = cluster.leader().await;
+        let node = if next == one { other } else { one };
+        let mut wire = reader(&cluster, node).await;
+        reads_locally(&cluster, node, &mut wire).await;
+        for pair in 1..=100 {
+            let at = pair % 2;
+            writers[at].rows(&format!("update t set n = {pair} where id = 1")).await;
+            let read = wire.value("select n from t where id = 1").await;
+            assert_eq!(read.as_deref(), Some(&*pair.to_string()));
+        }
+    });
+}
+
+#[test]
+fn without_a_majority_any_state_can_be_read() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, other) = others(leader);
+        let mut wire = reader(&cluster, follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        wire.rows("insert into t values (7)").await;
+        reads_locally(&cluster, follower, &mut wire).await;
+        assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
+        wire.rows("set coeval.read_from = any").await;
+        assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
+        cluster.kill(leader).await;
+        cluster.kill(other).await;
+        for _ in 0..20 {
+            assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
+            coeval_env::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    });
+}

@@ -1,0 +1,740 @@
+//! Reads on the client's node: which cycles the session beside the relay executes, that the
+//! two are one session, and what happens when this node cannot answer.
+//!
+//! Two servers of one cluster run in the test's process. The follower's clients read tables
+//! of another database, with the same definitions and other rows, so that each answer shows
+//! who has given it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use coeval_env::Location;
+use coeval_peers::ClusterId;
+use coeval_server::settings::{ClusterMembers, OptionalClusterId};
+use coeval_server::{RunningServer, Server, Settings, Storage};
+use coeval_sql::output::{Column, Format, Notice, OutputRow, Sink};
+use coeval_sql::session::{Session, SessionOptions};
+use coeval_sql::{Database, Error};
+use coeval_testkit::wire::{
+    Answer, Wire, bind, close, describe, error, execute, flush, kinds, packet, parse, query, sync,
+};
+use coeval_txn::{BeginOptions, Engine, Question, ResponseDependencies, Transaction};
+use coeval_types::{IndexId, Rid, RowRef, StorageDefinition, StorageId, Term, Timestamp};
+
+const CANCEL: u32 = 80_877_102;
+
+type Visit<'visitor> = dyn FnMut(Rid, RowRef<'_>) + Send + 'visitor;
+
+/// An engine that only reads, and can be told to fail.
+struct Follower {
+    tables: Arc<coeval_occ::Engine>,
+    questions: AtomicU64,
+    begun: AtomicU64,
+    /// Questions are lost.
+    loses: AtomicBool,
+    /// Questions are not answered.
+    hangs: AtomicBool,
+    /// The tables are gone.
+    is_retired: AtomicBool,
+}
+
+fn stopped<T>() -> Poll<Result<T, coeval_txn::Error>> {
+    let reason = "the node no longer follows".to_owned();
+    Poll::Ready(Err(coeval_txn::Error::Stopped(reason)))
+}
+
+impl Engine for Follower {
+    fn name(&self) -> &'static str {
+        "follower"
+    }
+
+    fn poll_begin(
+        &self,
+        options: &BeginOptions,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Box<dyn Transaction>, coeval_txn::Error>> {
+        assert!(options.read_only, "a follower's transaction only reads");
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        match self.is_retired.load(Ordering::Relaxed) {
+            true => stopped(),
+            false => self.tables.poll_begin(options, context),
+        }
+    }
+
+    fn poll_durable(
+        &self,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), coeval_txn::Error>> {
+        self.tables.poll_durable(timestamp, context)
+    }
+
+    fn ask_newest(&self) -> Option<Question> {
+        Some(Question(self.questions.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn poll_newest(
+        &self,
+        _question: Question,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), coeval_txn::Error>> {
+        match (
+            self.hangs.load(Ordering::Relaxed),
+            self.loses.load(Ordering::Relaxed),
+        ) {
+            (true, _) => Poll::Pending,
+            (_, true) => stopped(),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn attach_storage(&self, definition: StorageDefinition) -> Result<(), coeval_txn::Error> {
+        panic!("a follower attaches {:?}", definition.id)
+    }
+
+    fn drop_storage(&self, storage: StorageId) {
+        panic!("a follower drops {storage:?}")
+    }
+
+    fn storages(&self) -> Vec<StorageId> {
+        self.tables.storages()
+    }
+
+    fn estimated_rows(&self, storage: StorageId) -> u64 {
+        self.tables.estimated_rows(storage)
+    }
+
+    fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp> {
+        self.tables.show_row(storage, rid, visit)
+    }
+
+    fn show_row_by_key(
+        &self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Option<Timestamp> {
+        self.tables.show_row_by_key(storage, index, key, visit)
+    }
+
+    fn term(&self) -> Term {
+        self.tables.term()
+    }
+}
+
+/// A sink of results that nobody looks at.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn columns(&mut self, _: &[Column], _: &[Format]) {}
+    fn row(&mut self, _: OutputRow<'_>) {}
+    fn restart(&mut self) {}
+    fn notice(&mut self, _: Notice) {}
+    fn copy_out(&mut self, _: usize) {}
+    fn copy_data(&mut self, _: &[u8]) {}
+    fn poll_drain(
+        &mut self,
+        _: ResponseDependencies,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Two nodes of a cluster, and the tables that the follower's clients read.
+struct Two {
+    leader: RunningServer,
+    follower: RunningServer,
+    tables: Arc<Follower>,
+    own: Arc<Database>,
+    _directories: [tempfile::TempDir; 2],
+}
+
+/// The definitions and rows that both databases have.
+const BOTH: [&str; 4] = [
+    "create table t (a int primary key, b text)",
+    "create role bob login",
+    "create role readers",
+    "grant select on t to readers",
+];
+
+impl Two {
+    async fn start() -> Self {
+        let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        // Two ports that were free a moment ago.
+        let mut ports = Vec::new();
+        for _ in 0..2 {
+            ports.push(
+                coeval_env::listen(([127, 0, 0, 1], 0).into())
+                    .await
+                    .unwrap(),
+            );
+        }
+        let members = ports.iter().enumerate().map(|(node, port)| {
+            let address = port.local_addr().unwrap();
+            (
+                node as u64 + 1,
+                address.to_string().parse::<Location>().unwrap(),
+            )
+        });
+        let members = ClusterMembers(members.collect());
+        drop(ports);
+        let settings = |node: usize| Settings {
+            cluster_node: node as u64 + 1,
+            cluster_id: OptionalClusterId(Some(ClusterId(7))),
+            cluster_members: members.clone(),
+            cluster_found: true,
+            data_dir: directories[node].path().to_owned(),
+            ..coeval_testkit::server::settings()
+        };
+        let start = |node| {
+            let starting = Server::start(settings(node), Storage::Directory);
+            coeval_env::spawn("server", starting)
+        };
+        let (first, second) = (start(0), start(1));
+        let (first, second) = (
+            first.await.unwrap().unwrap(),
+            second.await.unwrap().unwrap(),
+        );
+        let (leader, follower) = loop {
+            match (first.leads(), second.leads()) {
+                (true, _) => break (first, second),
+                (_, true) => break (second, first),
+                _ => coeval_env::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let engine = coeval_occ::Engine::ephemeral(coeval_occ::Settings::default()).unwrap();
+        let engine = Arc::new(engine);
+        let own = Database::open(Arc::clone(&engine) as _).await.unwrap();
+        let tables = Arc::new(Follower {
+            tables: engine,
+            questions: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            loses: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
+        });
+        leader.read_from(None);
+        follower.read_from(Some(Arc::clone(&tables) as _));
+        let two = Self {
+            leader,
+            follower,
+            tables,
+            own,
+            _directories: directories,
+        };
+        let mut wire = Wire::connect(two.leader.address()).await;
+        for text in BOTH {
+            wire.rows(text).await;
+            two.put(text).await;
+        }
+        wire.rows("insert into t values (1, 'leader')").await;
+        two.put("insert into t values (1, 'home')").await;
+        two
+    }
+
+    /// Changes the tables that the follower reads.
+    async fn put(&self, text: &str) {
+        let mut session = Session::new(Arc::clone(&self.own), SessionOptions::default()).unwrap();
+        for statement in session.parse(text).unwrap() {
+            let prepared = session.prepare(statement, &[]).await.unwrap();
+            let mut portal = session.bind(&prepared, &[], &[], &[]).unwrap();
+            session
+                .execute(&mut portal, None, &mut Nobody)
+                .await
+                .unwrap();
+        }
+        session.finish().await.unwrap();
+    }
+
+    /// A client of the follower that reads there.
+    async fn client(&self) -> Wire {
+        self.client_as("ada").await
+    }
+
+    async fn client_as(&self, user: &str) -> Wire {
+        let mut wire = Wire::connect_as(self.follower.address(), user).await;
+        wire.rows("set coeval.read_from = fresh").await;
+        wire
+    }
+
+    fn begun(&self) -> u64 {
+        self.tables.begun.load(Ordering::Relaxed)
+    }
+
+    async fn stop(self) {
+        self.follower.stop().await;
+        self.leader.stop().await;
+    }
+}
+
+fn run(test: impl AsyncFnOnce(&Two)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .thread_stack_size(8 << 20)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let two = Two::start().await;
+        test(&two).await;
+        two.stop().await;
+    });
+}
+
+const WHO: &str = "select b from t where a = 1";
+
+/// Who has answered the only row among these answers.
+fn who(answers: &[Answer]) -> String {
+    let mut rows = answers.iter().filter(|answer| answer.kind == 'D');
+    let row = rows
+        .next()
+        .unwrap_or_else(|| panic!("no row in {answers:?}"));
+    row.values().swap_remove(0).unwrap()
+}
+
+#[test]
+fn what_only_reads_is_executed_at_home() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        let unnamed = [parse("", WHO, &[]), bind("", "", &[]), execute("", 0)].concat();
+        let one = [unnamed.clone(), sync()];
+        let answers = wire.ask(&one).await;
+        assert_eq!((&*kinds(&answers), &*who(&answers)), ("12DCZ", "home"));
+        for (text, expected) in [
+            (WHO, "home"),
+            ("-- a comment\nselect b from t", "home"),
+            ("(select b from t)", "home"),
+            ("with w as (select b from t) select b from w", "home"),
+            ("select b from t where a = 1 for update", "leader"),
+            ("select b from t where txid_current() > 0", "leader"),
+            ("select b from t; select txid_current()", "leader"),
+            ("select b from t; select 1", "home"),
+            ("select b from t; update t set a = a; select 1", "leader"),
+            ("begin; select b from t; commit", "leader"),
+            ("begin read only; select b from t; commit", "leader"),
+        ] {
+            assert_eq!(who(&wire.query(text).await), expected, "{text}");
+        }
+        let copied = wire.query("copy t to stdout").await;
+        assert_eq!(kinds(&copied), "HdcCZ");
+        assert_eq!(copied[1].contents, b"1\thome\n");
+        // A block is where it began.
+        wire.rows("begin").await;
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        wire.rows("commit").await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        // Statements that have names are prepared on the leader, and come home.
+        wire.ask(&[parse("s", WHO, &[]), sync()]).await;
+        let named = [
+            bind("", "s", &[]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ];
+        let answers = wire.ask(&named).await;
+        assert_eq!((&*kinds(&answers), &*who(&answers)), ("2TDCZ", "home"));
+        // Several cycles at once.
+        wire.send(&[query(WHO), query("select 1"), one.concat(), query(WHO)].concat())
+            .await;
+        for _ in 0..4 {
+            let answers = wire.until('Z').await;
+            let row = who(&answers);
+            assert!(row == "home" || row == "1", "{row}");
+        }
+        wire.send(&[query(WHO), query("update t set a = a"), query(WHO)].concat())
+            .await;
+        assert_eq!(who(&wire.until('Z').await), "home");
+        assert_eq!(kinds(&wire.until('Z').await), "CZ");
+        who(&wire.until('Z').await);
+        // Of a cycle that writes, the leader executes what only reads, too.
+        let update = [
+            parse("", "update t set a = a", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+        ];
+        let both = [unnamed.clone(), update.concat(), sync()];
+        let answers = wire.ask(&both).await;
+        assert_eq!((&*kinds(&answers), &*who(&answers)), ("12DC12CZ", "leader"));
+        // The client asks for answers before this node knows what follows.
+        wire.send(&[unnamed, flush()].concat()).await;
+        assert_eq!(who(&wire.until('C').await), "leader");
+        assert_eq!(kinds(&wire.ask(&[sync()]).await), "Z");
+        // In pieces.
+        for byte in one.concat() {
+            wire.send(&[byte]).await;
+        }
+        assert_eq!(who(&wire.until('Z').await), "home");
+        let begun = two.begun();
+        wire.rows("set coeval.read_from = leader").await;
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        assert_eq!(two.begun(), begun);
+        let mut wire = Wire::open(two.follower.address()).await;
+        let asked = [("user", "ada"), ("options", "-c coeval.read_from=any")];
+        wire.send(&coeval_testkit::wire::start(&asked)).await;
+        wire.until('Z').await;
+        let questions = two.tables.questions.load(Ordering::Relaxed);
+        // The leader says with its first answer who has logged in.
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        assert_eq!(two.tables.questions.load(Ordering::Relaxed), questions);
+        wire.rows("set coeval.read_max_lag = '1ms'").await;
+        coeval_env::sleep(Duration::from_millis(2)).await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        assert_eq!(two.tables.questions.load(Ordering::Relaxed), questions + 1);
+    });
+}
+
+#[test]
+fn an_unnamed_statement_is_the_same_one_on_both_nodes() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        wire.rows("select 1").await;
+        let run = [bind("", "", &[]), execute("", 0), sync()];
+        let missing = |answers: &[Answer]| error(answers).sqlstate() == "26000";
+        assert!(missing(&wire.ask(&run).await));
+        // Prepared at home, executed at home and on the leader.
+        assert_eq!(kinds(&wire.ask(&[parse("", WHO, &[]), sync()]).await), "1Z");
+        assert_eq!(who(&wire.ask(&run).await), "home");
+        wire.rows("begin").await;
+        // A simple query ends it.
+        assert!(missing(&wire.ask(&run).await));
+        wire.rows("rollback").await;
+        wire.ask(&[parse("", WHO, &[]), sync()]).await;
+        let begin = [
+            parse("b", "begin", &[]),
+            bind("", "b", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        assert_eq!(kinds(&wire.ask(&begin).await), "12CZ");
+        let answers = wire.ask(&run).await;
+        assert_eq!((&*kinds(&answers), &*who(&answers)), ("2DCZ", "leader"));
+        let described = [
+            describe(b'S', ""),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        assert_eq!(kinds(&wire.ask(&described).await), "tT2DCZ");
+        wire.rows("commit").await;
+        // Prepared on the leader, with a flush, and executed at home.
+        wire.send(&[parse("", WHO, &[]), flush()].concat()).await;
+        assert_eq!(kinds(&wire.until('1').await), "1");
+        wire.ask(&[sync()]).await;
+        assert_eq!(who(&wire.ask(&run).await), "home");
+        // A query at home ends the leader's.
+        wire.send(&[parse("", WHO, &[]), flush()].concat()).await;
+        wire.until('1').await;
+        wire.ask(&[sync()]).await;
+        wire.rows("select 1").await;
+        let named = [
+            parse("n", "select 1", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        let answers = wire.ask(&named).await;
+        assert_eq!(kinds(&answers), "1EZ");
+        assert!(missing(&answers));
+    });
+}
+
+#[test]
+fn settings_and_roles_are_the_leaders() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        let moment = "select '2020-01-01 00:00Z'::timestamptz";
+        let shown = Some("2020-01-01 00:00:00+00");
+        assert_eq!(wire.value(moment).await.as_deref(), shown);
+        let begun = two.begun();
+        wire.rows("set timezone = 'Asia/Tokyo'").await;
+        let here = wire.value(moment).await;
+        assert_eq!(here.as_deref(), Some("2020-01-01 09:00:00+09"));
+        assert!(two.begun() > begun, "read at home");
+        wire.rows("reset timezone").await;
+        assert_eq!(wire.value(moment).await.as_deref(), shown);
+        // A role that may not read, and one that may.
+        wire.rows("set role bob").await;
+        let begun = two.begun();
+        assert_eq!(error(&wire.query(WHO).await).sqlstate(), "42501");
+        assert!(two.begun() > begun, "refused at home");
+        wire.rows("set role readers").await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        wire.rows("reset role").await;
+        assert_eq!(
+            wire.value("select current_user::text").await.as_deref(),
+            Some("ada")
+        );
+
+        // Who has logged in is told by number: the leader has another role of that name.
+        let mut bob = two.client_as("bob").await;
+        assert_eq!(error(&bob.query(WHO).await).sqlstate(), "42501");
+        two.put("drop role bob").await;
+        two.put("create role bob superuser login").await;
+        let begun = two.begun();
+        let refused = bob.query(WHO).await;
+        assert_eq!(error(&refused).sqlstate(), "42704", "{refused:?}");
+        assert!(two.begun() > begun);
+
+        // A privilege that is taken away.
+        let mut reader = two.client().await;
+        reader.rows("set role readers").await;
+        assert_eq!(who(&reader.query(WHO).await), "home");
+        two.put("revoke select on t from readers").await;
+        assert_eq!(error(&reader.query(WHO).await).sqlstate(), "42501");
+    });
+}
+
+#[test]
+fn what_this_node_cannot_answer_the_leader_does() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        two.tables.loses.store(true, Ordering::Relaxed);
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        two.tables.loses.store(false, Ordering::Relaxed);
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        two.tables.is_retired.store(true, Ordering::Relaxed);
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        let unnamed = [
+            parse("", WHO, &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        let answers = wire.ask(&unnamed).await;
+        assert_eq!((&*kinds(&answers), &*who(&answers)), ("12DCZ", "leader"));
+        two.tables.is_retired.store(false, Ordering::Relaxed);
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        // What is not there, or not understood, the leader says.
+        for (text, state) in [("select * from nothing", "42P01"), ("selec", "42601")] {
+            assert_eq!(error(&wire.query(text).await).sqlstate(), state);
+        }
+        wire.rows("create table late (a int)").await;
+        assert_eq!(
+            wire.value("select count(*) from late").await.as_deref(),
+            Some("0")
+        );
+        // An error of a statement that is executed here is the answer.
+        let begun = two.begun();
+        assert_eq!(
+            error(&wire.query("select 1 / (a - 1) from t").await).sqlstate(),
+            "22012"
+        );
+        let fails = [
+            parse("", "select 1 / (a - 1) from t", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            bind("", "", &[]),
+            sync(),
+        ];
+        let answers = wire.ask(&fails).await;
+        assert_eq!(
+            (&*kinds(&answers), error(&answers).sqlstate()),
+            ("12EZ", "22012")
+        );
+        assert_eq!(two.begun(), begun + 2);
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        // In an old state it is not: the leader's row is another one.
+        wire.rows("set coeval.read_from = any").await;
+        two.put("insert into t values (2, 'x')").await;
+        assert_eq!(
+            wire.value("select 1 / (a - 2) from t where a <> 3")
+                .await
+                .as_deref(),
+            Some("-1")
+        );
+        two.follower.read_from(None);
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+    });
+}
+
+#[test]
+fn what_runs_at_home_ends_as_elsewhere() {
+    run(async |two| {
+        let endless = "select count(*) from generate_series(1, 1000000000)";
+        let mut wire = two.client().await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        for server in [&two.follower, &two.leader] {
+            let begun = two.begun();
+            wire.send(&query(endless)).await;
+            while two.begun() == begun {
+                coeval_env::sleep(Duration::from_millis(5)).await;
+            }
+            let mut watcher = two.client().await;
+            watcher.rows("select 1").await;
+            let shown = "select query from pg_stat_activity where state = 'active' and query like '%generate_series(1, 1000%' and query not like '%pg_stat_activity%'";
+            assert_eq!(watcher.value(shown).await.as_deref(), Some(endless));
+            let mut canceler = Wire::open(server.address()).await;
+            canceler.send(&packet(CANCEL, &wire.key)).await;
+            let answers = wire.until('Z').await;
+            assert_eq!(error(&answers).sqlstate(), "57014");
+            assert_eq!(who(&wire.query(WHO).await), "home");
+        }
+        wire.rows("set statement_timeout = '50ms'").await;
+        assert_eq!(error(&wire.query(endless).await).sqlstate(), "57014");
+        // The wait for the newest commit counts.
+        two.tables.hangs.store(true, Ordering::Relaxed);
+        let unnamed = [
+            parse("", WHO, &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        let answers = wire.ask(&unnamed).await;
+        assert_eq!(
+            (&*kinds(&answers), error(&answers).sqlstate()),
+            ("EZ", "57014")
+        );
+        // Without a limit, the leader answers after a while.
+        wire.rows("set statement_timeout = 0").await;
+        assert_eq!(who(&wire.query(WHO).await), "leader");
+        wire.send(&query(WHO)).await;
+        coeval_env::sleep(Duration::from_millis(50)).await;
+        let mut canceler = Wire::open(two.leader.address()).await;
+        canceler.send(&packet(CANCEL, &wire.key)).await;
+        assert_eq!(error(&wire.until('Z').await).sqlstate(), "57014");
+        two.tables.hangs.store(false, Ordering::Relaxed);
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        // A long result leaves while it is computed, and one that breaks off is an error.
+        let long = "select b, repeat('x', 1000) from t, generate_series(1, 20000)";
+        let answers = wire.query(long).await;
+        assert_eq!(answers.len(), 20_003);
+        assert_eq!(who(&answers), "home");
+        // Before the last statement nothing leaves.
+        let large = format!("{long}; {WHO}");
+        assert_eq!(who(&wire.query(&large).await), "leader");
+        // A client that leaves takes its statement along.
+        wire.send(&query(endless)).await;
+        drop(wire);
+        let mut watcher = two.client().await;
+        watcher.rows("select 1").await;
+        while watcher
+            .value("select count(*) from pg_stat_activity")
+            .await
+            .as_deref()
+            != Some("1")
+        {
+            coeval_env::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
+/// Cycles whose answers do not depend on who gives them, if the two sessions are one.
+fn cycles() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let simple = |text: &'static str| (text, vec![query(text)]);
+    let unnamed = |text: &'static str| {
+        let messages = vec![
+            parse("", text, &[]),
+            describe(b'S', ""),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ];
+        (text, messages)
+    };
+    vec![
+        simple(
+            "select current_user, session_user, 0.1::float8 + 0.2::float8, '2020-01-01 00:00Z'::timestamptz",
+        ),
+        simple("select a from t where a = 1"),
+        simple("select a from t; select current_user"),
+        simple("select a from t; select txid_current() > 0"),
+        simple("set role bob"),
+        simple("set role readers"),
+        simple("reset role"),
+        simple("set extra_float_digits = -15"),
+        simple("set timezone = 'Asia/Tokyo'"),
+        simple("reset all"),
+        simple("set session coeval.read_from = any"),
+        simple("set coeval.read_from = fresh"),
+        simple("begin"),
+        simple("set local timezone = 'Europe/Berlin'"),
+        simple("commit"),
+        simple("rollback"),
+        simple("prepare p as select a, current_user from t"),
+        simple("execute p"),
+        simple("deallocate all"),
+        simple("select 1 / (a - 1) from t"),
+        simple("select * from nothing"),
+        simple(""),
+        unnamed("select a, current_user from t"),
+        unnamed("select txid_current() > 0"),
+        unnamed("select 1 / (a - 1) from t"),
+        unnamed("update t set a = a where false"),
+        (
+            "parse unnamed",
+            vec![parse("", "select 7, current_user", &[]), sync()],
+        ),
+        (
+            "parse named",
+            vec![parse("n", "select 8, current_user", &[]), sync()],
+        ),
+        (
+            "bind unnamed",
+            vec![bind("", "", &[]), execute("", 0), sync()],
+        ),
+        (
+            "bind named",
+            vec![bind("", "n", &[]), execute("", 0), sync()],
+        ),
+        (
+            "describe both",
+            vec![describe(b'S', ""), describe(b'S', "n"), sync()],
+        ),
+        (
+            "bind p",
+            vec![
+                bind("x", "p", &[]),
+                execute("x", 1),
+                execute("x", 0),
+                sync(),
+            ],
+        ),
+        ("close n", vec![close(b'S', "n"), sync()]),
+        ("close unnamed", vec![close(b'S', ""), sync()]),
+        ("sync", vec![sync()]),
+    ]
+}
+
+#[test]
+fn any_order_of_cycles_is_that_of_one_session() {
+    run(async |two| {
+        let cycles = cycles();
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let before = two.begun();
+        for round in 0..40 {
+            let mut one = Wire::connect(two.leader.address()).await;
+            let mut both = two.client().await;
+            one.rows("set coeval.read_from = fresh").await;
+            let mut said = Vec::new();
+            for _ in 0..24 {
+                let (name, messages) = &cycles[(next() % cycles.len() as u64) as usize];
+                said.push(*name);
+                two.tables.loses.store(next() % 8 == 0, Ordering::Relaxed);
+                let expected = one.ask(messages).await;
+                let found = both.ask(messages).await;
+                assert_eq!(found, expected, "round {round}: {said:#?}");
+            }
+        }
+        assert!(
+            two.begun() > before + 100,
+            "reads at home: {}",
+            two.begun() - before
+        );
+    });
+}
