@@ -240,7 +240,7 @@ fn a_founder_that_the_administrator_vouches_for_is_not_waited_for() {
             status(&cluster, leader(&cluster).await)
                 .await
                 .cluster_version,
-            2
+            NEWEST_VERSION
         );
         converge(&cluster).await;
         cluster.stop().await;

@@ -136,6 +136,15 @@ impl Work {
         Ok(value)
     }
 
+    /// The number under an existing key.
+    pub fn number(&mut self, key: u64) -> Result<u64, Error> {
+        let mut found = None;
+        let mut visit = |_: Rid, row: RowRef<'_>| found = Some(numbers(row).1);
+        self.0
+            .get(STORAGE, PRIMARY, &key.to_be_bytes(), &mut visit)?;
+        Ok(found.expect("it is never removed"))
+    }
+
     pub fn all(&mut self) -> Result<Vec<(u64, u64)>, Error> {
         let request = ScanRequest {
             storage: STORAGE,
