@@ -8,8 +8,10 @@
 //! ```
 //!
 //! The specs are files of PostgreSQL's source, which is not part of this repository. Both
-//! databases are written to; give it empty ones. Exits with 0 if the server of ours refuses
-//! whatever PostgreSQL refuses, with 1 if it commits such a permutation, with 2 if no verdict was
+//! databases are written to; give it empty ones. Prints a row for each spec that was played, then
+//! what differs by name, then the specs that were not played, with what they lack. Exits with 0 if
+//! the server of ours refuses whatever PostgreSQL refuses, and answers what it answers where
+//! neither refuses anything; with 1 if a permutation shows otherwise, with 2 if no verdict was
 //! reached.
 #![expect(
     clippy::disallowed_methods,
@@ -20,7 +22,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use coeval_workload::isolation::{Failure, Row, Server, Spec, Turn, Verdict, compare};
+use coeval_workload::isolation::{
+    Comparison, Event, Failure, Report, Row, Server, Spec, Turn, Verdict, compare, unsupported,
+};
 
 /// Plays PostgreSQL's isolation specs on two servers, and compares them.
 #[derive(Debug, Parser)]
@@ -62,10 +66,34 @@ fn drawn(runs: Vec<Vec<Turn>>, most: usize) -> Vec<Vec<Turn>> {
     runs.into_iter().step_by(distance).collect()
 }
 
+/// A permutation in which a session of ours waits for a later step of another one.
+fn stuck(step: String, events: &[Event], theirs: &[Event]) -> Comparison {
+    let missing = unsupported(events, theirs);
+    Comparison {
+        verdict: match missing {
+            Some(_) => Verdict::Unsupported,
+            None => Verdict::Stuck,
+        },
+        waits: None,
+        answers: None,
+        refused: Some(missing.unwrap_or(step)),
+    }
+}
+
+fn print_differences(comparison: &Comparison, turns: &[Turn], ours: &[Event], theirs: &[Event]) {
+    let steps: Vec<&str> = turns.iter().map(|turn| &*turn.step).collect();
+    println!("  {:?}: {}", comparison.verdict, steps.join(" "));
+    for (our, their) in ours.iter().zip(theirs).filter(|(our, their)| our != their) {
+        println!("    {}: {our:?}", our.step);
+        println!("    {}: {their:?}", our.step);
+    }
+}
+
 async fn play_spec(
-    spec: &Spec,
+    (name, spec): (&str, &Spec),
     (ours, postgres): (&Server, &Server),
     arguments: &Arguments,
+    report: &mut Report,
 ) -> Result<Row, tokio_postgres::Error> {
     let mut row = Row::default();
     ours.clean().await?;
@@ -74,39 +102,41 @@ async fn play_spec(
         let theirs = match postgres.play(spec, &turns).await {
             Ok(events) => events,
             Err(Failure::Connection(error)) => return Err(error),
-            Err(Failure::Stuck(_)) => continue,
+            // PostgreSQL's own player leaves out such an interleaving.
+            Err(Failure::Stuck { .. }) => continue,
             Err(failure) => {
-                row.skipped = Some(format!("PostgreSQL: {failure}"));
+                row.missing = Some(format!("PostgreSQL: {failure}"));
                 return Ok(row);
             }
         };
-        let events = match ours.play(spec, &turns).await {
-            Ok(events) => events,
+        let (events, comparison) = match ours.play(spec, &turns).await {
+            Ok(events) => {
+                let comparison = compare(&events, &theirs);
+                (events, comparison)
+            }
             Err(Failure::Connection(error)) => return Err(error),
+            Err(Failure::Stuck { step, events }) => {
+                let comparison = stuck(step, &events, &theirs);
+                (events, comparison)
+            }
             Err(failure) => {
-                row.skipped = Some(failure.to_string());
+                row.missing = Some(failure.to_string());
                 return Ok(row);
             }
         };
-        let comparison = compare(&events, &theirs);
         row.add(&comparison);
-        let differs = comparison.waits.is_some() || comparison.answers.is_some();
+        report.note(name, &turns, &comparison);
         let verdict = comparison.verdict;
-        let one_sided = matches!(
+        if verdict == Verdict::Unsupported && row.missing.is_none() {
+            row.missing.clone_from(&comparison.refused);
+        }
+        let agrees = matches!(
             verdict,
-            Verdict::OnlyOursAborts | Verdict::OnlyPostgresAborts
+            Verdict::BothCommit | Verdict::BothAbort | Verdict::Unsupported
         );
-        if arguments.verbose && (differs || one_sided) {
-            let steps: Vec<&str> = turns.iter().map(|turn| &*turn.step).collect();
-            println!("  {verdict:?}: {}", steps.join(" "));
-            for (our, their) in events
-                .iter()
-                .zip(&theirs)
-                .filter(|(our, their)| our != their)
-            {
-                println!("    {}: {our:?}", our.step);
-                println!("    {}: {their:?}", our.step);
-            }
+        let differs = comparison.waits.is_some() || comparison.answers.is_some();
+        if arguments.verbose && (differs || !agrees) {
+            print_differences(&comparison, &turns, &events, &theirs);
         }
     }
     Ok(row)
@@ -121,8 +151,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let ours = Server::connect(&arguments.ours, true).await?;
     let postgres = Server::connect(&arguments.postgres, false).await?;
     println!("{}", Row::title());
-    let mut total = Row::default();
-    let mut bad = false;
+    let mut report = Report::default();
     for path in files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let wanted = arguments
@@ -134,15 +163,15 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         }
         let spec = Spec::parse(&std::fs::read_to_string(&path)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        let row = play_spec(&spec, (&ours, &postgres), &arguments).await?;
-        println!("{name:<34}{row}");
-        bad |= row.is_bad();
-        for (sum, count) in total.verdicts.iter_mut().zip(row.verdicts) {
-            *sum += count;
+        let servers = (&ours, &postgres);
+        let row = play_spec((&name, &spec), servers, &arguments, &mut report).await?;
+        if let Some(line) = report.add(&name, &row) {
+            println!("{line}");
         }
-        total.waits += row.waits;
-        total.answers += row.answers;
     }
-    println!("{:<34}{total}", "all");
-    Ok(ExitCode::from(u8::from(bad)))
+    print!("{report}");
+    if report.is_empty() {
+        return Err("no spec could be played".into());
+    }
+    Ok(ExitCode::from(u8::from(report.is_bad())))
 }

@@ -11,6 +11,9 @@
 //!                       └──▶ play on PostgreSQL  ──▶ events ──┴──▶ Verdict
 //! ```
 //!
+//! A transaction that a permutation leaves open is committed after its last step: a server that
+//! checks at COMMIT has been asked then.
+//!
 //! Two servers may refuse different transactions of one conflict, and at different statements,
 //! and both be right. So the verdict that counts is of the whole permutation: a server under
 //! test that commits all of what PostgreSQL refuses part of allows an anomaly.
@@ -18,29 +21,32 @@
 //! **What waits.** A step waits when its session stands in the server's list of waiting
 //! sessions with one that blocks it; a step that neither answers nor stands there for
 //! [`BOUND`] counts as waiting, too. A step of a session that waits is sent when the earlier one
-//! has been answered; a permutation that cannot go on is ended by cancel requests.
+//! has been answered. A permutation that cannot go on is ended by cancel requests: a session of
+//! the server under test waits where PostgreSQL's does not, which is no anomaly, and is listed.
 //!
 //! **Settings of the server under test.** It need not know PostgreSQL's settings of planner and
-//! deadlock detector: SET of one in [`NOT_OURS`] is cut out. A spec whose setup it refuses, and a
-//! permutation with a step that it refuses as unknown (classes 0A and 42), is counted as not
-//! supported.
+//! deadlock detector: SET of one in [`NOT_OURS`] is replaced by another SET. A spec whose setup it
+//! refuses, and a permutation with a step that it refuses as unknown (classes 0A and 42), is
+//! counted as not supported, and listed with what it lacks.
 //!
 //! Source: PostgreSQL, `src/test/isolation/README` and `isolationtester.c`.
 
 mod play;
+mod report;
 mod spec;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use play::{Failure, Server};
+pub use report::{Finding, Report};
 pub use spec::{Session, Spec, SpecError, Turn};
 
 /// How long a step may be silent before it counts as waiting.
 pub const BOUND: Duration = Duration::from_secs(3);
 
 /// Beginnings of the names of settings that only PostgreSQL has.
-pub const NOT_OURS: [&str; 8] = [
+pub const NOT_OURS: [&str; 11] = [
     "deadlock_timeout",
     "enable_",
     "force_parallel_mode",
@@ -49,7 +55,32 @@ pub const NOT_OURS: [&str; 8] = [
     "max_parallel_",
     "debug_",
     "default_statistics_target",
+    "cpu_tuple_cost",
+    "seq_page_cost",
+    "random_page_cost",
 ];
+
+/// An error of a server. Two with one SQLSTATE are equal, whatever they say.
+#[derive(Clone, Debug, Eq)]
+pub struct Refusal {
+    /// The SQLSTATE.
+    pub state: String,
+    /// What the server says.
+    pub message: String,
+}
+
+impl PartialEq for Refusal {
+    fn eq(&self, other: &Self) -> bool {
+        self.state == other.state
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.message.lines().next().unwrap_or_default();
+        write!(formatter, "{} {line}", self.state)
+    }
+}
 
 /// What a step of a permutation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +91,8 @@ pub struct Event {
     pub waited: bool,
     /// Whether the spec says that it may be seen to wait, or not.
     pub annotated: bool,
-    /// Its rows and tags, a line each, or its SQLSTATE.
-    pub answer: Result<String, String>,
+    /// Its rows and tags, a line each, or its error.
+    pub answer: Result<String, Refusal>,
 }
 
 /// The outcome of a permutation on two servers.
@@ -77,6 +108,8 @@ pub enum Verdict {
     OnlyPostgresAborts,
     /// The server under test has not what a step needs.
     Unsupported,
+    /// A session of the server under test waits for a later step of another one.
+    Stuck,
 }
 
 /// Two plays of a permutation, compared.
@@ -88,6 +121,21 @@ pub struct Comparison {
     pub waits: Option<String>,
     /// The first step whose answers differ, where neither server refuses anything.
     pub answers: Option<String>,
+    /// The first step that only one server refuses, and its error; of an unsupported
+    /// permutation, what the server under test has not.
+    pub refused: Option<String>,
+}
+
+/// The first step that the server under test refuses as unknown, and PostgreSQL does not.
+#[must_use]
+pub fn unsupported(ours: &[Event], postgres: &[Event]) -> Option<String> {
+    let unknown =
+        |refusal: &Refusal| refusal.state.starts_with("0A") || refusal.state.starts_with("42");
+    let mut pairs = ours.iter().zip(postgres);
+    pairs.find_map(|(our, their)| {
+        let refusal = our.answer.as_ref().err().filter(|error| unknown(error))?;
+        (our.answer != their.answer).then(|| format!("step {}: {refusal}", our.step))
+    })
 }
 
 /// Compares what two servers did.
@@ -97,18 +145,18 @@ pub fn compare(ours: &[Event], postgres: &[Event]) -> Comparison {
         let mut events = events.iter();
         // A COMMIT of a failed transaction succeeds, and says ROLLBACK; the failure itself was
         // an error before.
-        events.any(|event| event.answer.is_err())
+        events.find_map(|event| {
+            let refusal = event.answer.as_ref().err()?;
+            Some(format!("{}: {refusal}", event.step))
+        })
     };
-    let unsupported = ours.iter().zip(postgres).any(|(our, their)| {
-        let unknown = |state: &String| state.starts_with("0A") || state.starts_with("42");
-        our.answer.as_ref().is_err_and(unknown) && our.answer != their.answer
-    });
-    let verdict = match (unsupported, refused(ours), refused(postgres)) {
-        (true, ..) => Verdict::Unsupported,
-        (_, false, false) => Verdict::BothCommit,
-        (_, true, true) => Verdict::BothAbort,
-        (_, true, false) => Verdict::OnlyOursAborts,
-        (_, false, true) => Verdict::OnlyPostgresAborts,
+    let (our, their) = (refused(ours), refused(postgres));
+    let (verdict, refused) = match (unsupported(ours, postgres), our, their) {
+        (Some(missing), ..) => (Verdict::Unsupported, Some(missing)),
+        (_, None, None) => (Verdict::BothCommit, None),
+        (_, Some(_), Some(_)) => (Verdict::BothAbort, None),
+        (_, Some(our), None) => (Verdict::OnlyOursAborts, Some(our)),
+        (_, None, Some(their)) => (Verdict::OnlyPostgresAborts, Some(their)),
     };
     let first = |differs: &dyn Fn(&Event, &Event) -> bool| {
         let mut pairs = ours.iter().zip(postgres);
@@ -122,6 +170,7 @@ pub fn compare(ours: &[Event], postgres: &[Event]) -> Comparison {
             .filter(|_| supported),
         answers: first(&|our, their| our.answer != their.answer)
             .filter(|_| verdict == Verdict::BothCommit),
+        refused,
     }
 }
 
@@ -129,13 +178,13 @@ pub fn compare(ours: &[Event], postgres: &[Event]) -> Comparison {
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// Number of permutations by verdict, in the order of [`Verdict`].
-    pub verdicts: [u32; 5],
+    pub verdicts: [u32; 6],
     /// Number of permutations in which a step waits on one server only.
     pub waits: u32,
     /// Number of permutations with other answers where neither server refuses anything.
     pub answers: u32,
-    /// Why the spec was not run.
-    pub skipped: Option<String>,
+    /// What the spec, or one of its permutations, needs and the server under test has not.
+    pub missing: Option<String>,
 }
 
 impl Row {
@@ -150,23 +199,27 @@ impl Row {
     #[must_use]
     pub fn title() -> String {
         format!(
-            "{:<34} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
-            "spec", "commit", "abort", "ours", "theirs", "unsup.", "waits", "rows"
+            "{:<34} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+            "spec", "commit", "abort", "ours", "theirs", "unsup.", "stuck", "waits", "rows"
         )
     }
 
-    /// Whether the server under test commits what PostgreSQL refuses.
+    /// Whether the server under test commits what PostgreSQL refuses, or answers otherwise.
     #[must_use]
     pub fn is_bad(&self) -> bool {
-        self.verdicts[Verdict::OnlyPostgresAborts as usize] > 0
+        self.verdicts[Verdict::OnlyPostgresAborts as usize] > 0 || self.answers > 0
+    }
+
+    /// Whether any permutation could be compared.
+    #[must_use]
+    pub fn is_played(&self) -> bool {
+        let unsupported = self.verdicts[Verdict::Unsupported as usize];
+        self.verdicts.iter().sum::<u32>() > unsupported
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(reason) = &self.skipped {
-            return write!(formatter, " not run: {reason}");
-        }
         for count in self.verdicts.iter().chain([&self.waits, &self.answers]) {
             write!(formatter, " {count:>6}")?;
         }
@@ -183,7 +236,10 @@ mod tests {
             step: step.to_owned(),
             waited,
             annotated: false,
-            answer: answer.map(str::to_owned).map_err(str::to_owned),
+            answer: answer.map(str::to_owned).map_err(|state| Refusal {
+                state: state.to_owned(),
+                message: "no".to_owned(),
+            }),
         };
         answers.iter().map(event).collect()
     }
@@ -202,14 +258,25 @@ mod tests {
         assert_eq!(verdict(&unknown, &first), Verdict::Unsupported);
         assert_eq!(verdict(&unknown, &unknown), Verdict::BothAbort);
         assert_eq!(compare(&first, &second).waits.as_deref(), Some("b"));
+        let refused = |ours, postgres| compare(ours, postgres).refused;
+        assert_eq!(refused(&first, &second), None);
+        assert_eq!(refused(&second, &commits).as_deref(), Some("b: 40001 no"));
+        assert_eq!(refused(&commits, &first).as_deref(), Some("a: 40001 no"));
+        assert_eq!(
+            refused(&unknown, &first).as_deref(),
+            Some("step a: 0A000 no")
+        );
         let mut row = Row::default();
+        row.add(&compare(&unknown, &first));
+        assert!(!row.is_played());
         row.add(&compare(&commits, &commits));
+        assert!(row.is_played());
         assert!(!row.is_bad());
         row.add(&compare(&commits, &second));
         assert!(row.is_bad());
         assert_eq!(
             row.to_string(),
-            "      1      0      0      1      0      1      0"
+            "      1      0      0      1      1      0      1      0"
         );
     }
 
@@ -217,6 +284,9 @@ mod tests {
     fn other_rows_are_named_where_nothing_is_refused() {
         let one = events(&[("a", false, Ok("1"))]);
         let other = events(&[("a", false, Ok("2"))]);
+        let mut row = Row::default();
+        row.add(&compare(&one, &other));
+        assert!(row.is_bad());
         assert_eq!(compare(&one, &other).answers.as_deref(), Some("a"));
         assert_eq!(compare(&one, &one).answers, None);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use coeval_env as env;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-use super::{BOUND, Event, NOT_OURS, Spec, Turn};
+use super::{BOUND, Event, NOT_OURS, Refusal, Spec, Turn};
 
 /// How long a silent step is given before the server is asked whether it waits.
 const SILENCE: Duration = Duration::from_millis(5);
@@ -18,12 +18,17 @@ const STUCK: Duration = Duration::from_secs(20);
 /// Why a permutation could not be played.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// A setup or teardown was refused, with this SQLSTATE.
-    #[error("its setup is refused: {0}")]
-    Setup(String),
-    /// Sessions wait for each other's next steps.
-    #[error("stuck at step {0}")]
-    Stuck(String),
+    /// A setup or teardown was refused.
+    #[error("its setup: {0}")]
+    Setup(Refusal),
+    /// A session waits for another one's later step.
+    #[error("stuck at step {step}")]
+    Stuck {
+        /// The step that waits.
+        step: String,
+        /// What the steps up to it did.
+        events: Vec<Event>,
+    },
     /// The connection failed.
     #[error(transparent)]
     Connection(#[from] tokio_postgres::Error),
@@ -38,7 +43,7 @@ pub struct Server {
     observer: Client,
 }
 
-type Answer = Result<String, String>;
+type Answer = Result<String, Refusal>;
 type Running = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A session of a permutation.
@@ -75,9 +80,16 @@ async fn answer(client: &Client, block: &str) -> Answer {
             }
             Ok(lines.join("\n"))
         }
-        Err(error) => Err(error
-            .code()
-            .map_or_else(|| error.to_string(), |code| code.code().to_owned())),
+        Err(error) => Err(match error.as_db_error() {
+            Some(refused) => Refusal {
+                state: refused.code().code().to_owned(),
+                message: refused.message().to_owned(),
+            },
+            None => Refusal {
+                state: "08000".to_owned(),
+                message: error.to_string(),
+            },
+        }),
     }
 }
 
@@ -92,12 +104,13 @@ impl Server {
         })
     }
 
-    /// The block without the settings that this server does not know.
+    /// The block, with a setting that makes no difference in the place of each that this server
+    /// does not know: so the block has as many answers.
     fn block(&self, block: &str) -> String {
         if !self.ours {
             return block.to_owned();
         }
-        let known = |statement: &&str| {
+        let known = |statement: &str| {
             let words = statement.to_lowercase();
             let mut words = words.split_whitespace();
             let mut name = words.next() == Some("set");
@@ -110,7 +123,11 @@ impl Server {
             }
             !name
         };
-        block.split(';').filter(known).collect::<Vec<_>>().join(";")
+        let statements = block.split(';').map(|statement| match known(statement) {
+            true => statement,
+            false => "set application_name to 'isolation'",
+        });
+        statements.collect::<Vec<_>>().join(";")
     }
 
     async fn set_up(&self, client: &Client, block: &str) -> Result<(), Failure> {
@@ -121,7 +138,8 @@ impl Server {
     /// Removes what earlier specs have left.
     pub async fn clean(&self) -> Result<(), tokio_postgres::Error> {
         if !self.ours {
-            let schema = "drop schema public cascade; create schema public";
+            let schema = "drop schema public cascade; create schema public; \
+                grant usage on schema public to public";
             return self.observer.batch_execute(schema).await;
         }
         let tables = "select table_name from information_schema.tables \
@@ -174,15 +192,27 @@ impl Server {
             }
             if begun.elapsed() > STUCK {
                 let _ = player.client.cancel_token().cancel_query(NoTls).await;
-                return Err(Failure::Stuck(events[at].step.clone()));
+                return Err(Failure::Stuck {
+                    step: events[at].step.clone(),
+                    events: events[..at].to_vec(),
+                });
             }
         }
     }
 
-    /// Plays one permutation of a spec.
+    /// Plays one permutation of a spec. Transactions that its steps leave open are committed
+    /// after the last one, so that what a server refuses only at COMMIT is refused.
     pub async fn play(&self, spec: &Spec, turns: &[Turn]) -> Result<Vec<Event>, Failure> {
         for block in &spec.setup {
-            self.set_up(&self.observer, block).await?;
+            if let Err(failure) = self.set_up(&self.observer, block).await {
+                // A part of it may be done, and stand in the way of others.
+                if let Some(block) = &spec.teardown {
+                    for statement in block.split(';') {
+                        let _ = self.set_up(&self.observer, statement).await;
+                    }
+                }
+                return Err(failure);
+            }
         }
         let mut players = Vec::new();
         let played = self.play_in(spec, turns, &mut players).await;
@@ -244,8 +274,16 @@ impl Server {
             // The others may have let it go on, as the victim of a deadlock does.
             self.settle(&mut players[at], true, &mut events).await?;
         }
-        for player in players {
+        for player in &mut *players {
             self.settle(player, false, &mut events).await?;
+        }
+        for (player, session) in players.iter().zip(&spec.sessions) {
+            events.push(Event {
+                step: format!("the end of {}", session.name),
+                waited: false,
+                annotated: true,
+                answer: answer(&player.client, "commit").await,
+            });
         }
         Ok(events)
     }
