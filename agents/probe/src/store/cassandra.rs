@@ -14,8 +14,12 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
 
 use crate::options::Options;
+
+/// How long a change of the schema may take: nodes that are busy take their time.
+const SCHEMA_CHANGED: Duration = Duration::from_secs(50);
 
 /// A Cassandra, or what speaks as one.
 pub struct Cassandra {
@@ -135,7 +139,8 @@ impl Cassandra {
         self.run(&format!(
             "create keyspace {keyspace} with replication = {replication}"
         ))
-        .await?;
+        .await
+        .map_err(|error| format!("{error}; if there is no answer, see whether it is there"))?;
         match self.prepare().await {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -216,7 +221,9 @@ impl Cassandra {
 
     async fn run(&self, statement: &str) -> Result<(), String> {
         let session = self.session()?;
-        let done = session.query_unpaged(statement, ()).await;
+        let mut asked = Statement::new(statement);
+        asked.set_request_timeout(Some(SCHEMA_CHANGED));
+        let done = session.query_unpaged(asked, ()).await;
         done.map(drop)
             .map_err(|error| format!("{statement}: {error}"))?;
         let agreed = session.await_schema_agreement().await;

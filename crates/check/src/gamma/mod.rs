@@ -43,7 +43,7 @@ use crate::registers::{self, Report, Score};
 use crate::transactions::Unjudgeable;
 use pauses::Pause;
 
-/// Greatest number of values of a history: each takes some hundred bytes.
+/// Greatest number of values of a history: each takes about two hundred bytes.
 pub const MOST_VALUES: usize = 10_000_000;
 
 /// Percentiles that are told, in thousandths.

@@ -287,7 +287,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Number of values that it keeps, each in some hundred bytes.
+    /// Number of values that it keeps, each in about two hundred bytes.
     #[must_use]
     pub fn values(&self) -> usize {
         self.entries
