@@ -56,15 +56,12 @@ pub async fn run(options: &Options) -> Result<u8, String> {
     drop(schedule);
     let removed = store.remove().await;
     let recorded = recorder.finish();
-    if let Err(problem) = &removed {
-        eprintln!("coeval-probe: {problem}");
+    let run = ran.and_then(|kept| recorded.map(|recorded| Run { kept, recorded }));
+    match (run.and_then(|run| report::report(options, run)), removed) {
+        (Err(problem), Err(remains)) => Err(format!("{problem}; {remains}")),
+        (Err(problem), Ok(())) | (Ok(_), Err(problem)) => Err(problem),
+        (Ok(code), Ok(())) => Ok(code),
     }
-    let run = Run {
-        kept: ran?,
-        recorded: recorded?,
-    };
-    let code = report::report(options, run)?;
-    removed.map(|()| code)
 }
 
 async fn ran(

@@ -201,7 +201,7 @@ impl Cassandra {
 
     /// Drops the keyspace.
     pub async fn remove(&self) -> Result<(), String> {
-        let drop = format!("drop keyspace {}", self.keyspace);
+        let drop = format!("drop keyspace if exists {}", self.keyspace);
         self.run(&drop)
             .await
             .map_err(|error| format!("cannot remove the keyspace: {error}; do it: {drop}"))

@@ -16,6 +16,8 @@ use cassandra::Cassandra;
 use postgres::Postgres;
 use redis::Redis;
 
+/// How long to wait before the removal is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
 /// How long the removal may take.
 const REMOVED: Duration = Duration::from_secs(60);
 /// How long an endpoint may take to show the first values.
@@ -110,14 +112,20 @@ impl Store {
 
     /// Removes the object.
     pub async fn remove(&self) -> Result<(), String> {
-        let removed = async { each!(self, its => its.remove().await) };
-        // Operations that were given up may still hold its locks.
-        match tokio::time::timeout(REMOVED, removed).await {
-            Ok(removed) => removed,
-            Err(_) => Err(format!(
-                "what was created is still there: {}",
-                self.removes()
-            )),
+        // A store that the run was too much for answers again soon after it.
+        let end = tokio::time::Instant::now() + REMOVED;
+        loop {
+            let removed = async { each!(self, its => its.remove().await) };
+            match tokio::time::timeout_at(end, removed).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) if tokio::time::Instant::now() + AGAIN >= end => return Err(error),
+                Ok(Err(_)) => tokio::time::sleep(AGAIN).await,
+                // Operations that were given up may still hold its locks.
+                Err(_) => {
+                    let removes = self.removes();
+                    return Err(format!("what was created is still there: {removes}"));
+                }
+            }
         }
     }
 

@@ -245,7 +245,7 @@ impl Postgres {
             let ready = self.open(&self.endpoints[0], false).await?;
             let done = ready
                 .client
-                .batch_execute(&format!("drop table {table}"))
+                .batch_execute(&format!("drop table if exists {table}"))
                 .await;
             done.map_err(|error| told(&error))
         };
