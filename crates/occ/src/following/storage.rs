@@ -57,7 +57,7 @@ impl FollowedStorage {
     ) -> Vec<IndexId> {
         let there = self.indexes();
         let same = |index: &Index, definition: &IndexDefinition| {
-            index.id == definition.id && index.kind == definition.kind
+            index.id == definition.id && index.kind == definition.kind && !index.is_dropped()
         };
         let defined = definition.indexes.iter().map(|definition| {
             let kept = there.iter().find(|index| same(index, definition));

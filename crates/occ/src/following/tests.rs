@@ -34,6 +34,8 @@ type RecordName = (StorageId, Rid);
 
 const STORAGES: u32 = 3;
 const KEYS: u8 = 12;
+/// Most transactions that a run keeps open.
+const READERS: usize = 5;
 
 #[derive(Debug)]
 struct Cell(usize);
@@ -70,6 +72,21 @@ pub(super) fn definitions() -> Vec<StorageDefinition> {
         indexes: indexes(storage),
     };
     (1..=STORAGES).map(definition).collect()
+}
+
+/// The definitions of one generation. Each adds or drops the secondary index of the first
+/// storage, which is a change of its schema.
+fn definitions_of(generation: u32) -> Vec<StorageDefinition> {
+    let mut definitions = definitions();
+    let first = &mut definitions[0];
+    first.schema_version = u64::from(generation);
+    if generation.is_multiple_of(2) {
+        let index = first.indexes.last_mut().expect("it has three");
+        index.id = IndexId(index.id.0 + 100 * generation);
+    } else {
+        first.indexes.pop();
+    }
+    definitions
 }
 
 pub(super) fn bytes(numbers: Numbers) -> Vec<u8> {
@@ -215,8 +232,8 @@ struct FollowingRun {
     draw: Draw,
     tables: FollowedTables,
     engine: Arc<FollowerEngine>,
-    /// The visible commit at which the storages were first defined.
-    defined: Option<Timestamp>,
+    /// The visible commits from which on definitions hold, and their generation.
+    defined: Vec<(Timestamp, u32)>,
     readers: Vec<(Box<dyn Transaction>, State)>,
     term: Term,
     /// The commits in the log, and the log's end.
@@ -231,10 +248,11 @@ impl FollowingRun {
     fn new(seed: u64) -> Self {
         let mut draw = Draw(seed | 1);
         let tables = followed_tables(1 + draw.below(3));
-        let defined = draw.one_in(2).then(|| {
-            tables.define(definitions());
-            Timestamp::ZERO
-        });
+        let mut defined = Vec::new();
+        if draw.one_in(2) {
+            tables.define(definitions_of(0));
+            defined.push((Timestamp::ZERO, 0));
+        }
         Self {
             draw,
             engine: FollowerEngine::new(tables.clone(), Arc::new(Unasked)),
@@ -458,12 +476,15 @@ impl FollowingRun {
                 let reader = begin(&self.engine, Isolation::SnapshotIsolation);
                 assert_eq!(reader.snapshot(), view.timestamp());
                 self.readers.push((reader, state.clone()));
+                if self.readers.len() > READERS {
+                    self.readers.swap_remove(0);
+                }
                 self.views.push((view, state));
             }
             _ => match self.draw.below(4) {
                 0..=1 => {
-                    self.tables.define(definitions());
-                    self.defined.get_or_insert(self.tables.visible());
+                    let has_secondary = self.draw.one_in(2);
+                    self.define(has_secondary);
                 }
                 2 => {
                     let keep = self.draw.below(self.views.len() + 1);
@@ -477,6 +498,26 @@ impl FollowingRun {
             },
         }
         self.check()
+    }
+
+    /// Defines the storages, with or without the secondary index of the first one. In a real
+    /// catalog a commit changes the definitions, and the snapshots that are registered before
+    /// it keep theirs; so where one is registered at the visible commit, they stay.
+    fn define(&mut self, has_secondary: bool) {
+        let visible = self.tables.visible();
+        let mut readers = self.readers.iter();
+        let has_reader = readers.any(|(reader, _)| reader.snapshot() == visible);
+        let last = self.defined.last().map(|(_, generation)| *generation);
+        let generation = match last {
+            None if has_reader => return,
+            None => u32::from(!has_secondary),
+            Some(last) if has_reader => last,
+            Some(last) => last + u32::from(last.is_multiple_of(2) != has_secondary),
+        };
+        self.tables.define(definitions_of(generation));
+        if last != Some(generation) {
+            self.defined.push((visible, generation));
+        }
     }
 
     fn check(&mut self) -> Result<(), String> {
@@ -575,8 +616,11 @@ impl FollowingRun {
     /// Commits everything, and lets an engine take the tables.
     fn finish(mut self) -> Result<(), String> {
         self.views.clear();
-        self.tables.define(definitions());
-        self.defined.get_or_insert(self.tables.visible());
+        self.readers.retain({
+            let visible = self.tables.visible();
+            move |(reader, _)| reader.snapshot() < visible
+        });
+        self.define(true);
         self.committed = self.end;
         self.replay(self.end)?;
         self.check()?;

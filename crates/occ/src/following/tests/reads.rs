@@ -1,13 +1,15 @@
 //! What transactions of a run read, compared with the model.
 
 use std::ops::{Bound, ControlFlow};
+use std::task::{Context, Poll, Waker};
 
 use coeval_txn::{
-    Bounds, Direction, Error, Isolation, ScanProgress, ScanRequest, ScanSource, Transaction,
+    Bounds, Direction, Error, Isolation, LockWait, ScanProgress, ScanRequest, ScanSource,
+    TableLock, Transaction,
 };
 use coeval_types::{IndexKind, Lsn, Rid, RowRef, StorageId};
 
-use super::{FollowingRun, KEYS, Numbers, STORAGES, begin, definitions, numbers};
+use super::{FollowingRun, KEYS, Numbers, STORAGES, begin, definitions_of, numbers};
 
 impl FollowingRun {
     /// Reads everything in one of the snapshots, or at the visible commit.
@@ -49,12 +51,22 @@ impl FollowingRun {
         if scanned != rows {
             return differs("the rows", &scanned);
         }
-        if self.defined.is_none_or(|defined| at < defined) {
+        let known = self.defined.iter().rfind(|(since, _)| *since <= at);
+        let Some(&(_, generation)) = known else {
             return Ok(());
-        }
-        let definitions = definitions();
+        };
+        let definitions = definitions_of(generation);
         let its = definitions.iter().find(|its| its.id == storage);
-        for index in &its.expect("it is defined").indexes {
+        let its = its.expect("it is defined");
+        for version in [0, 1, u64::from(generation), u64::from(generation) + 1] {
+            let mut context = Context::from_waker(Waker::noop());
+            let (mode, wait) = (TableLock::AccessShare, LockWait::Wait);
+            let locked = reader.poll_lock_table(storage, mode, wait, version, &mut context);
+            if (locked == Poll::Ready(Ok(()))) != (version == its.schema_version) {
+                return differs(&format!("schema version {version}"), &its.schema_version);
+            }
+        }
+        for index in &its.indexes {
             let mut scanned = self.scan(reader, storage, ScanSource::Index(index.id))?;
             scanned.sort_unstable();
             if scanned != rows {
