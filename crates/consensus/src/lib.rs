@@ -70,9 +70,10 @@
 //!
 //! # Guarantees
 //!
-//! The seven properties of `properties`, each checked there after every step of every simulated
+//! The eight properties of `properties`, each checked there after every step of every simulated
 //! run: election safety, log matching, leader completeness, state machine safety, the mark
-//! rule, promises that are on the disk before they are given, commits by a majority. And
+//! rule, promises that are on the disk before they are given, commits by a majority, reads on
+//! followers. And
 //! liveness: while a majority is up and connected, it elects a leader, and the leader's
 //! proposals are committed.
 //!

@@ -33,12 +33,14 @@
 //! | a term begins with its mark, and waits for it | `mark_rule` | FRS §6.4 |
 //! | no message promises more than its sender's disk has | `promises` | Raft §5.1, figure 2 |
 //! | committed entries are on a majority's disks | `commit_majority` | Raft §5.3, FRS definition 6.1 |
+//! | a follower's read misses nothing that was committed when it was asked for | `follower_reads` | Raft dissertation §6.4 |
 //!
 //! The caller reports events in the order in which they happen: `handed_out` before it
-//! carries out any of the output, `persisted` before it notifies the node.
+//! carries out any of the output, `persisted` and `asked` before it calls the node.
 
 mod commit_majority;
 mod election_safety;
+mod follower_reads;
 mod leader_completeness;
 mod log_matching;
 mod logs;
@@ -58,6 +60,7 @@ use crate::restored::Restored;
 
 use commit_majority::CommitMajority;
 use election_safety::ElectionSafety;
+use follower_reads::FollowerReads;
 use leader_completeness::LeaderCompleteness;
 use log_matching::LogMatching;
 use logs::Logs;
@@ -101,6 +104,7 @@ pub struct Properties {
     election_safety: ElectionSafety,
     leader_completeness: LeaderCompleteness,
     log_matching: LogMatching,
+    follower_reads: FollowerReads,
 }
 
 impl Properties {
@@ -126,6 +130,7 @@ impl Properties {
             .logs
             .started(node, base, membership, entries, restored.promised());
         self.state_machine_safety.started(node, restored.applied);
+        self.follower_reads.started(node);
         let appended = self.check_appended(node, base, entries);
         durable.and(appended)
     }
@@ -176,6 +181,10 @@ impl Properties {
         for message in &ready.messages {
             Promises::said(&self.logs, node, message)?;
         }
+        let committed = self.state_machine_safety.committed_end();
+        for answer in &ready.asked {
+            self.follower_reads.answered(node, answer, committed)?;
+        }
         Ok(())
     }
 
@@ -191,6 +200,12 @@ impl Properties {
             before = entry.position();
         }
         Ok(())
+    }
+
+    /// Reports that a node is about to ask its leader for a read.
+    pub fn asked(&mut self, node: NodeId, context: u64) {
+        let committed = self.state_machine_safety.committed_end();
+        self.follower_reads.asked(node, context, committed);
     }
 
     /// Reports that a node's write is on its disk, with all before it.

@@ -34,7 +34,7 @@ impl StateMachineSafety {
         &self.committed
     }
 
-    fn committed_end(&self) -> Lsn {
+    pub(super) fn committed_end(&self) -> Lsn {
         self.committed.last().map_or(Lsn(0), |entry| entry.end)
     }
 

@@ -80,25 +80,25 @@ const CATCHES: [Catch; 12] = [
         bug: Bug::ReuseQuestion,
         runs: Runs::Asking(3),
         seeds: 12,
-        property: "a read sees up to",
+        property: "follower reads",
     },
     Catch {
         bug: Bug::SkipQuestion,
         runs: Runs::Asking(3),
         seeds: 1,
-        property: "a read sees up to",
+        property: "follower reads",
     },
     Catch {
         bug: Bug::AskOldTerm,
         runs: Runs::Asking(3),
         seeds: 15,
-        property: "a read sees up to",
+        property: "follower reads",
     },
     Catch {
         bug: Bug::TrustAsker,
         runs: Runs::Asking(5),
         seeds: 271,
-        property: "a read sees up to",
+        property: "follower reads",
     },
 ];
 

@@ -114,9 +114,13 @@ impl Driver {
     }
 
     fn ask(&mut self, question: Option<u64>) {
-        if let Some(question) = question
-            && let Err(refusal) = self.consensus.ask(question)
-        {
+        let Some(question) = question else {
+            return;
+        };
+        if let Some(watch) = &self.watch {
+            watch.asked(self.consensus.id(), question);
+        }
+        if let Err(refusal) = self.consensus.ask(question) {
             tracing::debug!(%refusal, "the leader is not asked");
             self.follower_reads.questions.lose(question);
         }

@@ -13,6 +13,9 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Consensus has returned these actions; the driver has carried out none of them yet.
     fn handed_out(&self, node: NodeId, ready: &Ready);
 
+    /// The node is about to ask its leader for reads.
+    fn asked(&self, node: NodeId, question: u64);
+
     /// A write is durable; the driver has not reported it to consensus yet.
     fn persisted(&self, node: NodeId, write: u64);
 }

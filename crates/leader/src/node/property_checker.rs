@@ -114,6 +114,10 @@ impl Observer for PropertyChecker {
         seen.elections += u64::from(ready.role.is_some_and(|change| serves(change.role)));
     }
 
+    fn asked(&self, node: NodeId, question: u64) {
+        self.seen().properties.asked(node, question);
+    }
+
     fn persisted(&self, node: NodeId, write: u64) {
         let mut seen = self.seen();
         let held = seen.properties.persisted(node, write);

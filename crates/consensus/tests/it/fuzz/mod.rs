@@ -158,10 +158,10 @@ fn write_corpus() {
                 cluster.tick(node).expect("a sound step");
                 if let Some(consensus) = cluster.node(node) {
                     let _ = consensus.propose(Bytes::from_static(b"entry"));
-                    if *name == "questions" {
-                        // Refused while it follows no leader.
-                        let _ = consensus.ask(seed as u64);
-                    }
+                }
+                if *name == "questions" {
+                    // Refused while it follows no leader.
+                    cluster.ask(node, seed as u64);
                 }
                 cluster.persist(node, 9).expect("a sound step");
             }

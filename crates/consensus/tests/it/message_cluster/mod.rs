@@ -233,6 +233,13 @@ impl Cluster {
         self.take(to)
     }
 
+    /// Has a node ask its leader for a read. Returns whether it could.
+    pub fn ask(&mut self, node: NodeId, context: u64) -> bool {
+        self.properties.asked(node, context);
+        let consensus = self.node(node);
+        consensus.is_some_and(|consensus| consensus.ask(context).is_ok())
+    }
+
     pub fn tick(&mut self, node: NodeId) -> Result<Ready, Failure> {
         if let Some(consensus) = self.node(node) {
             consensus.tick();

@@ -120,9 +120,11 @@ impl Script {
             ["read", name, context] => self.ask(node(name), |node| {
                 node.read(number(context)).map(|()| String::new())
             }),
-            ["ask", name, context] => self.ask(node(name), |node| {
-                node.ask(number(context)).map(|()| String::new())
-            }),
+            ["ask", name, context] => {
+                let context = number(context);
+                self.cluster().properties.asked(node(name), context);
+                self.ask(node(name), |node| node.ask(context).map(|()| String::new()));
+            }
             ["transfer", name, to] => self.ask(node(name), |consensus| {
                 consensus.transfer(node(to)).map(|()| String::new())
             }),
