@@ -367,8 +367,8 @@ fn record(matches: &ArgMatches) -> Result<Option<(String, Format)>, String> {
         return Ok(None);
     };
     match Format::of_name(&name) {
-        Some(format) => Ok(Some((name, format))),
-        None => Err(format!(
+        Some(format @ (Format::Edn | Format::JsonLines)) => Ok(Some((name, format))),
+        Some(Format::Csv) | None => Err(format!(
             "--record {name}: its name ends neither in .edn nor .jsonl"
         )),
     }
