@@ -86,6 +86,7 @@ public final class Workload {
                         .withDuration(DefaultDriverOption.CONNECTION_CONNECT_TIMEOUT, patient)
                         .withDuration(DefaultDriverOption.CONNECTION_INIT_QUERY_TIMEOUT, patient)
                         .withDuration(DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT, patient)
+                        .withDuration(DefaultDriverOption.METADATA_SCHEMA_REQUEST_TIMEOUT, patient)
                         .withDuration(DefaultDriverOption.HEARTBEAT_TIMEOUT, patient)
                         .withInt(DefaultDriverOption.CONNECTION_POOL_LOCAL_SIZE, 2)
                         .withInt(DefaultDriverOption.CONNECTION_MAX_REQUESTS, 8192)
