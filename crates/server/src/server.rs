@@ -298,6 +298,7 @@ impl RunningServer {
     pub fn read_from(&self, engine: Option<Arc<dyn coeval_txn::Engine>>) {
         let host = || ServerHost::new(Arc::downgrade(&self.shared), self.effective.clone());
         let reader = engine.map(|engine| Reader::open(engine, &self.shared.settings, host()));
+        self.shared.reader_is_given.store(true, Ordering::Relaxed);
         self.shared.tells_reads.store(true, Ordering::Relaxed);
         self.shared.reader.send_replace(reader);
     }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coeval_leader::node::{
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, info};
 
 use crate::metrics::ServerHost;
+use crate::reader::Reader;
 use crate::server::StartError;
 use crate::serving_term::{Lead, ServingTerm};
 use crate::settings::{self, Settings, SettingsError};
@@ -186,6 +188,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
             shared.engine_stopped(reason.to_string());
             return;
         }
+        open_reader(&shared, &now, &effective);
         match &now.engine {
             Some(engine) => {
                 if !serving_terms(&shared, engine) {
@@ -202,6 +205,29 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
             return end(&shared, Lead::Nowhere);
         }
     }
+}
+
+/// Opens a database over the tables that the node follows with, for reads of its clients,
+/// and lets go of it when the node has other ones.
+fn open_reader(shared: &Arc<Shared>, node_status: &NodeStatus, effective: &Effective) {
+    if shared.reader_is_given.load(Ordering::Relaxed) {
+        return;
+    }
+    let same = match (&*shared.reader.borrow(), &node_status.reader) {
+        (Some(reader), Some(engine)) => {
+            std::ptr::addr_eq(Arc::as_ptr(&reader.engine), Arc::as_ptr(engine))
+        }
+        (None, None) => true,
+        _ => false,
+    };
+    if same {
+        return;
+    }
+    let reader = node_status.reader.as_ref().map(|engine| {
+        let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
+        Reader::open(Arc::clone(engine) as _, &shared.settings, host)
+    });
+    shared.reader.send_replace(reader);
 }
 
 /// Hands leadership to another node, if one can take it, before this one stops: the

@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) node: Option<Arc<Node>>,
     /// The database that this node reads for its clients while another one leads.
     pub(crate) reader: watch::Sender<Option<Arc<Reader>>>,
+    /// Whether a test has given the reader, so that the node's own is not used.
+    pub(crate) reader_is_given: AtomicBool,
     /// Whether every member of the cluster understands what a leader tells for reads on
     /// the clients' nodes.
     pub(crate) tells_reads: Arc<AtomicBool>,
@@ -71,6 +73,7 @@ impl Shared {
             lead: watch::Sender::new(Lead::Nowhere),
             node,
             reader: watch::Sender::new(None),
+            reader_is_given: AtomicBool::new(false),
             tells_reads: Arc::default(),
             cluster: Seen::default(),
             failure,

@@ -9,7 +9,9 @@ use crate::process::in_runtime;
 /// The sum of the metrics of a node whose names begin so.
 async fn sum(cluster: &Cluster, node: usize, beginning: &str) -> f64 {
     let metrics = coeval_testkit::http::metrics(cluster.admin(node)).await;
-    let named = metrics.iter().filter(|(name, _)| name.starts_with(beginning));
+    let named = metrics
+        .iter()
+        .filter(|(name, _)| name.starts_with(beginning));
     named.map(|(_, value)| value).sum()
 }
 
@@ -43,7 +45,9 @@ fn what_was_written_on_one_node_is_read_on_another() {
         let (one, other) = others(leader);
         let mut writers = [reader(&cluster, one).await, reader(&cluster, other).await];
         let mut readers = [reader(&cluster, other).await, reader(&cluster, one).await];
-        writers[0].rows("create table t (id int primary key, n int)").await;
+        writers[0]
+            .rows("create table t (id int primary key, n int)")
+            .await;
         writers[0].rows("insert into t values (1, 0)").await;
         for (node, wire) in [(other, &mut readers[0])] {
             reads_locally(&cluster, node, wire).await;
@@ -68,8 +72,14 @@ fn what_was_written_on_one_node_is_read_on_another() {
         );
         let at_leader = after.0 - before.0;
         let local = after.1 - before.1;
-        assert!(local >= f64::from(PAIRS) * 0.95, "{local} of {PAIRS} reads are local");
-        assert!(at_leader <= f64::from(PAIRS) - local, "{at_leader} reads at the leader");
+        assert!(
+            local >= f64::from(PAIRS) * 0.95,
+            "{local} of {PAIRS} reads are local"
+        );
+        assert!(
+            at_leader <= f64::from(PAIRS) - local,
+            "{at_leader} reads at the leader"
+        );
 
         // A definition and a REVOKE hold for the next read.
         let mut root = cluster.connect(leader).await;
@@ -84,8 +94,12 @@ fn what_was_written_on_one_node_is_read_on_another() {
             root.rows("grant select on t to app").await;
             readers[0].rows("select n from t").await;
         }
-        root.rows("alter table t add column late int default 5").await;
-        assert_eq!(readers[1].value("select late from t").await.as_deref(), Some("5"));
+        root.rows("alter table t add column late int default 5")
+            .await;
+        assert_eq!(
+            readers[1].value("select late from t").await.as_deref(),
+            Some("5")
+        );
 
         // The leader is lost: reads go on, at the next leader or beside it.
         cluster.kill(leader).await;
@@ -99,7 +113,9 @@ fn what_was_written_on_one_node_is_read_on_another() {
         reads_locally(&cluster, node, &mut wire).await;
         for pair in 1..=100 {
             let at = pair % 2;
-            writers[at].rows(&format!("update t set n = {pair} where id = 1")).await;
+            writers[at]
+                .rows(&format!("update t set n = {pair} where id = 1"))
+                .await;
             let read = wire.value("select n from t where id = 1").await;
             assert_eq!(read.as_deref(), Some(&*pair.to_string()));
         }

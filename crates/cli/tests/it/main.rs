@@ -34,6 +34,7 @@ mod cluster;
 mod cluster_certificates;
 mod cluster_command;
 mod cluster_disk;
+mod cluster_home;
 mod cluster_names;
 mod cluster_reads;
 mod cluster_recover;

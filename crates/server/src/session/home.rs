@@ -99,6 +99,8 @@ impl Reading {
             }
             None if error.remedy() == Remedy::Fatal => AtLeader::Lost,
             None if holds && error.state() == SqlState::PROGRAM_LIMIT_EXCEEDED => AtLeader::Large,
+            // Only a definition that keeps changing is a conflict here.
+            None if error.state() == SqlState::SERIALIZATION_FAILURE => AtLeader::Error,
             None if holds || !self.fresh || error.state().0.starts_with("XX") => AtLeader::Error,
             None => return false,
         };
@@ -491,12 +493,16 @@ impl Relay {
         if !self.reads.home.as_deref().is_some_and(same) {
             self.reads.home = None;
             self.reads.pieces.clear();
-            let home = self.open_home(shared, &reader).await;
-            let home = home.map_err(|error| {
-                debug!(%error, "a session does not read on its client's node");
-                Not::Leader(AtLeader::State)
-            })?;
-            self.reads.home = Some(Box::new(home));
+            // Both look up roles, in a state that the leader is asked for.
+            let opening = coeval_env::timeout(PATIENCE, self.open_home(shared, &reader));
+            match opening.await {
+                Ok(Ok(home)) => self.reads.home = Some(Box::new(home)),
+                Ok(Err(error)) => {
+                    debug!(%error, "a session does not read on its client's node");
+                    return Err(Not::Leader(AtLeader::State));
+                }
+                Err(coeval_env::Elapsed) => return Err(lost),
+            }
         }
         let state = Not::Leader(AtLeader::State);
         let Some(home) = &mut self.reads.home else {
@@ -504,8 +510,9 @@ impl Relay {
         };
         let session = &mut home.conversation.session;
         if !self.reads.pieces.is_empty() {
-            if let Err(error) = session.follow(&self.reads.pieces).await {
-                debug!(%error, "a session on its client's node does not follow the leader's");
+            let following = coeval_env::timeout(PATIENCE, session.follow(&self.reads.pieces));
+            if !matches!(following.await, Ok(Ok(()))) {
+                debug!("a session on its client's node does not follow the leader's");
                 self.reads.home = None;
                 return Err(state);
             }
