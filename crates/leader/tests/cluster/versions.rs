@@ -87,7 +87,7 @@ fn format(cluster: &Cluster, index: usize) -> u8 {
 /// that cannot write CONTROL does not raise the version, and goes on.
 #[test]
 fn the_version_stays_while_control_cannot_be_written() {
-    let mut cluster = founded(7, [2, 1, 2]);
+    let mut cluster = founded(7, [NEWEST_VERSION, 1, NEWEST_VERSION]);
     let world = Rc::clone(&cluster.world);
     world.block_on(async {
         work(&cluster).await;
@@ -104,7 +104,7 @@ fn the_version_stays_while_control_cannot_be_written() {
         // CONTROL is replaced by a new file: there is no room for one.
         world.kill(cluster.machines[1]);
         world.set_capacity(cluster.machines[leads], 0);
-        cluster.reads[1] = 2;
+        cluster.reads[1] = NEWEST_VERSION;
         cluster.restart(1);
         let reads = |cluster: &Cluster| {
             let shown = cluster.node_status(1)?;
@@ -113,7 +113,7 @@ fn the_version_stays_while_control_cannot_be_written() {
         until(&cluster, "node 2 is back", reads).await;
         for _ in 0..100 {
             let members = status(&cluster, leads).await.members;
-            if members.iter().all(|member| member.reads == Some(2)) {
+            if members.iter().all(|member| member.reads == Some(NEWEST_VERSION)) {
                 break;
             }
             world.wait(std::time::Duration::from_millis(10)).await;
@@ -121,7 +121,7 @@ fn the_version_stays_while_control_cannot_be_written() {
         for _ in 0..10 {
             world.wait(std::time::Duration::from_millis(20)).await;
             let status = status(&cluster, leads).await;
-            assert!(status.members.iter().all(|member| member.reads == Some(2)));
+            assert!(status.members.iter().all(|member| member.reads == Some(NEWEST_VERSION)));
             assert_eq!((status.term, status.cluster_version), (term, 1));
             assert_eq!(format(&cluster, leads), 3);
         }
