@@ -380,7 +380,7 @@ impl Relay {
     pub(super) async fn read(&mut self, shared: &Arc<Shared>, cycle: Cycle) -> Read {
         let stamp = match self.prepare_read(shared).await {
             Ok(stamp) => stamp,
-            Err(Not::Leader(why)) => return self.to_leader(why),
+            Err(Not::Leader(why)) => return self.leave_to_leader(why),
             Err(Not::Told(error)) => {
                 self.answer(cycle, &error);
                 return Read::Answered;
@@ -388,7 +388,7 @@ impl Relay {
             Err(Not::Gone) => return Read::Ended,
         };
         let Some(home) = &mut self.reads.home else {
-            return self.to_leader(AtLeader::State);
+            return self.leave_to_leader(AtLeader::State);
         };
         let conversation = &mut home.conversation;
         conversation.reading = Reading {
@@ -415,7 +415,7 @@ impl Relay {
                 let why = conversation.reading.why.unwrap_or(AtLeader::Lost);
                 conversation.forget_cycle();
                 if !left {
-                    return self.to_leader(why);
+                    return self.leave_to_leader(why);
                 }
                 // Some rows are with the client, so the cycle cannot be answered anew.
                 self.answer(cycle, &broken_off());
@@ -425,7 +425,7 @@ impl Relay {
         }
     }
 
-    fn to_leader(&mut self, why: AtLeader) -> Read {
+    fn leave_to_leader(&mut self, why: AtLeader) -> Read {
         self.sheet.read_at_leader(why);
         self.reads.bypass = true;
         Read::Leader
