@@ -113,7 +113,10 @@ fn the_version_stays_while_control_cannot_be_written() {
         until(&cluster, "node 2 is back", reads).await;
         for _ in 0..100 {
             let members = status(&cluster, leads).await.members;
-            if members.iter().all(|member| member.reads == Some(NEWEST_VERSION)) {
+            if members
+                .iter()
+                .all(|member| member.reads == Some(NEWEST_VERSION))
+            {
                 break;
             }
             world.wait(std::time::Duration::from_millis(10)).await;
@@ -121,7 +124,12 @@ fn the_version_stays_while_control_cannot_be_written() {
         for _ in 0..10 {
             world.wait(std::time::Duration::from_millis(20)).await;
             let status = status(&cluster, leads).await;
-            assert!(status.members.iter().all(|member| member.reads == Some(NEWEST_VERSION)));
+            assert!(
+                status
+                    .members
+                    .iter()
+                    .all(|member| member.reads == Some(NEWEST_VERSION))
+            );
             assert_eq!((status.term, status.cluster_version), (term, 1));
             assert_eq!(format(&cluster, leads), 3);
         }
