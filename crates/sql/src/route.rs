@@ -97,6 +97,8 @@ impl Statement {
     pub fn route(&self) -> Route {
         match self.command() {
             Command::Empty | Command::Query(_) => Route::Anywhere,
+            Command::Planned { writes: false, .. } => Route::Anywhere,
+            Command::Planned { writes: true, .. } => Route::Leader(Reason::Writes),
             Command::Copy(copy) if !copy.from => Route::Anywhere,
             Command::Copy(_) | Command::Insert(_) | Command::Update(_) | Command::Delete(_) => {
                 Route::Leader(Reason::Writes)
