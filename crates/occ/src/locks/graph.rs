@@ -27,7 +27,7 @@
 //!
 //! A transaction that waits only because another came first to the queue, and has not got the
 //! lock either, waits by an edge that can be turned: the later one passes the earlier one. So
-//! a cycle with such an edge is no deadlock, and nobody is its victim, if the queues can be put
+//! a cycle with such an edge is no deadlock, and has no victim, if the queues can be put
 //! in an order without a cycle (PostgreSQL's *soft edges*). The search turns one such edge of
 //! the cycle, the farthest from the transaction that closes it first; looks for cycles through
 //! the transactions whose order it has changed; and goes on with those, or takes the turn back
@@ -136,7 +136,7 @@ impl<W, L: Locks<W>> Search<'_, W, L> {
         turns.any(|(waiter, other, _)| (*waiter, *other) == (first, second))
     }
 
-    /// Whether nobody waits for one that he is to pass.
+    /// Whether no transaction waits for one that it is to pass.
     fn keeps_turns(&self) -> bool {
         self.turns.iter().all(|(waiter, other, _)| {
             let behind = |edge: &Edge| edge.queued && edge.to == *other;
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(locks.queue(1), [1, 4], "1 has passed 4");
     }
 
-    /// Whoever goes first, 2 holds what 3 waits for, and waits for 3.
+    /// Whichever goes first, 2 holds what 3 waits for, and waits for 3.
     #[test]
     fn a_circle_that_no_order_avoids_has_a_victim_and_the_queue_stays() {
         let graph = WaitGraph::new();

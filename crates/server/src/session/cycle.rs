@@ -66,7 +66,7 @@ pub(super) fn peek<'text>(
                 return Peeked::Leader(Some(AtLeader::Large));
             }
             Ok(None) => return Peeked::Partial,
-            // Whoever takes the message reports the error.
+            // The session that takes the message reports the error.
             Err(_) => return Peeked::Leader(None),
         };
         cycle.bytes = end;

@@ -19,9 +19,10 @@
 //!   node's relayed sessions together; one that finds no room ends with 53200.
 
 mod kept;
+mod side;
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -34,11 +35,12 @@ use coeval_pgwire::frame::{HEADER, kind};
 use coeval_sql::instance::TimeLimit;
 use coeval_sql::session::{SessionHandover, settings};
 use coeval_sql::{Error, SqlState};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
 use self::kept::Kept;
+pub(super) use self::side::Side;
 use super::cycle::Cycle;
 use super::effect::Effect;
 use super::home::{Offer, Read, Reads};
@@ -55,8 +57,6 @@ use crate::registry::Entry;
 use crate::serving_term::{Lead, ServingTerm};
 use crate::shared::Shared;
 
-/// Unsent bytes to one side from which the relay stops reading the other.
-const HIGH_WATER: usize = 256 << 10;
 /// Number of bytes per read.
 const READ: usize = 64 << 10;
 /// Timeout of a node's answer whether it leads.
@@ -84,14 +84,6 @@ pub(super) struct Relay {
     /// When the client began to wait for a leader.
     waits_since: Option<Instant>,
     patience: Duration,
-}
-
-/// Bytes to be sent to one side.
-pub(super) struct Side<W> {
-    stream: W,
-    buffer: Vec<u8>,
-    sent: usize,
-    flushing: bool,
 }
 
 /// The connection to the node where the session runs.
@@ -126,74 +118,6 @@ pub(super) enum Next {
     Ended,
     /// The session runs on this node from now on.
     Here(Arc<ServingTerm>, Box<Relay>),
-}
-
-impl<W: AsyncWrite + Unpin> Side<W> {
-    const fn new(stream: W, buffer: Vec<u8>) -> Self {
-        Self {
-            stream,
-            buffer,
-            sent: 0,
-            flushing: false,
-        }
-    }
-
-    /// Takes the stream, with its unsent bytes and whether it may buffer others, and leaves
-    /// another one.
-    pub(super) fn take(&mut self, other: W) -> (W, Vec<u8>, bool) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.drain(..std::mem::take(&mut self.sent));
-        let flushing = std::mem::take(&mut self.flushing);
-        (std::mem::replace(&mut self.stream, other), buffer, flushing)
-    }
-
-    /// Puts back what was taken.
-    pub(super) fn put(&mut self, stream: W, buffer: Vec<u8>, flushing: bool) {
-        (self.stream, self.buffer, self.sent, self.flushing) = (stream, buffer, 0, flushing);
-    }
-
-    /// The bytes to be sent.
-    pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-
-    fn is_full(&self) -> bool {
-        self.buffer.len() - self.sent >= HIGH_WATER
-    }
-
-    /// Sends the buffered bytes; `Err` when the other side has closed the stream.
-    fn poll_send(&mut self, context: &mut Context<'_>, moved: &mut bool) -> Result<(), ()> {
-        while self.sent < self.buffer.len() {
-            let rest = &self.buffer[self.sent..];
-            match Pin::new(&mut self.stream).poll_write(context, rest) {
-                Poll::Ready(Ok(count @ 1..)) => {
-                    self.sent += count;
-                    self.flushing = true;
-                    *moved = true;
-                }
-                Poll::Ready(_) => return Err(()),
-                Poll::Pending => return Ok(()),
-            }
-        }
-        self.sent = 0;
-        if self.buffer.capacity() > 2 * HIGH_WATER {
-            self.buffer = Vec::new();
-        } else {
-            self.buffer.clear();
-        }
-        if self.flushing {
-            match Pin::new(&mut self.stream).poll_flush(context) {
-                Poll::Ready(Ok(())) => self.flushing = false,
-                Poll::Ready(Err(_)) => return Err(()),
-                Poll::Pending => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.buffer.is_empty() && !self.flushing
-    }
 }
 
 fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {

@@ -56,7 +56,7 @@ pub(crate) enum WriteHalf {
     Plain(coeval_env::WriteHalf),
     Tls(tokio::io::WriteHalf<TlsStream<Stream>>),
     Peer(tokio::io::WriteHalf<PeerStream>),
-    /// None: the stream is with whoever answers the client at the moment.
+    /// None: the stream is with the part that answers the client at the moment.
     Lent,
 }
 

@@ -129,7 +129,7 @@ impl Engine for Follower {
     }
 }
 
-/// A sink of results that nobody looks at.
+/// A sink of results that the test does not read.
 struct Nobody;
 
 impl Sink for Nobody {

@@ -135,7 +135,7 @@ impl Change<'_> {
     }
 
     /// Fails for a form of ALTER TABLE that does not exist here. Called before the table is
-    /// locked: a statement that can only fail waits for nobody, and keeps nobody waiting.
+    /// locked: a statement that can only fail waits for no lock, and delays no other.
     fn refuse_unsupported(&self, operation: &AlterTableOperation) -> Result<()> {
         match operation {
             AlterTableOperation::AddConstraint {
