@@ -13,8 +13,8 @@ use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, S
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
-    Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
-    ClusterTraffic, alone,
+    Cluster, ClusterChange, ClusterElection, ClusterLag, ClusterMember, ClusterProgress,
+    ClusterRole, ClusterTraffic, alone,
 };
 use coeval_sql::{Error, SqlState};
 
@@ -166,16 +166,18 @@ fn micros(time: Duration) -> i64 {
 
 fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
     let peer = member.peer.as_ref();
-    let (connected, fault, heard) = match &member.link {
-        Link::Own => (true, None, None),
-        Link::Connected { .. } => (
+    let (connected, lasted, fault, heard) = match &member.link {
+        Link::Own => (true, None, None, None),
+        Link::Connected { lasted, .. } => (
             true,
+            Some(*lasted),
             None,
             peer.and_then(|peer| peer.heard)
                 .map(|heard| heard.elapsed()),
         ),
-        Link::Absent { reason, heard } => (false, Some(reason.clone()), *heard),
+        Link::Absent { reason, heard } => (false, None, Some(reason.clone()), *heard),
     };
+    let ago = |time: Duration| now.saturating_sub(micros(time));
     let leads = status.leader == Some(member.node);
     ClusterMember {
         node: member.node.0,
@@ -186,13 +188,20 @@ fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
             (false, false) => ClusterRole::Learner,
         },
         connected,
-        heard: heard.map(|ago| now.saturating_sub(micros(ago))),
+        connected_since: lasted.map(ago),
+        heard: heard.map(ago),
         fault,
         progress: ClusterProgress {
             sent: member.progress.map(|progress| progress.sent.0),
+            received: member.reached.map(|reached| reached.received.0),
             flushed: member.progress.map(|progress| progress.durable.0),
             committed: member.reached.map(|reached| reached.committed.0),
             replayed: member.reached.map(|reached| reached.replayed.0),
+            visible: member.reached.map(|reached| reached.visible.0),
+            lag: member.lag.map(|lag| ClusterLag {
+                bytes: lag.bytes,
+                time: lag.time,
+            }),
         },
         needs_checkpoint: member
             .progress
@@ -280,7 +289,7 @@ fn refusal(error: &OperationError) -> Error {
 #[cfg(test)]
 mod tests {
     use coeval_leader::node::{
-        ApplyProgress, MemberProgress, QuestionCounts, ReadIndexCounts, Role,
+        ApplyProgress, Lag, MemberProgress, QuestionCounts, ReadIndexCounts, Role,
     };
     use coeval_types::{Lsn, Term};
 
@@ -304,11 +313,16 @@ mod tests {
                 needs_checkpoint: node == 3,
             }),
             reached: (node < 3).then_some(ApplyProgress {
+                received: Lsn(1000),
+                flushed: Lsn(durable),
                 committed: Lsn(900),
                 replayed: Lsn(1000 - 100 * node),
-                ..ApplyProgress::default()
+                visible: Lsn(900 - 100 * node),
             }),
-            lag: None,
+            lag: (node < 3).then_some(Lag {
+                bytes: 100 * node,
+                time: Duration::from_millis(node),
+            }),
         }
     }
 
@@ -338,7 +352,7 @@ mod tests {
                     3,
                     false,
                     Link::Connected {
-                        lasted: Duration::ZERO,
+                        lasted: Duration::from_secs(4),
                         round_trip: None,
                     },
                     0,
@@ -371,7 +385,28 @@ mod tests {
         assert_eq!(seen.members[0].progress.replayed, Some(900));
         assert_eq!(seen.members[1].progress.flushed, Some(900));
         assert_eq!(seen.members[1].progress.replayed, Some(800));
+        assert_eq!(
+            seen.members[1].progress,
+            ClusterProgress {
+                sent: Some(1000),
+                received: Some(1000),
+                flushed: Some(900),
+                committed: Some(900),
+                replayed: Some(800),
+                visible: Some(700),
+                lag: Some(ClusterLag {
+                    bytes: 200,
+                    time: Duration::from_millis(2),
+                }),
+            }
+        );
         assert_eq!(seen.members[2].progress.replayed, None);
+        assert_eq!(seen.members[2].progress.lag, None);
+        let since = |index: usize| seen.members[index].connected_since;
+        assert_eq!(
+            [since(0), since(1), since(2)],
+            [None, None, Some(6_000_000)]
+        );
         assert_eq!(seen.members[1].heard, Some(8_000_000));
         assert_eq!(
             seen.condition(),

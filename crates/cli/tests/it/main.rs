@@ -38,6 +38,7 @@ mod cluster_home;
 mod cluster_names;
 mod cluster_reads;
 mod cluster_recover;
+mod cluster_replicas;
 mod cluster_restore;
 mod cluster_sessions;
 mod cluster_unavailable;

@@ -98,6 +98,7 @@ mod tests {
             address: Some(([127, 0, 0, 1], 7000 + node as u16).into()),
             role: ClusterRole::Voter,
             connected,
+            connected_since: None,
             heard: Some(1_000_000),
             fault: (!connected).then(|| "cannot be reached".to_owned()),
             progress: ClusterProgress {

@@ -182,6 +182,7 @@ fn cluster() -> Cluster {
         address: None,
         role,
         connected: node != 3,
+        connected_since: None,
         heard: None,
         fault: None,
         progress: ClusterProgress {

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use coeval_env::Location;
 
@@ -87,6 +88,8 @@ pub struct ClusterMember {
     pub role: ClusterRole,
     /// Whether the reporting node is connected to the member; always true for itself.
     pub connected: bool,
+    /// When the connection to the member was established, in microseconds since 2000 UTC.
+    pub connected_since: Option<i64>,
     /// When the member was last heard from, in microseconds since 2000 UTC.
     pub heard: Option<i64>,
     /// Reason why the reporting node is not connected to the member.
@@ -110,16 +113,31 @@ pub struct ClusterMember {
 pub struct ClusterProgress {
     /// Log offset up to which the leader has sent the log to the node.
     pub sent: Option<u64>,
+    /// Log offset up to which the node has received its leader's log.
+    pub received: Option<u64>,
     /// Log offset up to which the node has made the log durable.
     pub flushed: Option<u64>,
     /// Log offset up to which the node knows the log to be committed.
     pub committed: Option<u64>,
     /// Log offset up to which the node has applied the log to its tables.
     pub replayed: Option<u64>,
+    /// Log offset up to which the node shows the log to readers.
+    pub visible: Option<u64>,
+    /// How much less of the log the node shows to readers than is committed.
+    pub lag: Option<ClusterLag>,
+}
+
+/// Replication lag of a node: how much less of the log it shows to readers than is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterLag {
+    /// Bytes of committed log that the node does not show.
+    pub bytes: u64,
+    /// Age of the oldest commit that the node does not show; zero if it shows all.
+    pub time: Duration,
 }
 
 impl ClusterProgress {
-    /// The stages with their names.
+    /// The stages of which views and metrics show the lag, with their names.
     pub fn stages(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
         [
             ("sent", self.sent),
@@ -381,6 +399,7 @@ mod tests {
             address: None,
             role,
             connected,
+            connected_since: None,
             heard: None,
             fault: (!connected).then(|| "connection refused".to_owned()),
             progress: ClusterProgress::default(),

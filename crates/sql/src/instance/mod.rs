@@ -32,8 +32,8 @@ mod waiting;
 
 pub use admission::{Admission, AdmissionCounts};
 pub use cluster_view::{
-    Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
-    ClusterTraffic, alone,
+    Changing, Cluster, ClusterChange, ClusterElection, ClusterLag, ClusterMember, ClusterProgress,
+    ClusterRole, ClusterTraffic, alone,
 };
 pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};

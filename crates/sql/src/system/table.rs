@@ -49,11 +49,15 @@ impl SystemTable {
     }
 
     /// Whether the table describes a process, so that in a cluster it describes the
-    /// leader's. `pg_stat_activity` describes the node that computes it: statements that
-    /// run there.
+    /// leader's: its counters, and the followers that it sends its log to.
+    /// `pg_stat_activity` describes the node that computes it: statements that run there.
     #[must_use]
     pub fn is_of_leader(&self) -> bool {
-        self.schema == "coeval" || matches!(self.name, "pg_settings" | "pg_stat_database")
+        self.schema == "coeval"
+            || matches!(
+                self.name,
+                "pg_settings" | "pg_stat_database" | "pg_stat_replication"
+            )
     }
 
     /// Computes the rows, as the statement's snapshot shows them.

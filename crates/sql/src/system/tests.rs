@@ -165,10 +165,12 @@ fn functions_of_the_leader_are_known() {
     for name in [
         "cluster_status",
         "cluster_members",
+        "replicas",
         "locks",
         "conflicts",
         "metrics",
         "pg_settings",
+        "pg_stat_replication",
     ] {
         assert!(of_leader.contains(&name), "{name}");
     }

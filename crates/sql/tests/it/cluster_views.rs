@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coeval_sql::instance::{
-    Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
-    ClusterTraffic, Host, HostMetric, HostSetting, Totals,
+    Changing, Cluster, ClusterChange, ClusterElection, ClusterLag, ClusterMember, ClusterProgress,
+    ClusterRole, ClusterTraffic, Host, HostMetric, HostSetting, Totals,
 };
 use coeval_sql::session::{Login, Session, SessionOptions};
 use coeval_sql::{Database, Error, SqlState};
@@ -14,9 +14,20 @@ use coeval_sql::{Database, Error, SqlState};
 use crate::client::{must, query, session};
 use crate::engines::{database, occ};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Made {
+    /// The node that reports. The first one leads.
+    node: u64,
     asked: Arc<Mutex<Vec<ClusterChange>>>,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        Self {
+            node: 1,
+            asked: Arc::default(),
+        }
+    }
 }
 
 fn member(node: u64, role: ClusterRole) -> ClusterMember {
@@ -26,13 +37,21 @@ fn member(node: u64, role: ClusterRole) -> ClusterMember {
         address: Some(([127, 0, 0, 1], 7000 + node as u16).into()),
         role,
         connected: node != 3,
+        connected_since: (node == 2).then_some(1_000_000),
         heard: (node == 2).then_some(0),
         fault: (node == 3).then(|| "connection refused".to_owned()),
         progress: ClusterProgress {
             sent: Some(1000),
+            received: Some(0x5_0000_03E7),
             flushed: Some(1000 - node),
             committed: Some(900),
             replayed: leads.then_some(1000),
+            visible: Some(1000 - 100 * node),
+            // The third one has not reported since the leader was elected.
+            lag: (node < 3).then(|| ClusterLag {
+                bytes: 100 * (node - 1),
+                time: Duration::from_micros(1500 * (node - 1)),
+            }),
         },
         needs_checkpoint: false,
         reads: Some(3 - node as u32 % 2),
@@ -64,7 +83,7 @@ impl Host for Made {
     fn cluster(&self) -> Option<Cluster> {
         Some(Cluster {
             id: "c0".to_owned(),
-            node: 1,
+            node: self.node,
             term: 7,
             leader: Some(1),
             end: 1000,
@@ -158,6 +177,63 @@ async fn the_views_say_how_the_cluster_is() {
 }
 
 #[tokio::test]
+async fn replicas_are_shown_with_their_lag() {
+    let (database, _) = clustered().await;
+    let mut session = session(&database);
+    let rows = must(&mut session, "select * from coeval.replicas order by node").await;
+    assert_eq!(
+        rows[..4],
+        [
+            "  node | role | received | flushed | committed | replayed | visible | lag_bytes \
+             | lag_milliseconds",
+            "  1 | leader | 21474837479 | 999 | 900 | 1000 | 900 | 0 | 0",
+            "  2 | voter | 21474837479 | 998 | 900 | ∅ | 800 | 100 | 1.5",
+            "  3 | voter | 21474837479 | 997 | 900 | ∅ | 700 | ∅ | ∅",
+        ]
+    );
+}
+
+/// A follower that is connected, as PostgreSQL shows one, and as a role that is no superuser
+/// sees it.
+#[tokio::test]
+async fn followers_are_shown_as_standbys_of_postgresql() {
+    let (database, made) = clustered().await;
+    let mut session = session(&database);
+    must(&mut session, "set timezone = 'UTC'").await;
+    let all = "select * from pg_stat_replication";
+    let rows = must(&mut session, all).await;
+    assert_eq!(
+        rows[..2],
+        [
+            "  pid | usesysid | usename | application_name | client_addr | client_hostname \
+             | client_port | backend_start | backend_xmin | state | sent_lsn | write_lsn \
+             | flush_lsn | replay_lsn | write_lag | flush_lag | replay_lag | sync_priority \
+             | sync_state | reply_time",
+            "  ∅ | ∅ | ∅ | 2 | 127.0.0.1 | ∅ | 7002 | 2000-01-01 00:00:01+00 | ∅ | streaming \
+             | 0/3E8 | 5/3E7 | 0/3E6 | 0/320 | ∅ | ∅ | 00:00:00.0015 | 1 | quorum \
+             | 2000-01-01 00:00:00+00",
+        ]
+    );
+    let count = "select count(*) from pg_stat_replication";
+    assert_eq!(must(&mut session, count).await[1], "  1");
+
+    must(&mut session, "create role ada login").await;
+    must(&mut session, "set role ada").await;
+    assert_eq!(
+        must(&mut session, all).await[1],
+        "  ∅ | ∅ | ∅ | 2 | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅ | ∅"
+    );
+    must(&mut session, "reset role").await;
+
+    // A node that does not lead sends its log to no follower, whatever it is connected to.
+    let follower = Made { node: 2, ..made };
+    let database = crate::engines::database(occ()).await;
+    database.instance().set_host(Box::new(follower));
+    let mut session = crate::client::session(&database);
+    assert_eq!(must(&mut session, count).await[1], "  0");
+}
+
+#[tokio::test]
 async fn a_server_alone_says_that_it_is() {
     let mut session = session(&database(occ()).await);
     let rows = must(
@@ -166,12 +242,13 @@ async fn a_server_alone_says_that_it_is() {
     )
     .await;
     assert_eq!(rows[1], "  ∅ | this server is no node of a cluster");
-    for view in ["members", "elections"] {
-        let rows = must(
-            &mut session,
-            &format!("select count(*) from coeval.cluster_{view}"),
-        )
-        .await;
+    for view in [
+        "coeval.cluster_members",
+        "coeval.cluster_elections",
+        "coeval.replicas",
+        "pg_stat_replication",
+    ] {
+        let rows = must(&mut session, &format!("select count(*) from {view}")).await;
         assert_eq!(rows[1], "  0");
     }
     for call in ["add(4, '127.0.0.1:7004')", "remove(4)", "transfer(4)"] {

@@ -6,7 +6,7 @@ use crate::expression::EvaluationContext;
 use crate::instance::{Cluster, ClusterElection, ClusterMember};
 use crate::system::table::system_table;
 
-fn cluster(context: &EvaluationContext<'_>) -> Option<Cluster> {
+pub(super) fn cluster(context: &EvaluationContext<'_>) -> Option<Cluster> {
     context.session.around.host()?.cluster()
 }
 
@@ -25,7 +25,7 @@ fn elections(context: &EvaluationContext<'_>) -> Vec<ClusterElection> {
     cluster(context).map_or_else(Vec::new, |cluster| cluster.elections)
 }
 
-fn number(number: u64) -> i64 {
+pub(super) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -33,7 +33,7 @@ fn lag(end: u64, reached: Option<u64>) -> Option<i64> {
     reached.map(|reached| number(end.saturating_sub(reached)))
 }
 
-fn moment(microseconds: Option<i64>) -> Value {
+pub(super) fn moment(microseconds: Option<i64>) -> Value {
     microseconds.map_or(Value::Null, Value::TimestampTz)
 }
 

@@ -9,6 +9,7 @@ mod contention;
 mod information;
 mod information_columns;
 mod relations;
+mod replication;
 mod roles;
 mod types;
 
@@ -60,6 +61,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         cluster_views::MEMBERS,
         cluster_views::ELECTIONS,
     ],
+    &[replication::REPLICAS, replication::PG_STAT_REPLICATION],
     &[
         information::CATALOG_NAME,
         information::SCHEMATA,
