@@ -11,6 +11,12 @@ fn malformed(text: &str, detail: &str) -> Error {
     .with_detail(detail.to_owned())
 }
 
+/// Whether PostgreSQL skips the character around the elements of an array: ASCII's white
+/// space, and no other that Unicode knows, so that those stay part of the element.
+const fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
+}
+
 /// Characters of an array literal between two looks at the work meter.
 const LOOK_AFTER: usize = 4096;
 
@@ -36,11 +42,12 @@ pub(crate) fn parse_array(
     let element_type = ColumnType::from(element);
     if data_type.is_vector() {
         return text
-            .split_whitespace()
+            .split(is_space)
+            .filter(|word| !word.is_empty())
             .map(|word| Value::parse(word, element_type, style))
             .collect();
     }
-    let Some(inner) = text.trim().strip_prefix('{') else {
+    let Some(inner) = text.trim_matches(is_space).strip_prefix('{') else {
         return Err(malformed(
             text,
             "Array value must start with \"{\" or dimension information.",
@@ -49,7 +56,7 @@ pub(crate) fn parse_array(
     let Some(inner) = inner.strip_suffix('}') else {
         return Err(malformed(text, "Unexpected end of input."));
     };
-    if inner.trim().is_empty() {
+    if inner.trim_matches(is_space).is_empty() {
         return Ok(Vec::new());
     }
     let mut elements = Vec::new();
@@ -63,37 +70,31 @@ pub(crate) fn parse_array(
         work(std::mem::take(&mut read))
     };
     loop {
-        while characters.next_if(|c| c.is_whitespace()).is_some() {}
+        while characters.next_if(|c| is_space(*c)).is_some() {}
         let mut word = String::new();
-        // After the closing quote, blanks are not part of the element.
-        let mut quoted_end = 0;
-        let mut quoted = false;
+        // Up to here the element was quoted or escaped, so its blanks are part of it.
+        let mut kept_end = 0;
+        // An element is either quoted as a whole or not at all.
+        let mut form = Form::Empty;
         loop {
             look()?;
             match characters.next() {
-                None | Some(',') if word.is_empty() && !quoted => {
+                None | Some(',') if form == Form::Empty => {
                     return Err(malformed(text, "Unexpected \",\" character."));
                 }
                 None => {
-                    elements.push(finish(
-                        &word,
-                        quoted.then_some(quoted_end),
-                        element_type,
-                        style,
-                    )?);
+                    elements.push(finish(&word, form, kept_end, element_type, style)?);
                     return Ok(elements);
                 }
                 Some(',') => {
-                    elements.push(finish(
-                        &word,
-                        quoted.then_some(quoted_end),
-                        element_type,
-                        style,
-                    )?);
+                    elements.push(finish(&word, form, kept_end, element_type, style)?);
                     break;
                 }
                 Some('"') => {
-                    quoted = true;
+                    if form != Form::Empty {
+                        return Err(malformed(text, "Unexpected array element."));
+                    }
+                    form = Form::Quoted;
                     loop {
                         look()?;
                         match characters.next() {
@@ -103,29 +104,56 @@ pub(crate) fn parse_array(
                             Some(other) => word.push(other),
                         }
                     }
-                    quoted_end = word.len();
+                    kept_end = word.len();
                 }
-                Some('\\') => word.extend(characters.next()),
+                Some(other) if form == Form::Quoted && !is_space(other) => {
+                    return Err(match other {
+                        '{' | '}' | '\\' => {
+                            malformed(text, &format!("Unexpected \"{other}\" character."))
+                        }
+                        _ => malformed(text, "Unexpected array element."),
+                    });
+                }
+                Some('\\') => {
+                    form = Form::Escaped;
+                    word.extend(characters.next());
+                    kept_end = word.len();
+                }
                 Some('{' | '}') => {
                     return Err(Error::unsupported("an array of more than one dimension"));
                 }
-                Some(other) => word.push(other),
+                Some(other) => {
+                    if form == Form::Empty {
+                        form = Form::Plain;
+                    }
+                    word.push(other);
+                }
             }
         }
     }
 }
 
-/// Converts one element of an array literal; `quoted` is the position at which its
-/// quotes ended, if it had any.
-fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style) -> Result<Value> {
-    let trimmed = match quoted {
-        Some(end) => {
-            let (inside, behind) = word.split_at(end);
-            &word[..inside.len() + behind.trim_end().len()]
-        }
-        None => word.trim_end(),
-    };
-    if quoted.is_none() && trimmed.eq_ignore_ascii_case("null") {
+/// How an element of an array literal is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Empty,
+    Plain,
+    /// With a backslash somewhere.
+    Escaped,
+    Quoted,
+}
+
+/// Converts one element of an array literal; its blanks count up to `kept_end`.
+fn finish(
+    word: &str,
+    form: Form,
+    kept_end: usize,
+    element: ColumnType,
+    style: &Style,
+) -> Result<Value> {
+    let (kept, behind) = word.split_at(kept_end);
+    let trimmed = &word[..kept.len() + behind.trim_end_matches(is_space).len()];
+    if form == Form::Plain && trimmed.eq_ignore_ascii_case("null") {
         return Ok(Value::Null);
     }
     Value::parse(trimmed, element, style)
