@@ -47,17 +47,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .null_aware(),
     Function::new("array_to_string", &[ARRAY, TEXT], TEXT, to_string).stable(),
-    Function::new("array_to_string", &[ARRAY, TEXT, TEXT], TEXT, to_string).stable(),
-    Function::new("string_to_array", &[TEXT, TEXT], TEXTS, |a, context| {
-        let parts: Vec<Value> = if a.text(0).is_empty() {
-            Vec::new()
-        } else if a.text(1).is_empty() {
-            vec![Value::text(a.text(0))]
-        } else {
-            split(a.text(0), a.text(1), context)?
-        };
-        Ok(Value::Array(parts.into()))
-    }),
+    Function::new("array_to_string", &[ARRAY, TEXT, TEXT], TEXT, to_string)
+        .null_aware()
+        .stable(),
+    Function::new("string_to_array", &[TEXT, TEXT], TEXTS, from_string).null_aware(),
+    Function::new("string_to_array", &[TEXT, TEXT, TEXT], TEXTS, from_string).null_aware(),
     Function::new("array_append", &[ARRAY, ELEMENT], ARRAY, |a, context| {
         context.work(elements(a, 0).len() * ROW)?;
         let mut joined = elements(a, 0).to_vec();
@@ -81,6 +75,50 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .null_aware(),
 ];
+
+/// SQL `string_to_array()`: a delimiter that is null separates all characters, and parts
+/// equal to the third argument are null.
+fn from_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    if is_null(a, 0) {
+        return Ok(Value::Null);
+    }
+    let mut parts = if a.text(0).is_empty() {
+        Vec::new()
+    } else if is_null(a, 1) {
+        characters(a.text(0), context)?
+    } else if a.text(1).is_empty() {
+        vec![Value::text(a.text(0))]
+    } else {
+        split(a.text(0), a.text(1), context)?
+    };
+    if !is_null(a, 2) {
+        let null = a.text(2);
+        for part in &mut parts {
+            context.work(ROW)?;
+            if matches!(part, Value::Text(text) if &**text == null) {
+                *part = Value::Null;
+            }
+        }
+    }
+    Ok(Value::Array(parts.into()))
+}
+
+/// Whether the argument is null, or was not given.
+fn is_null(a: Arguments<'_>, position: usize) -> bool {
+    a.values.get(position).is_none_or(Value::is_null)
+}
+
+/// The characters of a text, each as an element.
+fn characters(text: &str, context: &mut EvaluationContext<'_>) -> Result<Vec<Value>> {
+    // Claims the memory twice, because the list is copied into the array.
+    context.claim(text.len().saturating_mul(2 * size_of::<Value>()))?;
+    let mut parts = Vec::with_capacity(text.len());
+    for (at, character) in text.char_indices() {
+        context.work(ROW)?;
+        parts.push(Value::text(&text[at..at + character.len_utf8()]));
+    }
+    Ok(parts)
+}
 
 /// The parts of a text between delimiters.
 fn split(text: &str, delimiter: &str, context: &mut EvaluationContext<'_>) -> Result<Vec<Value>> {
@@ -119,6 +157,9 @@ fn first_subscript(a: Arguments<'_>) -> i32 {
 }
 
 fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    if is_null(a, 0) || is_null(a, 1) {
+        return Ok(Value::Null);
+    }
     let element_type = a
         .types
         .first()
@@ -137,7 +178,7 @@ fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Va
         bytes += parts.last().map_or(0, String::len);
         match element.to_text(ColumnType::from(element_type), &context.session.style) {
             Some(text) => parts.push(text.to_string()),
-            None if a.values.len() > 2 => parts.push(a.text(2).to_owned()),
+            None if !is_null(a, 2) => parts.push(a.text(2).to_owned()),
             None => {}
         }
     }
