@@ -349,7 +349,13 @@ impl Binder<'_> {
             (DataType::Unknown, other) => self.implicit(left, other)?,
             _ => left,
         };
-        let value = left.clone();
+        // The value has the type that the operator `=` takes on its left, so that a value
+        // and what it is compared with cannot differ in a digit that the type lacks.
+        let (from, to) = (left.column_type.data_type, right.column_type.data_type);
+        let value = match super::operator::left_operand_type(from, to) {
+            Some(operand) if operand != from => self.implicit(left.clone(), operand)?,
+            _ => left.clone(),
+        };
         let equal = self.compare(Comparison::Equal, left, right)?;
         Ok(Bound::new(
             Expression::NullIf(Box::new([equal.expression, value.expression])),

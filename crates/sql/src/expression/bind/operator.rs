@@ -560,6 +560,26 @@ fn widest(left: DataType, right: DataType) -> DataType {
     }
 }
 
+/// The type that the operator `=` for the two types takes on its left. Integers, floats
+/// and moments have operators for each pair of their types, names have one with text; the
+/// others are compared in one type.
+pub(super) fn left_operand_type(left: DataType, right: DataType) -> Option<DataType> {
+    use DataType as T;
+    use NumberType as N;
+    let pairs = match (left.number(), right.number()) {
+        (Some(N::Int2 | N::Int4 | N::Int8), Some(N::Int2 | N::Int4 | N::Int8))
+        | (Some(N::Float4 | N::Float8), Some(N::Float4 | N::Float8)) => true,
+        _ => {
+            let moment = |each| matches!(each, T::Date | T::Timestamp | T::TimestampTz);
+            moment(left) && moment(right) || (left, right) == (T::Name, T::Text)
+        }
+    };
+    if pairs || left == right && !matches!(left, T::VarChar | T::Unknown) {
+        return Some(left);
+    }
+    comparison_type(left, right)
+}
+
 /// The type in which values of the two types are compared.
 pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
     use DataType as T;
