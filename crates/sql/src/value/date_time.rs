@@ -16,8 +16,11 @@ use crate::{Error, Result, SqlState};
 enum Parsed {
     /// `infinity` or `-infinity`.
     Infinity { negative: bool },
-    /// A named moment: `now`, `epoch`.
+    /// The moment named `now`.
     Moment(i64),
+    /// `epoch`: 1970-01-01 00:00, in UTC for a timestamp with time zone, and without
+    /// regard to any zone for the other types.
+    Epoch,
     /// A local date and time, with the time zone if the string names one.
     Local {
         days: i64,
@@ -203,7 +206,7 @@ fn parse(text: &str, kind: &str, style: &Style) -> Result<Parsed> {
     match lower.as_str() {
         "infinity" | "+infinity" => return Ok(Parsed::Infinity { negative: false }),
         "-infinity" => return Ok(Parsed::Infinity { negative: true }),
-        "epoch" => return Ok(Parsed::Moment(-calendar::UNIX_EPOCH)),
+        "epoch" => return Ok(Parsed::Epoch),
         "now" => return Ok(Parsed::Moment(style.now)),
         "today" | "tomorrow" | "yesterday" => {
             let local = style.local(style.now);
@@ -422,6 +425,7 @@ pub(super) fn parse_date(text: &str, style: &Style) -> Result<i32> {
     let days = match parse(text, "date", style)? {
         Parsed::Infinity { negative } => return Ok(if negative { i32::MIN } else { i32::MAX }),
         Parsed::Moment(moment) => style.local(moment).div_euclid(DAY),
+        Parsed::Epoch => -calendar::UNIX_EPOCH_DAYS,
         Parsed::Local { days, .. } => days,
     };
     if !(calendar::MIN_DATE..calendar::END_DATE).contains(&days) {
@@ -449,10 +453,8 @@ fn joined(days: i64, time: i64) -> Option<i64> {
 pub(super) fn parse_timestamp(text: &str, style: &Style) -> Result<i64> {
     match parse(text, "timestamp", style)? {
         Parsed::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
-        Parsed::Moment(moment) if text.trim().eq_ignore_ascii_case("now") => {
-            Ok(style.local(moment))
-        }
-        Parsed::Moment(moment) => Ok(moment),
+        Parsed::Moment(moment) => Ok(style.local(moment)),
+        Parsed::Epoch => Ok(-calendar::UNIX_EPOCH),
         Parsed::Local { days, time, .. } => within(joined(days, time), text),
     }
 }
@@ -462,6 +464,7 @@ pub(super) fn parse_timestamp_tz(text: &str, style: &Style) -> Result<i64> {
     match parse(text, "timestamp with time zone", style)? {
         Parsed::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
         Parsed::Moment(moment) => Ok(moment),
+        Parsed::Epoch => Ok(-calendar::UNIX_EPOCH),
         Parsed::Local { days, time, zone } => {
             let local = within(joined(days, time), text)?;
             within(Some(zone.unwrap_or(style.time_zone).moment_of(local)), text)

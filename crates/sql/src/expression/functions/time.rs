@@ -2,9 +2,10 @@
 
 use super::kinds::{DATE, FLOAT8, INT4, MOMENT, NUMERIC, TEXT, TIMESTAMP};
 use crate::expression::EvaluationContext;
+use crate::expression::cast::cast_pure;
 use crate::expression::function::{Arguments, Function, Place};
 use crate::value::calendar::{self, Civil, DAY, SECOND};
-use crate::value::{Numeric, TimeZone, Value};
+use crate::value::{DataType, Numeric, TimeZone, Value};
 use crate::{Error, Result, SqlState};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -52,6 +53,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("extract", &[TEXT, DATE], NUMERIC, extract),
     Function::new("date_part", &[TEXT, MOMENT], FLOAT8, date_part).stable(),
     Function::new("date_part", &[TEXT, TIMESTAMP], FLOAT8, date_part),
+    // Of a date, PostgreSQL takes the parts of its midnight without a zone, so that
+    // units that EXTRACT refuses are 0.
+    Function::new("date_part", &[TEXT, DATE], FLOAT8, |a, context| {
+        let (Some(unit), Some(Value::Date(date))) = (a.values.first(), a.values.get(1)) else {
+            return Ok(Value::Null);
+        };
+        let (from, to) = (DataType::Date.into(), DataType::Timestamp.into());
+        let midnight = cast_pure(Value::Date(*date), from, to, true, &context.session.style)?;
+        let values = [unit.clone(), midnight];
+        date_part(
+            Arguments {
+                values: &values,
+                ..a
+            },
+            context,
+        )
+    }),
     Function::new("date_trunc", &[TEXT, MOMENT], MOMENT, |a, context| {
         let moment = time(a.values.get(1));
         if is_infinite(moment) {
