@@ -65,9 +65,10 @@ const DAYS: [&str; 7] = [
 
 /// Template patterns of `to_char`, longer ones first, so that the parser does not match
 /// a prefix of another.
-const WORDS: [&str; 26] = [
-    "HH24", "HH12", "YYYY", "Month", "MONTH", "month", "Day", "DAY", "day", "DDD", "Mon", "MON",
-    "mon", "Dy", "DY", "dy", "HH", "MI", "SS", "MS", "US", "YY", "MM", "DD", "AM", "PM",
+const WORDS: [&str; 28] = [
+    "SSSSS", "SSSS", "HH24", "HH12", "YYYY", "Month", "MONTH", "month", "Day", "DAY", "day", "DDD",
+    "Mon", "MON", "mon", "Dy", "DY", "dy", "HH", "MI", "SS", "MS", "US", "YY", "MM", "DD", "AM",
+    "PM",
 ];
 
 fn to_char(
@@ -82,6 +83,8 @@ fn to_char(
     let days = local.div_euclid(DAY);
     let clock = local.rem_euclid(DAY);
     let Civil { year, month, day } = calendar::civil(days);
+    // There is no year 0: it and those below are years before Christ.
+    let shown_year = if year > 0 { year } else { 1 - year };
     let hour = clock / (3600 * SECOND);
     let mut out = String::new();
     let mut rest = pattern;
@@ -125,8 +128,8 @@ fn to_char(
             let month_name = MONTHS[month as usize - 1];
             let day_name = DAYS[calendar::day_of_week(days) as usize];
             let shown = match word {
-                "YYYY" => number(year, 4),
-                "YY" => number(year.rem_euclid(100), 2),
+                "YYYY" => number(shown_year, 4),
+                "YY" => number(shown_year % 100, 2),
                 "MM" => number(i64::from(month), 2),
                 "DD" => number(i64::from(day), 2),
                 "DDD" => {
@@ -140,6 +143,8 @@ fn to_char(
                 "HH24" => number(hour, 2),
                 "HH12" | "HH" => number((hour + 11) % 12 + 1, 2),
                 "MI" => number(clock / (60 * SECOND) % 60, 2),
+                // Seconds since midnight; PostgreSQL pads no other pattern so little.
+                "SSSSS" | "SSSS" => (clock / SECOND).to_string(),
                 "SS" => number(clock / SECOND % 60, 2),
                 "MS" => number(clock / 1000 % 1000, 3),
                 "US" => number(clock % SECOND, 6),
