@@ -76,14 +76,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => Ok(Value::Null),
         }
     }),
+    Function::new("gcd", &[INT4, INT4], INT4, |a, _| {
+        int4(gcd(a.integer(0), a.integer(1)).into())
+    }),
     Function::new("gcd", &[INT8, INT8], INT8, |a, _| {
-        let (mut left, mut right) = (a.integer(0).unsigned_abs(), a.integer(1).unsigned_abs());
-        while right != 0 {
-            (left, right) = (right, left % right);
-        }
-        i64::try_from(left)
-            .map(Value::Int8)
-            .map_err(|_| out_of_range("bigint"))
+        int8(gcd(a.integer(0), a.integer(1)).into())
+    }),
+    Function::new("lcm", &[INT4, INT4], INT4, |a, _| {
+        int4(lcm(a.integer(0), a.integer(1)))
+    }),
+    Function::new("lcm", &[INT8, INT8], INT8, |a, _| {
+        int8(lcm(a.integer(0), a.integer(1)))
     }),
     Function::new("power", &[FLOAT8, FLOAT8], FLOAT8, float_power),
     Function::new("pow", &[FLOAT8, FLOAT8], FLOAT8, float_power),
@@ -166,6 +169,36 @@ fn abs(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
         _ => false,
     };
     if negative { negate(&value) } else { Ok(value) }
+}
+
+/// Greatest common divisor; too large for the arguments' type only if both are its
+/// smallest number, or one is and the other is 0.
+const fn gcd(left: i64, right: i64) -> u64 {
+    let (mut left, mut right) = (left.unsigned_abs(), right.unsigned_abs());
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    left
+}
+
+/// Least common multiple; 0 if an argument is.
+fn lcm(left: i64, right: i64) -> u128 {
+    if left == 0 || right == 0 {
+        return 0;
+    }
+    u128::from(left.unsigned_abs() / gcd(left, right)) * u128::from(right.unsigned_abs())
+}
+
+fn int4(number: u128) -> Result<Value> {
+    i32::try_from(number)
+        .map(Value::Int4)
+        .map_err(|_| out_of_range("integer"))
+}
+
+fn int8(number: u128) -> Result<Value> {
+    i64::try_from(number)
+        .map(Value::Int8)
+        .map_err(|_| out_of_range("bigint"))
 }
 
 fn modulo(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
