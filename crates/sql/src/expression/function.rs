@@ -223,14 +223,16 @@ impl Function {
     /// result type.
     #[must_use]
     pub fn signature(&self, types: &[DataType]) -> (Vec<DataType>, DataType) {
-        let array = types.iter().enumerate().find_map(|(position, data_type)| {
-            (self.kind(position) == Some(ArgumentKind::AnyArray)).then_some(*data_type)
-        });
-        let element = array.and_then(DataType::element).or_else(|| {
+        // A literal takes its type from the other argument.
+        let known = |kind: ArgumentKind| {
             types.iter().enumerate().find_map(|(position, data_type)| {
-                (self.kind(position) == Some(ArgumentKind::AnyElement)).then_some(*data_type)
+                (self.kind(position) == Some(kind) && *data_type != DataType::Unknown)
+                    .then_some(*data_type)
             })
-        });
+        };
+        let element = known(ArgumentKind::AnyElement);
+        let array = known(ArgumentKind::AnyArray).or_else(|| element.and_then(DataType::array));
+        let element = array.and_then(DataType::element).or(element);
         let actual = |kind: ArgumentKind, given: DataType| match kind {
             ArgumentKind::Is(data_type) => data_type,
             ArgumentKind::AnyArray => array.unwrap_or(DataType::TextArray),
