@@ -4,7 +4,7 @@
 use super::{ANY, BOOL, INT4, OID, REGCLASS, REGTYPE, TEXT};
 use crate::expression::{Arguments, EvaluationContext, Function};
 use crate::system::definition::{constraint_definition, format_type, index_definition, key_column};
-use crate::system::object::{find, parse_name};
+use crate::system::object::{find, parse_identifier};
 use crate::system::relation::{Relation, constraints, index_by_oid, relation_by_oid, search_path};
 use crate::system::{constraint_oid, object_by_oid, role_name};
 use crate::value::DataType;
@@ -143,15 +143,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |a, context| to_object(DataType::Regproc, a, context),
     )
     .stable(),
-    Function::new(
-        "parse_ident",
-        &[TEXT],
-        crate::expression::ArgumentKind::Is(DataType::TextArray),
-        |a, _| {
-            let parts = parse_name(a.text(0))?;
-            Ok(Value::Array(parts.into_iter().map(Value::text).collect()))
-        },
-    ),
+    Function::new("parse_ident", &[TEXT], TEXTS, parse_ident),
+    Function::new("parse_ident", &[TEXT, BOOL], TEXTS, parse_ident),
     Function::new("pg_typeof", &[ANY], REGTYPE, |a, context| {
         let oid = a.types.first().map_or(0, |given| given.data_type.oid());
         Ok(object_by_oid(DataType::Regtype, oid, context))
@@ -159,6 +152,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .null_aware()
     .stable(),
 ];
+
+const TEXTS: crate::expression::ArgumentKind =
+    crate::expression::ArgumentKind::Is(DataType::TextArray);
+
+fn parse_ident(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    context.work(a.text(0).len())?;
+    let strict = a.values.get(1) != Some(&Value::Bool(false));
+    let parts = parse_identifier(a.text(0), strict)?;
+    Ok(Value::Array(parts.into_iter().map(Value::text).collect()))
+}
 
 /// A function that is always null, for kinds of objects that Coeval does not have.
 const fn nothing(

@@ -12,12 +12,14 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod identifier;
 mod name;
 pub(super) mod procedure;
 
 use smol_str::{SmolStr, format_smolstr};
 
-pub(super) use name::parse_name;
+pub(super) use identifier::parse_identifier;
+use name::parse_name;
 
 use super::relation::{Relation, relation_by_oid, relation_in, search_path};
 use super::{SCHEMAS, role_by_name, role_name, schema_name};

@@ -8,7 +8,7 @@ fn invalid() -> Error {
 }
 
 /// Splits a name at its dots and folds unquoted parts to lower case; error 42602.
-pub(in crate::system) fn parse_name(text: &str) -> Result<Vec<String>> {
+pub(super) fn parse_name(text: &str) -> Result<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {
