@@ -192,7 +192,21 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
         rest = &rest[percent + 1..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 && rest[digits..].starts_with('$') {
-            next = rest[..digits].parse().unwrap_or(usize::MAX);
+            next = rest[..digits].parse::<i32>().map_or_else(
+                |_| {
+                    Err(Error::new(
+                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                        "number is out of range",
+                    ))
+                },
+                |number| Ok(number as usize),
+            )?;
+            if next == 0 {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    "format specifies argument 0, but arguments are numbered from 1",
+                ));
+            }
             rest = &rest[digits + 1..];
         }
         let specifier = rest.chars().next().ok_or_else(|| {
