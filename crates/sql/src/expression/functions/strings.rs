@@ -174,20 +174,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         TEXT,
         regexp_replace,
     ),
-    Function::new("regexp_match", &[TEXT, TEXT], TEXTS, |a, context| {
-        let text = a.text(0);
-        let regex = regex::compiled(a.text(1), false, context)?;
-        let Some(found) = regex.captures(text, &mut |bytes| context.work(bytes))? else {
-            return Ok(Value::Null);
-        };
-        let skip = usize::from(found.len() > 1);
-        let groups: Vec<Value> = found
-            .into_iter()
-            .skip(skip)
-            .map(|group| part(text, group))
-            .collect();
-        Ok(Value::Array(groups.into()))
-    }),
+    Function::new("regexp_match", &[TEXT, TEXT], TEXTS, regexp_match),
+    Function::new("regexp_match", &[TEXT, TEXT, TEXT], TEXTS, regexp_match),
 ];
 
 fn count(number: usize) -> Result<Value> {
@@ -490,18 +478,77 @@ fn pieces(replacement: &str) -> Vec<Piece> {
     pieces
 }
 
+/// Options of a regular expression, as the functions' argument spells them.
+#[derive(Default)]
+struct Flags {
+    global: bool,
+    ignore_case: bool,
+}
+
+impl Flags {
+    /// Reads the letters that PostgreSQL knows; of those that change how a pattern is
+    /// read, only `c` and `i` are there. Error 22023 for other characters.
+    fn parse(text: &str) -> Result<Self> {
+        let mut flags = Self::default();
+        for letter in text.chars() {
+            match letter {
+                'g' => flags.global = true,
+                'i' => flags.ignore_case = true,
+                'c' => flags.ignore_case = false,
+                // The default syntax and newline mode.
+                's' | 't' => {}
+                'b' | 'e' | 'm' | 'n' | 'p' | 'q' | 'w' | 'x' => {
+                    return Err(Error::unsupported(format_args!(
+                        "regular expression option \"{letter}\""
+                    )));
+                }
+                other => {
+                    return Err(Error::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        format!("invalid regular expression option: \"{other}\""),
+                    ));
+                }
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// SQL `regexp_match()`.
+fn regexp_match(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let flags = Flags::parse(a.text(2))?;
+    if flags.global {
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "regexp_match() does not support the \"global\" option",
+        ));
+    }
+    let text = a.text(0);
+    let regex = regex::compiled(a.text(1), flags.ignore_case, context)?;
+    let Some(found) = regex.captures(text, &mut |bytes| context.work(bytes))? else {
+        return Ok(Value::Null);
+    };
+    let skip = usize::from(found.len() > 1);
+    let groups: Vec<Value> = found
+        .into_iter()
+        .skip(skip)
+        .map(|group| part(text, group))
+        .collect();
+    Ok(Value::Array(groups.into()))
+}
+
 /// SQL `regexp_replace()`.
 fn regexp_replace(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
-    let flags = a.text(3);
+    let flags = Flags::parse(a.text(3))?;
     let text = a.text(0);
-    let regex = regex::compiled(a.text(1), flags.contains('i'), context)?;
+    let regex = regex::compiled(a.text(1), flags.ignore_case, context)?;
     let pieces = pieces(a.text(2));
     let groups = pieces.iter().filter_map(|piece| match piece {
         Piece::Group(group) => Some(group + 1),
         Piece::Literal(_) => None,
     });
     let groups = groups.max().unwrap_or(1);
-    let most = if flags.contains('g') { usize::MAX } else { 1 };
+    let most = if flags.global { usize::MAX } else { 1 };
     let session = context.session;
     let mut out = String::new();
     let mut claimed = 0;
