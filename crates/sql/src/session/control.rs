@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::transaction::{Block, Committed, Running};
+use super::transaction::{Block, Committed, Kept, Running};
 use super::{Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
@@ -44,10 +44,12 @@ impl Session {
                     return Err(only_in_blocks("SAVEPOINT"));
                 }
                 self.ensure_running().await?;
-                let settings = Arc::clone(&self.settings);
-                let portals = self.portals.next();
-                let running = self.running()?;
-                running.set_savepoint(name.clone(), &settings, portals);
+                let kept = Kept {
+                    settings: Arc::clone(&self.settings),
+                    modes: self.modes,
+                    portals: self.portals.next(),
+                };
+                self.running()?.set_savepoint(name.clone(), kept);
                 "SAVEPOINT"
             }
             Command::RollbackTo(name) => {
@@ -59,7 +61,10 @@ impl Session {
                     return Err(only_in_blocks("RELEASE SAVEPOINT"));
                 }
                 match &mut self.running {
-                    Some(running) => running.release(name)?,
+                    Some(running) => {
+                        let kept = running.release(name)?;
+                        self.restore_read_only(kept.modes);
+                    }
                     None => return Err(no_savepoint(name)),
                 }
                 "RELEASE"
@@ -185,6 +190,7 @@ impl Session {
                 let kept = running.rollback_to(name)?;
                 self.settings = kept.settings;
                 self.portals.undo(kept.portals);
+                self.restore_read_only(kept.modes);
             }
             None if std::mem::take(&mut self.lost_transaction) => return Err(lost_transaction()),
             None => return Err(no_savepoint(name)),
@@ -192,6 +198,12 @@ impl Session {
         self.apply_settings();
         self.block = Block::Explicit;
         Ok(())
+    }
+
+    /// At the end of a subtransaction, also of one that is released, the transaction is
+    /// read-only if it was so before: READ ONLY there says what the subtransaction does.
+    fn restore_read_only(&mut self, before: Modes) {
+        self.modes.read_only = before.read_only;
     }
 
     /// Puts the session into a transaction, implicit unless BEGIN made it explicit,

@@ -61,6 +61,7 @@ pub(crate) struct Running {
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) settings: Arc<Settings>,
+    pub(crate) modes: Modes,
     /// Portals with numbers from this one on were bound after the savepoint.
     pub(crate) portals: u64,
 }
@@ -146,15 +147,12 @@ impl Running {
     }
 
     /// Sets a savepoint.
-    pub(crate) fn set_savepoint(&mut self, name: String, settings: &Arc<Settings>, portals: u64) {
+    pub(crate) fn set_savepoint(&mut self, name: String, kept: Kept) {
         let savepoint = self.transaction.savepoint();
         self.savepoints.push(NamedSavepoint {
             name,
             savepoint,
-            kept: Kept {
-                settings: Arc::clone(settings),
-                portals,
-            },
+            kept,
             storages: self.storages.mark(),
         });
     }
@@ -194,13 +192,15 @@ impl Running {
         Ok(kept)
     }
 
-    /// Releases a savepoint and those set after it.
-    pub(crate) fn release(&mut self, name: &str) -> Result<()> {
+    /// Releases a savepoint and those set after it. Returns the state that the session
+    /// had when the savepoint was set.
+    pub(crate) fn release(&mut self, name: &str) -> Result<Kept> {
         let position = self.find_savepoint(name)?;
+        let kept = self.savepoints[position].kept.clone();
         self.transaction
             .release(self.savepoints[position].savepoint);
         self.savepoints.truncate(position);
-        Ok(())
+        Ok(kept)
     }
 
     /// Commits the transaction.
