@@ -427,3 +427,53 @@ fn statements_and_portals_without_end() {
         assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
     });
 }
+
+/// Nesting that the parser takes needs much stack, in FROM most of all; beyond the limit
+/// the parser would try one way after the other.
+#[test]
+fn deep_nesting_is_answered_or_refused_at_once() {
+    against(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        let within = |open: &str, inner: &str, close: &str, depth: usize| {
+            format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+        };
+        let pair = "(select 1) a cross join (select 1) b";
+        let sides: String = (0..120)
+            .map(|n| format!("(select 1) x{n} join ("))
+            .collect();
+        for (text, answer) in [
+            (format!("select 1 from {}", within("(", pair, ")", 240)), ""),
+            (
+                format!("select 1 from {sides}{pair}{}", ") on true".repeat(120)),
+                "",
+            ),
+            (
+                format!(
+                    "select {}",
+                    within("case when true then ", "1", " end", 240)
+                ),
+                "",
+            ),
+            (
+                format!("select {}", within("array[", "1", "]", 300)),
+                "54001",
+            ),
+            (
+                format!(
+                    "select {}",
+                    within("case when true then ", "1", " end", 300)
+                ),
+                "54001",
+            ),
+            (format!("select {}true", "not ".repeat(300)), "54001"),
+        ] {
+            for explains in ["", "explain "] {
+                let answers = wire.query(&format!("{explains}{text}")).await;
+                match answer {
+                    "" => assert!(kinds(&answers).starts_with("TD"), "{answers:?}"),
+                    state => assert_eq!(error(&answers).sqlstate(), state),
+                }
+            }
+        }
+    });
+}

@@ -17,8 +17,8 @@
 //! the same tokens.
 //!
 //! Invariants: positions in errors count characters of the whole query string, from 1. No
-//! syntax tree is deeper than [`MAX_DEPTH`], so it is safe to walk, and to drop, a tree
-//! by recursion.
+//! syntax tree is deeper than [`MAX_DEPTH`], nor nests more than [`MAX_NESTING`] constructs,
+//! so it is safe to drop a tree by recursion; code that walks it looks at the stack.
 
 mod command;
 mod copy;
@@ -62,8 +62,18 @@ use crate::instance::{MemoryBudget, measured};
 /// Maximum depth of an expression, counting nested parentheses and chained operators.
 const MAX_DEPTH: usize = 1000;
 
-/// Recursion limit for the library, which counts several levels for each parenthesis.
+/// Maximum number of constructs that one token is within: parentheses, brackets, CASE
+/// expressions, and a row of prefix operators. Below the library's own limit: there it
+/// tries one way after the other, at each level, before it gives up.
+const MAX_NESTING: usize = 250;
+
+/// Recursion limit for the library, which counts several levels for some constructs.
 const MAX_RECURSION: usize = 300;
+
+/// Stack that the library may take for each level of nesting, in bytes: its functions for
+/// tables in FROM take 80 KiB in an optimised build, and look at the stack only where an
+/// expression or a query begins.
+const STACK_OF_LEVEL: usize = 256 << 10;
 
 /// One parsed statement. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -353,6 +363,10 @@ fn parse_one(
     tokens.truncate(last + 1);
     tokens.drain(..first);
     refuse_deep(&tokens)?;
+    let nesting = nesting(&tokens);
+    if nesting > MAX_NESTING {
+        return Err(Error::too_complex());
+    }
     let count = tokens.len();
     let start = cursor.offset(tokens[0].span.start);
     let end = cursor.offset(tokens[count - 1].span.end);
@@ -363,13 +377,15 @@ fn parse_one(
         .with_tokens_with_locations(tokens);
     let own = query.get(start..end).unwrap_or(query);
     let (parsed, bytes) = measured(size::TREE * count as u64, || {
-        utility::command(&mut parser, own, text).and_then(|command| {
-            match parser.peek_token().token {
-                Token::EOF => Ok(command),
-                _ => parser
-                    .expected("end of statement", parser.peek_token())
-                    .map_err(Failure::Parser),
-            }
+        with_stack_for(nesting, || {
+            utility::command(&mut parser, own, text).and_then(|command| {
+                match parser.peek_token().token {
+                    Token::EOF => Ok(command),
+                    _ => parser
+                        .expected("end of statement", parser.peek_token())
+                        .map_err(Failure::Parser),
+                }
+            })
         })
     });
     match parsed {
@@ -481,6 +497,43 @@ fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The largest number of constructs that a token is within, see [`MAX_NESTING`].
+fn nesting(tokens: &[TokenWithSpan]) -> usize {
+    let (mut open, mut cases, mut prefixes, mut most) = (0_usize, 0_usize, 0, 0);
+    for token in tokens {
+        let is_prefix = match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen | Token::LBracket => {
+                open += 1;
+                false
+            }
+            Token::RParen | Token::RBracket => {
+                open = open.saturating_sub(1);
+                false
+            }
+            Token::Minus | Token::Plus | Token::Tilde => true,
+            Token::Word(word) if word.quote_style.is_none() => {
+                if word.value.eq_ignore_ascii_case("case") {
+                    cases += 1;
+                } else if word.value.eq_ignore_ascii_case("end") {
+                    cases = cases.saturating_sub(1);
+                }
+                word.value.eq_ignore_ascii_case("not")
+            }
+            _ => false,
+        };
+        prefixes = if is_prefix { prefixes + 1 } else { 0 };
+        most = most.max(open + cases + prefixes);
+    }
+    most
+}
+
+/// Runs the parser with room for this many levels of nesting.
+fn with_stack_for<T>(nesting: usize, parse: impl FnOnce() -> T) -> T {
+    let room = (nesting + 4) * STACK_OF_LEVEL;
+    stacker::maybe_grow(room, room, parse)
 }
 
 /// Whether this word makes the tree deeper each time it occurs in a chain.

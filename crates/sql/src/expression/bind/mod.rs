@@ -38,8 +38,8 @@ const LOOK_AFTER: usize = 256;
 
 /// Bytes of stack that must be left before the binder recurses; with fewer it allocates
 /// a new segment of the size below.
-const RED_ZONE: usize = 128 * 1024;
-const MORE_STACK: usize = 1024 * 1024;
+const RED_ZONE: usize = 512 * 1024;
+const MORE_STACK: usize = 4 * 1024 * 1024;
 
 /// Runs `deeper`, on a new stack segment if the current one is nearly full.
 pub(crate) fn with_stack<T>(deeper: impl FnOnce() -> T) -> T {

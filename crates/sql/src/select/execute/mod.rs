@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::{Node, QueryPlan};
-use crate::expression::{BUDGET, EvaluationContext, Expression, ROW, heap_bytes, is_true};
+use crate::expression::{
+    BUDGET, EvaluationContext, Expression, ROW, heap_bytes, is_true, with_stack,
+};
 use crate::{Error, Result, SqlState, Value};
 
 /// Time in milliseconds: a plan that takes longer for one row runs further steps as
@@ -127,12 +129,14 @@ impl State {
             Node::Filter { input, .. } => Self::Filter {
                 input: Box::new(Self::new(input)),
             },
-            Node::Join(join) => Self::Join(Box::new(join::JoinState::new(join))),
-            Node::FullJoin(join) => Self::FullJoin(Box::new(join::FullJoinState::new(join))),
+            Node::Join(join) => with_stack(|| Self::Join(Box::new(join::JoinState::new(join)))),
+            Node::FullJoin(join) => {
+                with_stack(|| Self::FullJoin(Box::new(join::FullJoinState::new(join))))
+            }
             Node::Cache(cache) => Self::Cache(Box::new(join::CacheState::new(cache))),
             Node::Derived(derived) => Self::Derived(Box::new(DerivedState {
                 driving: Row::new(),
-                input: Self::new(&derived.plan),
+                input: with_stack(|| Self::new(&derived.plan)),
                 taken: None,
                 row: Row::new(),
             })),
@@ -190,8 +194,12 @@ impl State {
             (Self::Filter { input }, Node::Filter { input: node, .. }) => {
                 input.open(node, context, driving)
             }
-            (Self::Join(state), Node::Join(join)) => state.open(join, context, driving),
-            (Self::FullJoin(state), Node::FullJoin(join)) => state.open(join, context, driving),
+            (Self::Join(state), Node::Join(join)) => {
+                with_stack(|| state.open(join, context, driving))
+            }
+            (Self::FullJoin(state), Node::FullJoin(join)) => {
+                with_stack(|| state.open(join, context, driving))
+            }
             (Self::Cache(state), Node::Cache(cache)) => state.open(cache, context, driving),
             (Self::Derived(state), Node::Derived(derived)) => {
                 state.driving.clear();
@@ -211,7 +219,7 @@ impl State {
                     }
                 };
                 state.in_frame(context, |input, context| {
-                    input.open(&derived.plan, context, &[])
+                    with_stack(|| input.open(&derived.plan, context, &[]))
                 })
             }
             (Self::Project { input, .. }, Node::Project { input: node, .. }) => {
@@ -293,13 +301,15 @@ impl State {
                     return Ok(Pulled::Row);
                 }
             },
-            (Self::Join(state), Node::Join(join)) => state.next(join, context, row),
-            (Self::FullJoin(state), Node::FullJoin(join)) => state.next(join, context, row),
+            (Self::Join(state), Node::Join(join)) => with_stack(|| state.next(join, context, row)),
+            (Self::FullJoin(state), Node::FullJoin(join)) => {
+                with_stack(|| state.next(join, context, row))
+            }
             (Self::Cache(state), Node::Cache(cache)) => state.next(cache, context, row),
             (Self::Derived(state), Node::Derived(derived)) => {
                 let mut own = std::mem::take(&mut state.row);
                 let step = state.in_frame(context, |input, context| {
-                    input.next(&derived.plan, context, &mut own)
+                    with_stack(|| input.next(&derived.plan, context, &mut own))
                 });
                 state.row = own;
                 row_or_return!(step?);

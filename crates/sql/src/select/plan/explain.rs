@@ -4,6 +4,10 @@ use super::node::{Node, SetKind};
 
 /// Appends a line for the node and for each node below it.
 pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
+    crate::expression::with_stack(|| explain_here(node, depth, lines));
+}
+
+fn explain_here(node: &Node, depth: usize, lines: &mut Vec<String>) {
     let indent = if depth == 0 {
         String::new()
     } else {

@@ -253,6 +253,10 @@ impl From<'_, '_, '_> {
     }
 
     fn factor(&mut self, factor: &TableFactor) -> Result<FromNode> {
+        crate::expression::with_stack(|| self.factor_here(factor))
+    }
+
+    fn factor_here(&mut self, factor: &TableFactor) -> Result<FromNode> {
         match factor {
             TableFactor::Table {
                 name,

@@ -66,6 +66,10 @@ pub(super) struct Spread<'a> {
 impl Spread<'_> {
     /// Makes a node that returns the rows of `from` for which all conditions are true.
     pub(super) fn node(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
+        crate::expression::with_stack(|| self.node_here(from, conditions))
+    }
+
+    fn node_here(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
         let (start, end) = (from.start, from.end);
         match from.kind {
             FromKind::Join(JoinKind::Inner, sides, on) => {
