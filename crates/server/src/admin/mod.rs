@@ -179,7 +179,13 @@ fn respond(path: &str, health: &Health) -> Response {
                 },
                 None => Response::text(404, "Not Found", "this server is no node of a cluster\n"),
             },
-            None => Response::text(503, "Service Unavailable", "the server is not ready\n"),
+            // Of the cluster a node knows nothing yet before it has read its own disk.
+            None => {
+                let reason = health.serving().err();
+                let reason = reason.as_deref().unwrap_or("the server is not ready");
+                let report = health.report().1;
+                Response::text(503, "Service Unavailable", &format!("{reason}\n{report}"))
+            }
         },
         "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n/serving\n/cluster\n"),
         _ => Response::text(

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::activity::Activities;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::memory_budget::MemoryBudget;
+use super::parsers::Parsers;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
@@ -96,6 +97,7 @@ pub struct Instance {
     pub(crate) outcomes: Arc<Outcomes>,
     budget: MemoryBudget,
     sessions_memory: Arc<SessionsMemory>,
+    pub(crate) parsers: Arc<Parsers>,
     host: OnceLock<Box<dyn Host>>,
 }
 

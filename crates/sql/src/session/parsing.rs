@@ -10,8 +10,9 @@
 //!   thread       tokens, tree, tree, tree, … dropped  │      tokens, …
 //! ```
 //!
-//! Invariant: no session has two texts parsed at once, so a client that cancels again and
-//! again occupies one thread.
+//! Invariants: no session has two texts parsed at once, so a client that cancels again and
+//! again occupies one thread; and all sessions together, those that have ended included, have
+//! no more texts parsed at once than there are [places](Parsers).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,7 +24,7 @@ use coeval_env::JoinHandle;
 
 use super::Session;
 use crate::error::{Error, Result};
-use crate::instance::{MemoryBudget, within};
+use crate::instance::{MemoryBudget, ParserPlace, Parsers, within};
 use crate::statement::{self, PARSED_IN_A_STEP, Statement, Statements};
 
 /// Tells the thread to stop when the session no longer waits for it.
@@ -43,6 +44,17 @@ async fn ended(thread: &mut JoinHandle<()>, cancel: &AtomicBool) -> Result<()> {
         }
         // A panic has left no result, which the caller notices.
         Pin::new(&mut *thread).poll(context).map(|_| Ok(()))
+    })
+    .await
+}
+
+/// Waits for a parser's place; fails with 57014 when the statement is canceled.
+async fn place(parsers: &Arc<Parsers>, cancel: &AtomicBool) -> Result<ParserPlace> {
+    poll_fn(|context| {
+        if cancel.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(Error::canceled()));
+        }
+        parsers.poll_place(context).map(Ok)
     })
     .await
 }
@@ -95,12 +107,14 @@ impl Session {
             if let Some(before) = thread {
                 ended(before, &cancel).await?;
             }
+            let place = place(&around.parsers, &cancel).await?;
             let stop = StopsWhenDropped(Arc::default());
             let parsed = Arc::new(Mutex::new(None));
             let (told, result) = (Arc::clone(&stop.0), Arc::clone(&parsed));
             let parsing = thread.insert(coeval_env::spawn_blocking("parser", move || {
                 let parsed = parse(around.budget(), &told);
                 *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(parsed);
+                drop(place);
             }));
             ended(parsing, &cancel).await?;
             *thread = None;
@@ -171,6 +185,33 @@ mod tests {
         let wrong = session.read(&format!("{text})")).await;
         let wrong = wrong.map(drop).unwrap_err();
         assert_eq!(wrong.state(), SqlState::SYNTAX_ERROR);
+    }
+
+    #[tokio::test]
+    async fn parsers_of_all_sessions_together_are_bounded() {
+        let session = session().await;
+        let parsers = Arc::clone(&session.info.around.parsers);
+        let mut other = Session::new(Arc::clone(&session.database), SessionOptions::default());
+        let other = other.as_mut().unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut places = Vec::new();
+        while let Poll::Ready(place) = parsers.poll_place(&context) {
+            places.push(place);
+        }
+        assert_eq!(places.len(), crate::instance::most_parsers());
+        let text = long(30_000);
+        {
+            let mut reading = std::pin::pin!(other.read(&text));
+            assert!(reading.as_mut().poll(&mut context).is_pending());
+            assert!(reading.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(other.parsing.is_none(), "no parser has started");
+        places.pop();
+        assert_eq!(other.read(&text).await.unwrap().len(), 1);
+        assert!(
+            parsers.poll_place(&context).is_ready(),
+            "it gave its place back"
+        );
     }
 
     #[tokio::test]

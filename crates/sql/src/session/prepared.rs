@@ -6,7 +6,7 @@
 //! reported to the client never change.
 //!
 //! A statement that a session keeps is its text and its plan: the syntax tree is dropped,
-//! and the text is parsed again if the plan is overtaken.
+//! and the text is parsed again if the plan is overtaken. A long one keeps its tree.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ use crate::instance::{Charge, measured};
 use crate::output::Column;
 use crate::route::{Reason, Route};
 use crate::select::{self, QueryPlan};
-use crate::statement::{Command, Statement};
+use crate::statement::{Command, PARSED_IN_A_STEP, Statement};
 use crate::value::DataType;
 
 /// A statement whose names and types are resolved.
@@ -218,7 +218,9 @@ impl Prepared {
     /// Drops the syntax tree of a statement that has a plan: it is parsed again if DDL
     /// overtakes the plan.
     fn drop_tree(&mut self) {
-        if self.has_plan() {
+        // A long text is parsed on another thread, for which a new plan does not wait.
+        let is_short = self.statement.text().len() <= PARSED_IN_A_STEP;
+        if self.has_plan() && is_short {
             self.statement = self.statement.without_tree();
         }
     }
