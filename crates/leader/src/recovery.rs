@@ -22,7 +22,7 @@
 //! recovered all the same, because the cluster that went on without it is lost, too: it is
 //! the administrator's word that no member of that cluster starts again.
 //!
-//! Source: etcd's `--force-new-cluster`, TiKV's `unsafe-recover`, CockroachDB's *loss of
+//! Source: etcd's `--force-new-cluster`, TiKV's recovery from a lost majority, CockroachDB's *loss of
 //! quorum recovery*; the removal of the others by an entry in the log is this project's.
 
 use std::path::{Path, PathBuf};

@@ -556,7 +556,7 @@ impl Followed {
         self.commit(Lsn(u64::MAX), |_, _| {});
         self.settle_doubled();
         debug_assert!(self.journal().is_empty());
-        self.collect_for_nobody();
+        self.collect_for_no_reader();
         let mut storages = self.storages.write().expect("no panic while it was held");
         let storages = std::mem::take(&mut *storages);
         let finished = storages.into_iter().map(|(id, storage)| {
@@ -567,8 +567,8 @@ impl Followed {
     }
 
     /// Collects everything that snapshots hold: their readers have ended.
-    fn collect_for_nobody(&self) {
-        let nobody = Snapshots::new();
+    fn collect_for_no_reader(&self) {
+        let no_readers = Snapshots::new();
         let visible = self.visible();
         let horizon = Horizon {
             installed: visible,
@@ -578,7 +578,7 @@ impl Followed {
             let mut garbage = self.garbage();
             (garbage.take_all(), garbage.take_unknown(None))
         };
-        self.collect(&held, &Expiry::cached(horizon, &nobody));
+        self.collect(&held, &Expiry::cached(horizon, &no_readers));
         dropped.into_iter().for_each(|dropped| self.remove(dropped));
     }
 

@@ -194,7 +194,7 @@ impl Questions for Unasked {
     }
 
     fn poll(&self, _: Question, _: &mut Context<'_>) -> Poll<Result<Lsn, Error>> {
-        Poll::Ready(Err(Error::Stopped("nobody was asked".to_owned())))
+        Poll::Ready(Err(Error::Stopped("no leader was asked".to_owned())))
     }
 }
 

@@ -130,9 +130,9 @@ impl Engine for Follower {
 }
 
 /// A sink of results that the test does not read.
-struct Nobody;
+struct Unread;
 
-impl Sink for Nobody {
+impl Sink for Unread {
     fn columns(&mut self, _: &[Column], _: &[Format]) {}
     fn row(&mut self, _: OutputRow<'_>) {}
     fn restart(&mut self) {}
@@ -247,7 +247,7 @@ impl Two {
             let prepared = session.prepare(statement, &[]).await.unwrap();
             let mut portal = session.bind(&prepared, &[], &[], &[]).unwrap();
             session
-                .execute(&mut portal, None, &mut Nobody)
+                .execute(&mut portal, None, &mut Unread)
                 .await
                 .unwrap();
         }

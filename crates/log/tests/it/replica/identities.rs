@@ -52,14 +52,14 @@ fn a_directory_has_one_identity_and_keeps_its_founders() {
         others.directories[1].1 = Some(DirectoryId(8));
         assert_ne!(others.digest(), founders.digest());
         // A founder that is left out has a directory that no node has, the same for all.
-        let nobody = founders.directory_of_none(2);
-        assert_eq!(nobody, done.directory_of_none(2));
+        let of_none = founders.directory_of_none(2);
+        assert_eq!(of_none, done.directory_of_none(2));
         for other in [
             founders.directory_of_none(3),
             others.directory_of_none(2),
             id,
         ] {
-            assert_ne!(nobody, other);
+            assert_ne!(of_none, other);
         }
         let removal = Removal { node: 2, by: 3 };
         assert_eq!(Removal::read(one.path()).await.unwrap(), None);

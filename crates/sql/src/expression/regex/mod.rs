@@ -217,7 +217,9 @@ impl Regex {
             if self.is_short(text.len()) {
                 work(text.len())?;
                 let input = Input::new(text).earliest(true);
-                let found = self.engine.search_half_with(self.library(scratch), &input);
+                let found = self
+                    .engine
+                    .search_half_with(self.engine_cache(scratch), &input);
                 return Ok(found.is_some());
             }
             Ok(self.find(text, 0, true, scratch, work)?.is_some())
@@ -225,9 +227,9 @@ impl Regex {
     }
 
     /// The buffers of the library's engine.
-    fn library<'s>(&self, scratch: &'s mut Scratch) -> &'s mut meta::Cache {
-        let library = &mut scratch.library;
-        library.get_or_insert_with(|| self.engine.create_cache())
+    fn engine_cache<'s>(&self, scratch: &'s mut Scratch) -> &'s mut meta::Cache {
+        let cache = &mut scratch.engine_cache;
+        cache.get_or_insert_with(|| self.engine.create_cache())
     }
 
     /// The leftmost match at or after `from`; with `earliest`, only whether there is
@@ -284,9 +286,9 @@ impl Regex {
             let input = Input::new(text)
                 .range(start..end)
                 .anchored(regex_automata::Anchored::Yes);
-            let library = self.library(scratch);
+            let cache = self.engine_cache(scratch);
             self.engine
-                .search_captures_with(library, &input, &mut captures);
+                .search_captures_with(cache, &input, &mut captures);
             return Ok((0..wanted)
                 .map(|group| captures.get_group(group).map(|span| (span.start, span.end)))
                 .collect());
@@ -333,7 +335,7 @@ impl Regex {
         if left < FEW_BYTES && self.is_short(left) {
             work(left)?;
             let input = Input::new(text).range(from..);
-            let found = self.engine.search_with(self.library(scratch), &input);
+            let found = self.engine.search_with(self.engine_cache(scratch), &input);
             return Ok(found.map(|found| (found.start(), found.end())));
         }
         self.find(text, from, false, scratch, work)

@@ -13,7 +13,7 @@ use crate::instance::{Charge, SessionMemory};
 
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    pub(super) library: Option<meta::Cache>,
+    pub(super) engine_cache: Option<meta::Cache>,
     /// States of the forward and of the backward automaton.
     pub(super) states: [Option<hybrid::dfa::Cache>; 2],
     pub(super) threads: Buffers,
@@ -23,10 +23,11 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Memory of the buffers, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let library = self.library.as_ref().map_or(0, meta::Cache::memory_usage);
+        let cache = self.engine_cache.as_ref();
+        let cache = cache.map_or(0, meta::Cache::memory_usage);
         let states = self.states.iter().flatten();
         let states: usize = states.map(hybrid::dfa::Cache::memory_usage).sum();
-        library + states + self.threads.bytes()
+        cache + states + self.threads.bytes()
     }
 
     /// Charges the session for the buffers as they are; fails with SQLSTATE 53200 if it
