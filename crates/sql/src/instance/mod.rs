@@ -15,8 +15,7 @@
 //! - `memory_budget`: memory accounting: the memory budget for statements, and one statement's
 //!   share. `session_memory`: what sessions keep between statements.
 //! - `admission`: admission control: how many transactions run at once.
-//! - `deadline`: time limits. `limits`: size limits. `parsers`: how many long texts are
-//!   parsed at once.
+//! - `deadline`: time limits. `limits`: size limits.
 //! - [`activity`]: what each session is doing; `waiting`: what it waits for, apart from
 //!   locks.
 //! - `cluster`: the cluster of which this server is a node.
@@ -27,7 +26,6 @@ mod cluster_view;
 pub(crate) mod deadline;
 mod limits;
 mod memory_budget;
-mod parsers;
 mod session_memory;
 mod shared;
 mod waiting;
@@ -45,9 +43,6 @@ pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
 
 pub(crate) use admission::Ticket;
 pub(crate) use deadline::within;
-#[cfg(test)]
-pub(crate) use parsers::most as most_parsers;
-pub(crate) use parsers::{ParserPlace, Parsers};
 pub(crate) use session_memory::measured;
 pub(crate) use waiting::noting;
 

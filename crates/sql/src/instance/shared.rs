@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::activity::Activities;
+use super::admission::Admission;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::memory_budget::MemoryBudget;
-use super::parsers::Parsers;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
@@ -90,15 +90,36 @@ pub struct Totals {
     pub deadlocks: u64,
 }
 
+/// Long texts that are parsed at once, at least; on a larger machine, one for each
+/// processor.
+const LEAST_PARSERS: usize = 4;
+
 /// The state that all sessions of a database share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Instance {
     pub(crate) activities: Activities,
     pub(crate) outcomes: Arc<Outcomes>,
     budget: MemoryBudget,
     sessions_memory: Arc<SessionsMemory>,
-    pub(crate) parsers: Arc<Parsers>,
+    /// How many long texts are parsed at once.
+    pub(crate) parsers: Arc<Admission>,
     host: OnceLock<Box<dyn Host>>,
+}
+
+impl Default for Instance {
+    fn default() -> Self {
+        let parsers = Admission::default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        parsers.set_places(cores.max(LEAST_PARSERS));
+        Self {
+            activities: Activities::default(),
+            outcomes: Arc::default(),
+            budget: MemoryBudget::default(),
+            sessions_memory: Arc::default(),
+            parsers: Arc::new(parsers),
+            host: OnceLock::new(),
+        }
+    }
 }
 
 impl Instance {

@@ -12,7 +12,7 @@
 //!
 //! Invariants: no session has two texts parsed at once, so a client that cancels again and
 //! again occupies one thread; and all sessions together, those that have ended included, have
-//! no more texts parsed at once than there are [places](Parsers).
+//! no more texts parsed at once than [`Instance`](crate::instance::Instance) admits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use coeval_env::JoinHandle;
 
 use super::Session;
 use crate::error::{Error, Result};
-use crate::instance::{MemoryBudget, ParserPlace, Parsers, within};
+use crate::instance::{MemoryBudget, Ticket, within};
 use crate::statement::{self, PARSED_IN_A_STEP, Statement, Statements};
 
 /// Tells the thread to stop when the session no longer waits for it.
@@ -44,17 +44,6 @@ async fn ended(thread: &mut JoinHandle<()>, cancel: &AtomicBool) -> Result<()> {
         }
         // A panic has left no result, which the caller notices.
         Pin::new(&mut *thread).poll(context).map(|_| Ok(()))
-    })
-    .await
-}
-
-/// Waits for a parser's place; fails with 57014 when the statement is canceled.
-async fn place(parsers: &Arc<Parsers>, cancel: &AtomicBool) -> Result<ParserPlace> {
-    poll_fn(|context| {
-        if cancel.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(Error::canceled()));
-        }
-        parsers.poll_place(context).map(Ok)
     })
     .await
 }
@@ -107,7 +96,9 @@ impl Session {
             if let Some(before) = thread {
                 ended(before, &cancel).await?;
             }
-            let place = place(&around.parsers, &cancel).await?;
+            // The thread gives the place back, also when no session waits for it.
+            let place = Ticket::new(&around.parsers, false);
+            place.enter(&cancel).await?;
             let stop = StopsWhenDropped(Arc::default());
             let parsed = Arc::new(Mutex::new(None));
             let (told, result) = (Arc::clone(&stop.0), Arc::clone(&parsed));
@@ -195,10 +186,11 @@ mod tests {
         let other = other.as_mut().unwrap();
         let mut context = Context::from_waker(Waker::noop());
         let mut places = Vec::new();
-        while let Poll::Ready(place) = parsers.poll_place(&context) {
+        for _ in 0..parsers.counts().places {
+            let place = Ticket::new(&parsers, false);
+            place.enter(&AtomicBool::new(false)).await.unwrap();
             places.push(place);
         }
-        assert_eq!(places.len(), crate::instance::most_parsers());
         let text = long(30_000);
         {
             let mut reading = std::pin::pin!(other.read(&text));
@@ -208,8 +200,9 @@ mod tests {
         assert!(other.parsing.is_none(), "no parser has started");
         places.pop();
         assert_eq!(other.read(&text).await.unwrap().len(), 1);
-        assert!(
-            parsers.poll_place(&context).is_ready(),
+        assert_eq!(
+            parsers.counts().working,
+            places.len(),
             "it gave its place back"
         );
     }
