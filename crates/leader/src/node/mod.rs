@@ -116,6 +116,7 @@ mod settings;
 mod standing;
 mod status;
 mod transfer;
+mod waiters;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

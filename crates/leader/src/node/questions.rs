@@ -36,6 +36,8 @@ use coeval_txn::{Error, Question};
 use coeval_types::{Lsn, planted};
 use tokio::sync::Notify;
 
+use super::waiters::Waiters;
+
 /// Ticks after which a question that is not answered is followed by another one.
 const PATIENCE_TICKS: u32 = 2;
 
@@ -61,7 +63,7 @@ struct State {
     /// Whether a reader waits for the next question.
     is_wanted: bool,
     /// The waiting readers, each with its question.
-    waiting: Vec<(u64, Waker)>,
+    waiting: Waiters,
     counts: Counts,
 }
 
@@ -95,12 +97,6 @@ impl State {
     /// Whether the driver has a question to send.
     fn is_due(&self) -> bool {
         self.is_open && self.is_wanted && !self.is_under_way()
-    }
-
-    /// Removes the waiting readers of questions up to this one.
-    fn take_waiting(&mut self, question: u64) -> Vec<Waker> {
-        let done = self.waiting.extract_if(.., |(waits, _)| *waits <= question);
-        done.map(|(_, waker)| waker).collect()
     }
 }
 
@@ -142,12 +138,7 @@ impl Questions for Readers {
                           again";
             return Poll::Ready(Err(Error::Stopped(reason.to_owned())));
         }
-        let known = |(waits, waker): &(u64, Waker)| {
-            *waits == question.0 && waker.will_wake(context.waker())
-        };
-        if !state.waiting.iter().any(known) {
-            state.waiting.push((question.0, context.waker().clone()));
-        }
+        state.waiting.add(question.0, context);
         Poll::Pending
     }
 }
@@ -218,7 +209,7 @@ impl NodeQuestions {
         let mut state = self.shared.state();
         state.answered = state.answered.max(question);
         state.at = state.at.max(at);
-        let done = state.take_waiting(question);
+        let done = state.waiting.take(question);
         drop(state);
         done.into_iter().for_each(Waker::wake);
     }
@@ -230,7 +221,7 @@ impl NodeQuestions {
             state.counts.lost += 1;
         }
         state.lost = state.lost.max(question);
-        let done = state.take_waiting(question);
+        let done = state.waiting.take(question);
         drop(state);
         done.into_iter().for_each(Waker::wake);
     }
@@ -249,9 +240,9 @@ impl NodeQuestions {
         state.counts.lost += u64::from(state.is_under_way());
         state.begun += u64::from(std::mem::take(&mut state.is_wanted));
         state.lost = state.begun;
-        let all = std::mem::take(&mut state.waiting);
+        let all = state.waiting.take_all();
         drop(state);
-        all.into_iter().for_each(|(_, waker)| waker.wake());
+        all.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn counts(&self) -> Counts {

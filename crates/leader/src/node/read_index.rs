@@ -44,6 +44,8 @@ use coeval_txn::{Confirmation, Error};
 use coeval_types::planted;
 use tokio::sync::Notify;
 
+use super::waiters::Waiters;
+
 /// State shared by the readers and the driver.
 #[derive(Debug, Default)]
 struct Shared {
@@ -67,7 +69,7 @@ struct State {
     /// Whether the leader's term is over.
     ended: bool,
     /// The waiting readers, each with its round.
-    waiting: Vec<(u64, Waker)>,
+    waiting: Waiters,
     counts: Counts,
 }
 
@@ -154,11 +156,7 @@ impl Leadership for Readers {
                           was read is not old";
             return Poll::Ready(Err(Error::Stopped(reason.to_owned())));
         }
-        let known =
-            |(round, waker): &(u64, Waker)| *round == asked.0 && waker.will_wake(context.waker());
-        if !state.waiting.iter().any(known) {
-            state.waiting.push((asked.0, context.waker().clone()));
-        }
+        state.waiting.add(asked.0, context);
         Poll::Pending
     }
 }
@@ -210,10 +208,9 @@ impl ReadIndex {
     pub(super) fn confirmed(&self, round: u64) {
         let mut state = self.shared.state();
         state.confirmed = state.confirmed.max(round);
-        let done = state.waiting.extract_if(.., |(waits, _)| *waits <= round);
-        let done: Vec<_> = done.collect();
+        let done = state.waiting.take(round);
         drop(state);
-        done.into_iter().for_each(|(_, waker)| waker.wake());
+        done.into_iter().for_each(Waker::wake);
     }
 
     /// Publishes how long leadership is certain, and how long a challenger is unlikely. The
@@ -235,9 +232,9 @@ impl Drop for ReadIndex {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.ended = true;
-        let all = std::mem::take(&mut state.waiting);
+        let all = state.waiting.take_all();
         drop(state);
-        all.into_iter().for_each(|(_, waker)| waker.wake());
+        all.into_iter().for_each(Waker::wake);
     }
 }
 
