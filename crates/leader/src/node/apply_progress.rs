@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The leader knows from acknowledgements what a follower has on its disk. Nothing depends
-//! on the rest: the report is for administrators, who see the lag of each member (`lag`).
-//! Below cluster version 3 the report has two numbers: what is committed and what is visible. So a follower sends it a few times a second if it has
-//! changed, and on every new connection, since the last report may have been lost with the
-//! previous connection.
+//! on the rest: the report is for administrators, who see the lag of each member (`lag`). So a
+//! follower sends it a few times a second if it has changed, and on every new connection,
+//! since the last report may have been lost with the previous connection. Below cluster
+//! version 3 the report has two numbers: what is committed and what is visible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
