@@ -1,0 +1,153 @@
+//! The home session: opened in the state that the leader's session has, and kept there.
+
+use std::sync::Arc;
+
+use coeval_sql::Error;
+use coeval_sql::session::Session;
+use tracing::debug;
+
+use super::stamp::PATIENCE;
+use super::{Not, Reads};
+use crate::access::Method;
+use crate::audit::Client;
+use crate::metrics::AtLeader;
+use crate::reader::Reader;
+use crate::registry::SessionRequest;
+use crate::session::authenticate::Admitted;
+use crate::session::conversation::{Conversation, Moves};
+use crate::session::output::Output;
+use crate::session::relay::Relay;
+use crate::session::transport::WriteHalf;
+use crate::session::{greet, resume};
+use crate::shared::Shared;
+
+/// Most pieces that a home session follows; one that has missed more begins anew, in the
+/// state that the relay keeps.
+const MAX_PIECES: usize = 256;
+
+/// The home session, with the reader that it reads.
+pub(super) struct Home {
+    reader: Arc<Reader>,
+    pub(super) conversation: Conversation,
+}
+
+impl Relay {
+    /// Keeps what the leader's session has told.
+    pub(in crate::session) fn told(&mut self, piece: &[u8]) {
+        if let Err(error) = self.handover.apply(piece) {
+            debug!(%error, "what a session carries is not understood");
+        }
+        if self.reads.home.is_some() {
+            self.reads.pieces.push(piece.to_vec());
+        }
+        if self.reads.pieces.len() > MAX_PIECES {
+            self.reads.home = None;
+            self.reads.pieces.clear();
+        }
+        self.reads.wants = None;
+    }
+
+    /// Prepares for another leader, which tells the session's role anew.
+    pub(in crate::session) fn meet_leader(&mut self) {
+        self.handover.forget_login();
+        self.reads = Reads::default();
+    }
+
+    /// The messages that the next node gets with the session are part of its state now.
+    pub(in crate::session) fn leave_home(&mut self) {
+        self.reads = Reads::default();
+    }
+
+    /// Brings the home session to the state of the leader's, and opens it before that if
+    /// there is none that reads this reader.
+    pub(super) async fn follow(
+        &mut self,
+        shared: &Arc<Shared>,
+        reader: &Arc<Reader>,
+    ) -> Result<&mut Session, Not> {
+        let same = |home: &Home| Arc::ptr_eq(&home.reader, reader);
+        if !self.reads.home.as_deref().is_some_and(same) {
+            self.reads.home = None;
+            self.reads.pieces.clear();
+            // Both look up roles, in a state that the leader is asked for.
+            let opening = coeval_env::timeout(PATIENCE, self.open_home(shared, reader));
+            match opening.await {
+                Ok(Ok(home)) => self.reads.home = Some(Box::new(home)),
+                Ok(Err(error)) => {
+                    debug!(%error, "a session does not read on its client's node");
+                    return Err(Not::Leader(AtLeader::State));
+                }
+                Err(coeval_env::Elapsed) => return Err(Not::Leader(AtLeader::Lost)),
+            }
+        }
+        if !self.reads.pieces.is_empty()
+            && let Some(home) = &mut self.reads.home
+        {
+            let session = &mut home.conversation.session;
+            let following = coeval_env::timeout(PATIENCE, session.follow(&self.reads.pieces));
+            if !matches!(following.await, Ok(Ok(()))) {
+                debug!("a session on its client's node does not follow the leader's");
+                self.reads.home = None;
+            }
+            self.reads.pieces.clear();
+        }
+        match &mut self.reads.home {
+            Some(home) => Ok(&mut home.conversation.session),
+            None => Err(Not::Leader(AtLeader::State)),
+        }
+    }
+
+    /// Opens the home session, in the state that the leader's session has.
+    async fn open_home(
+        &mut self,
+        shared: &Arc<Shared>,
+        reader: &Arc<Reader>,
+    ) -> Result<Home, Error> {
+        let state = || Error::internal("the leader has not told who has logged in");
+        let login = self.handover.login().ok_or_else(state)?;
+        let mut request = self.origin.request.clone();
+        let mut client = Client::new(self.origin.peer, self.origin.tls);
+        client.user = resume::user(&request)?;
+        client.database = request
+            .take("database")
+            .filter(|database| !database.is_empty())
+            .unwrap_or_else(|| client.user.clone());
+        // These parameters are no settings; login has handled them.
+        let _ = (request.take("user"), request.take("replication"));
+        let admitted = Admitted {
+            login,
+            place: SessionRequest {
+                role: login.role,
+                limit: None,
+                privileged: login.superuser,
+            },
+            method: Method::Trust,
+        };
+        let place = (&self.entry, &self.signal);
+        let options = greet::options(shared, &mut request, &client, &admitted, place)?;
+        let database = Arc::clone(&reader.database);
+        let handover = self.handover.clone();
+        let (session, refused) = Session::resume(database, options, handover, false).await?;
+        if let Some(error) = refused.into_iter().next() {
+            return Err(error);
+        }
+        let mut output = Output::new(
+            WriteHalf::Lent,
+            Arc::clone(&reader.engine),
+            Arc::clone(&self.signal),
+            shared.settings.output_buffer_bytes,
+            shared.settings.max_result_bytes,
+            Arc::clone(&self.sheet),
+        );
+        output.show_on(session.activity());
+        let signal = Arc::clone(&self.signal);
+        let limits = shared.limits();
+        let mut conversation = Conversation::new(session, output, signal, limits, client);
+        conversation.moves = Moves::Home;
+        conversation.session.rest();
+        Ok(Home {
+            reader: Arc::clone(reader),
+            conversation,
+        })
+    }
+}

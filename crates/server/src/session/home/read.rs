@@ -1,0 +1,215 @@
+//! Executing a cycle at home, and who answers it if the home session cannot.
+
+use std::sync::Arc;
+
+use coeval_pgwire::ReadBuffer;
+use coeval_pgwire::backend::hot;
+use coeval_pgwire::frame::kind;
+use coeval_sql::route::Route;
+use coeval_sql::statement::{Statement, Statements};
+use coeval_sql::{Error, SqlState};
+use coeval_types::Remedy;
+
+use super::Not;
+use crate::metrics::{AtLeader, Stamp};
+use crate::session::conversation::{Conversation, Moves};
+use crate::session::cycle::Cycle;
+use crate::session::input::Watch;
+use crate::session::notes::Clock;
+use crate::session::output::Stream;
+use crate::session::owed::Owed;
+use crate::session::relay::{Relay, Side};
+use crate::session::tracker::Status;
+use crate::session::transport::WriteHalf;
+use crate::session::{Ended, report};
+use crate::shared::Shared;
+
+/// A cycle that a home session executes.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Reading {
+    /// Whether the snapshot includes everything that was acknowledged before the cycle.
+    fresh: bool,
+    /// Number of Execute messages that have not been handled.
+    executions: usize,
+    /// Why the leader has to execute the cycle.
+    why: Option<AtLeader>,
+}
+
+impl Reading {
+    /// Whether an error sends the cycle to the leader, instead of to the client. `holds`
+    /// says that answers of the cycle are held back.
+    pub(in crate::session) fn leaves(&mut self, error: &Error, holds: bool) -> bool {
+        let why = match error.report().of_leader {
+            Some(reason) => AtLeader::Statement(reason),
+            None if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
+                return false;
+            }
+            None if error.remedy() == Remedy::Fatal => AtLeader::Lost,
+            None if holds && error.state() == SqlState::PROGRAM_LIMIT_EXCEEDED => AtLeader::Large,
+            // Only a definition that keeps changing is a conflict here.
+            None if error.state() == SqlState::SERIALIZATION_FAILURE => AtLeader::Error,
+            None if holds || !self.fresh || error.state().0.starts_with("XX") => AtLeader::Error,
+            None => return false,
+        };
+        self.why.get_or_insert(why);
+        true
+    }
+
+    /// Records that the answers of the cycle do not fit into the buffer that holds them.
+    pub(in crate::session) fn is_large(&mut self) {
+        self.why = Some(AtLeader::Large);
+    }
+
+    /// Records an execution. Returns whether it is the last of the cycle.
+    pub(in crate::session) fn executes(&mut self) -> bool {
+        self.executions = self.executions.saturating_sub(1);
+        self.executions == 0
+    }
+}
+
+/// How a cycle has ended that the home session was to execute.
+#[derive(Debug)]
+pub(in crate::session) enum Read {
+    /// It is answered.
+    Answered,
+    /// Nothing was told: the leader executes it.
+    Leader,
+    /// The session has ended, and its client was told so.
+    Ended,
+}
+
+impl Conversation {
+    /// Fails at home, if the statement is not one that only reads.
+    pub(in crate::session) fn check_home(&self, statement: &Statement) -> Result<(), Error> {
+        match statement.route() {
+            Route::Leader(reason) if self.moves == Moves::Home => Err(Error::of_leader(reason)),
+            Route::Leader(_) | Route::Anywhere => Ok(()),
+        }
+    }
+
+    /// Executes the cycle at the front of the buffer, and leaves it there.
+    async fn read(
+        &mut self,
+        buffer: &ReadBuffer,
+        watch: &mut Watch,
+        cycle: &Cycle,
+    ) -> Result<(), Ended> {
+        self.clock.bytes_came();
+        let mut at = 0;
+        while at < cycle.bytes {
+            let Ok(Some((frame, end))) = buffer.peek(at) else {
+                return Err(Ended::Moved);
+            };
+            let next = buffer.peek(end).ok().flatten();
+            self.before_sync = next.is_some_and(|(next, _)| next.kind == kind::SYNC);
+            at = end;
+            match self.handle(frame, watch).await {
+                Err(Ended::Interrupted(error)) => self.interrupted(error).await?,
+                handled => handled?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a cycle that has not been answered.
+    fn forget_cycle(&mut self) {
+        self.session.fail();
+        self.portals.clear();
+        self.suspended = false;
+        self.rest = Statements::default();
+        self.owed = Owed::NOTHING;
+        self.clock = Clock::start();
+        self.session.rest();
+    }
+}
+
+impl Relay {
+    /// Has the home session execute the cycle at the front of the input.
+    pub(in crate::session) async fn read(&mut self, shared: &Arc<Shared>, cycle: Cycle) -> Read {
+        let stamp = match self.prepare_read(shared).await {
+            Ok(stamp) => stamp,
+            Err(Not::Leader(why)) => return self.leave_to_leader(why),
+            Err(Not::Told(error)) => {
+                self.answer(cycle, &error);
+                return Read::Answered;
+            }
+            Err(Not::Gone) => return Read::Ended,
+        };
+        let Some(home) = &mut self.reads.home else {
+            return self.leave_to_leader(AtLeader::State);
+        };
+        let conversation = &mut home.conversation;
+        conversation.reading = Reading {
+            fresh: stamp == Stamp::Asked,
+            executions: cycle.executions,
+            why: None,
+        };
+        conversation.output.lend(self.client.lend());
+        let buffer = &self.input.buffer;
+        let ended = conversation
+            .read(buffer, &mut self.input.watch, &cycle)
+            .await;
+        let left = conversation.output.has_left();
+        let stream = conversation.output.give_back();
+        self.client.give_back(stream);
+        match ended {
+            Ok(()) => {
+                self.sheet.read_here(stamp);
+                self.keep_unnamed(cycle);
+                self.input.buffer.skip(cycle.bytes);
+                Read::Answered
+            }
+            Err(Ended::Moved | Ended::Interrupted(_) | Ended::EngineStopped(_)) => {
+                let why = conversation.reading.why.unwrap_or(AtLeader::Lost);
+                conversation.forget_cycle();
+                if !left {
+                    return self.leave_to_leader(why);
+                }
+                // Some rows are with the client, so the cycle cannot be answered anew.
+                self.answer(cycle, &broken_off());
+                Read::Answered
+            }
+            Err(Ended::ByClient | Ended::Gone | Ended::Fatal(_)) => Read::Ended,
+        }
+    }
+
+    fn leave_to_leader(&mut self, why: AtLeader) -> Read {
+        self.sheet.read_at_leader(why);
+        self.reads.bypass = true;
+        Read::Leader
+    }
+
+    /// Answers a cycle with an error.
+    fn answer(&mut self, cycle: Cycle, error: &Error) {
+        self.sheet.error(error.state());
+        report::error(self.client.buffer(), error);
+        hot::ready_for_query(self.client.buffer(), Status::Idle);
+        self.input.buffer.skip(cycle.bytes);
+    }
+}
+
+/// SQLSTATE 40001, `serialization_failure`: the node that has executed the statement lost
+/// its tables, or leads by now.
+fn broken_off() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "the statement was broken off because its node no longer follows the leader",
+    )
+    .with_hint("Run the statement again.")
+}
+
+/// The sending side of a relay, which a home session uses for a cycle.
+impl Side<WriteHalf> {
+    fn lend(&mut self) -> Stream {
+        let (half, rest, flushing) = self.take(WriteHalf::Lent);
+        Stream {
+            half,
+            rest,
+            flushing,
+        }
+    }
+
+    fn give_back(&mut self, stream: Stream) {
+        self.put(stream.half, stream.rest, stream.flushing);
+    }
+}
