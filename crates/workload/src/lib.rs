@@ -23,6 +23,8 @@
 //!   restart, and the ledger judge, repeated on one data directory.
 //! - [`faults`]: the same with every other kind of fault that can be caused from
 //!   outside.
+//! - [`cluster`]: the nodes of a cluster as processes, and what each of them counts.
+//! - [`freshness`]: pairs of a write and a read on different nodes, and stale reads.
 //! - [`isolation`]: PostgreSQL's isolation specs, on a server and on a PostgreSQL.
 //! - [`overload`]: a test with more clients than a server can serve.
 //! - [`pipelines`]: a raw client that knows what each of its requests is owed.
@@ -38,10 +40,12 @@
 
 pub mod build;
 pub mod chance;
+pub mod cluster;
 pub mod crash;
 pub mod distribution;
 pub mod driver;
 pub mod faults;
+pub mod freshness;
 pub mod hostile;
 pub mod isolation;
 pub mod loads;

@@ -10,25 +10,23 @@
 //! Clients are bound to no node: each connection goes to the next one.
 #![expect(clippy::disallowed_methods, reason = "makes real folders")]
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use coeval_env as env;
 use coeval_types::planted;
-use tokio_postgres::{Config, SimpleQueryMessage};
+use tokio_postgres::Config;
 
 use super::super::judge::Slow;
 use super::super::{Error, FaultKind, Options, PATIENCE, Whom, within};
 use super::{Tally, bad_network, late, load, long};
 use crate::chance::Chance;
+use crate::cluster::{self, Ways};
 use crate::faults::controls::{self, Controls};
 use crate::faults::proxy::{Policy, Proxy};
 use crate::server::{self, Launch, Server};
 
-/// Identifier of the cluster.
-const CLUSTER: &str = "000102030405060708090a0b0c0d0e0f";
 /// Timeout for a node to exit whose disk fails to sync, or is full.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// Timeout of a test write on one node.
@@ -40,7 +38,7 @@ struct Member {
     controls: Controls,
     server: Option<Server>,
     /// Proxies through which the node reaches each of the others.
-    ways: BTreeMap<usize, Proxy>,
+    ways: Ways,
     /// Proxy through which clients reach the node, if their links are to be degraded.
     front: Option<Proxy>,
 }
@@ -326,27 +324,12 @@ impl<'options> Several<'options> {
 
     /// The leader, according to the first node that answers.
     async fn leader(&self) -> Result<usize, Error> {
-        const LEADER: &str = "SELECT node FROM coeval.cluster_members WHERE role = 'leader'";
         let asking = async {
             loop {
-                for member in &self.members {
-                    let port = member.launch.port;
-                    let answer = env::timeout(LOOK, async {
-                        let connection = crate::connect_to(member.launch.host, port).await.ok()?;
-                        connection.simple_query(LEADER).await.ok()
-                    });
-                    let Ok(Some(answer)) = answer.await else {
-                        continue;
-                    };
-                    let node = answer.iter().find_map(|message| match message {
-                        SimpleQueryMessage::Row(row) => row.get(0)?.parse::<usize>().ok(),
-                        _ => None,
-                    });
-                    if let Some(node) = node.and_then(|node| node.checked_sub(1))
-                        && node < self.members.len()
-                    {
-                        return Ok(node);
-                    }
+                let launches = self.members.iter().map(|member| &member.launch);
+                let leader = cluster::ask_who_leads(launches).await;
+                if let Some(node) = leader.filter(|node| *node < self.members.len()) {
+                    return Ok(node);
                 }
                 env::sleep(Duration::from_millis(5)).await;
             }
@@ -534,31 +517,9 @@ async fn member(
 ) -> Result<Member, Error> {
     std::fs::create_dir_all(folder)?;
     let controls = Controls::new(folder, options.kind.always())?;
-    let mut ways = BTreeMap::new();
-    let mut members = Vec::new();
-    for (other, port) in between.iter().enumerate() {
-        let port = if other == node {
-            *port
-        } else {
-            let way = Proxy::start(*port, options.seed).await?;
-            let port = way.port();
-            ways.insert(other, way);
-            port
-        };
-        members.push(format!("{}=127.0.0.1:{port}", other + 1));
-    }
-    let mut launch = Launch::coeval(binary.to_owned(), folder, server::free_port().await?)?
-        .with(&options.settings);
-    for (name, value) in [
-        ("--cluster-id", CLUSTER.to_owned()),
-        ("--cluster-node", (node + 1).to_string()),
-        ("--cluster-listen", format!("127.0.0.1:{}", between[node])),
-        ("--cluster-members", members.join(",")),
-    ] {
-        launch.arguments.push(name.to_owned());
-        launch.arguments.push(value);
-    }
-    launch.arguments.push("--cluster-found".to_owned());
+    let placed = cluster::place(binary, folder, node, between, Some(options.seed));
+    let (launch, ways) = placed.await?;
+    let mut launch = launch.with(&options.settings);
     let mut variable = |name: &str, value: OsString| {
         launch.environment.push((name.to_owned(), value));
     };
