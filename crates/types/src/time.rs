@@ -86,6 +86,23 @@ impl Timestamp {
         Self(((term.0 as u64) << Self::OFFSET_BITS) | (lsn.0 / Lsn::ALIGNMENT))
     }
 
+    /// The timestamp that [`Display`](fmt::Display) writes as this text; `None` for one that no
+    /// commit can have.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (term, lsn) = text.split_once('/')?;
+        // `parse` takes a sign, which no text of a timestamp has.
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(term) || !digits(lsn) {
+            return None;
+        }
+        let (term, lsn) = (Term(term.parse().ok()?), Lsn(lsn.parse().ok()?));
+        let is_possible =
+            term <= Term::MAX && lsn < Lsn::LIMIT && lsn.0.is_multiple_of(Lsn::ALIGNMENT);
+        let timestamp = is_possible.then(|| Self::new(term, lsn));
+        timestamp.filter(|timestamp| timestamp.is_finite())
+    }
+
     /// The timestamp as one packed word, for atomics and for the log.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
@@ -143,6 +160,21 @@ mod tests {
         assert_eq!(timestamp.term(), Term(7));
         assert_eq!(timestamp.lsn(), Lsn(4096));
         assert_eq!(timestamp.to_string(), "7/4096");
+        assert_eq!(Timestamp::parse("7/4096"), Some(timestamp));
+        let last = Lsn(Lsn::LIMIT.0 - Lsn::ALIGNMENT);
+        for wrong in [
+            "", "7", "7/", "/8", "7/4", "+7/8", "7/-8", "7/8/8", "infinite",
+        ] {
+            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
+        }
+        for past in [
+            format!("{}/0", Term::MAX.0 + 1),
+            format!("1/{}", Lsn::LIMIT.0),
+            // Its packed word is that of no commit.
+            format!("{}/{last}", Term::MAX.0),
+        ] {
+            assert_eq!(Timestamp::parse(&past), None, "{past}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use coeval_txn::{Engine, Transaction};
+use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
 use super::SystemObjects;
@@ -97,6 +98,13 @@ pub trait SessionSettings: Send + Sync {
     /// Registers a change of the cluster that the session requests once the statement
     /// has succeeded.
     fn change_cluster(&self, change: ClusterChange) -> Result<()>;
+
+    /// The newest commit of the session, if it has made one.
+    fn last_commit(&self) -> Option<Timestamp>;
+
+    /// Registers a commit for which the session waits once the statement has succeeded, at
+    /// most for this time, which is written as in settings.
+    fn wait_for_commit(&self, commit: Timestamp, limit: Option<&str>) -> Result<()>;
 
     /// All settings of the session.
     fn all_settings(&self) -> Vec<ShownSetting>;

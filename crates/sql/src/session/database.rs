@@ -30,9 +30,30 @@ pub struct Account {
     pub groups: Vec<String>,
     /// Whether no superuser has a password.
     pub open: bool,
-    /// Server secret from which authentication derives its answers for users that do not
-    /// exist. It must not leave the server.
+    /// Secret from which authentication derives its answers for users that do not exist,
+    /// the same on all nodes of a cluster. Only nodes may know it.
     pub secret: [u8; 32],
+}
+
+impl Account {
+    fn new(catalog: &Catalog, role: Option<Arc<Role>>) -> Self {
+        let access = catalog.access();
+        let groups = role.as_ref().map_or_else(Vec::new, |role| {
+            let mut groups: Vec<String> = access
+                .roles()
+                .filter(|group| access.belongs(role.oid, group.oid))
+                .map(|group| group.name.clone())
+                .collect();
+            groups.sort_unstable();
+            groups
+        });
+        Self {
+            role,
+            groups,
+            open: access.is_open(),
+            secret: access.secret,
+        }
+    }
 }
 
 /// The database: the catalog over an engine, shared by all sessions.
@@ -149,12 +170,18 @@ impl Database {
     /// must not be accepted or refused by a change that may yet be lost, or by one that
     /// is already superseded.
     pub(crate) async fn newest_catalog(&self) -> Result<Arc<Catalog>> {
+        coeval_txn::newest(&*self.engine).await?;
+        self.shown_catalog().await
+    }
+
+    /// The newest catalog that this engine shows. On a follower it is committed, and may be
+    /// superseded.
+    async fn shown_catalog(&self) -> Result<Arc<Catalog>> {
         let options = BeginOptions {
             isolation: Isolation::ReadCommitted,
             read_only: true,
             ..BeginOptions::default()
         };
-        coeval_txn::newest(&*self.engine).await?;
         let mut transaction = coeval_txn::begin(&*self.engine, &options).await?;
         let catalog = self.store.catalog(&mut *transaction, None)?;
         let seen = transaction.newest_seen();
@@ -167,23 +194,23 @@ impl Database {
     /// Looks up the login data of this user name in the newest catalog.
     pub async fn login(&self, name: &str) -> Result<Account> {
         let catalog = self.newest_catalog().await?;
-        let access = catalog.access();
-        let role = access.role_by_name(name).cloned();
-        let groups = role.as_ref().map_or_else(Vec::new, |role| {
-            let mut groups: Vec<String> = access
-                .roles()
-                .filter(|group| access.belongs(role.oid, group.oid))
-                .map(|group| group.name.clone())
-                .collect();
-            groups.sort_unstable();
-            groups
-        });
-        Ok(Account {
-            role,
-            groups,
-            open: access.is_open(),
-            secret: access.secret,
-        })
+        let role = catalog.access().role_by_name(name).cloned();
+        Ok(Account::new(&catalog, role))
+    }
+
+    /// Looks up the login data of this user name in the newest catalog that a follower
+    /// shows, which may be superseded: for logins while no leader can be asked.
+    pub async fn login_as_shown(&self, name: &str) -> Result<Account> {
+        let catalog = self.shown_catalog().await?;
+        let role = catalog.access().role_by_name(name).cloned();
+        Ok(Account::new(&catalog, role))
+    }
+
+    /// Looks up the login data of the role with this OID in the newest catalog.
+    pub async fn login_of_role(&self, role: u32) -> Result<Account> {
+        let catalog = self.newest_catalog().await?;
+        let role = catalog.access().role(role).cloned();
+        Ok(Account::new(&catalog, role))
     }
 
     /// Deletes the outcomes of transactions that ended more than `retention` ago. The

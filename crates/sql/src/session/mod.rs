@@ -28,11 +28,13 @@
 //! - [`run`]: executing portals; [`utility`]: statements without a plan; [`result_writer`]:
 //!   writing results to the sink.
 //! - [`handover`]: session handover, the state that survives a move to another node.
-//! - [`timeouts`]: time limits; [`cluster_view`]: changes of the cluster.
+//! - [`timeouts`]: time limits; [`cluster_view`]: changes of the cluster; [`commit_waits`]:
+//!   waits for commits of other sessions.
 //!
 //! The state that a session shares with the other sessions is in [`crate::instance`].
 
 mod cluster_view;
+mod commit_waits;
 mod control;
 mod copying;
 mod database;
@@ -167,6 +169,8 @@ pub struct Session {
     read_confirmation: ReadConfirmation,
     /// On a follower: the commit that snapshots have to include.
     minimum: Option<Timestamp>,
+    /// The newest commit that the session made while other nodes served it.
+    commit_elsewhere: Timestamp,
     /// Number of cluster changes this session has requested.
     cluster_changes: u64,
     /// The catalog version the session used last.
@@ -277,6 +281,7 @@ impl Session {
             newest_seen: Timestamp::ZERO,
             read_confirmation: ReadConfirmation::new(),
             minimum: None,
+            commit_elsewhere: Timestamp::ZERO,
             cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),
@@ -621,6 +626,13 @@ impl Session {
     #[must_use]
     pub fn newest_commit(&self) -> Timestamp {
         self.read_confirmation.newest_commit()
+    }
+
+    /// The newest commit of this session that wrote something, on whichever node; zero if
+    /// there is none.
+    #[must_use]
+    pub fn last_commit(&self) -> Timestamp {
+        self.newest_commit().max(self.commit_elsewhere)
     }
 
     /// Has the snapshots of transactions that begin from now on include this commit.

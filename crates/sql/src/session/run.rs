@@ -476,13 +476,14 @@ impl Session {
             self.take_over(viewer);
             return Ok(Completion::Suspended);
         }
-        let changes = viewer.take_changes();
+        let (changes, awaited) = (viewer.take_changes(), viewer.take_awaited());
         self.take_over(viewer);
         let tag = CommandTag::with_rows("SELECT", delivered);
         portal.progress = PortalProgress::Done(tag);
         if !changes.is_empty() {
             self.change_cluster(changes).await?;
         }
+        self.wait_for_commits(&awaited).await?;
         Ok(Completion::Complete(tag))
     }
 

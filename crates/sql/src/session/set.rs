@@ -1,10 +1,13 @@
 //! Statements about the session: SET, RESET, SHOW, DISCARD, DEALLOCATE.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use coeval_types::Timestamp;
 
 use super::Session;
 use super::identity::Identity;
-use super::settings::{Settings, isolation, isolation_name, switch};
+use super::settings::{Settings, isolation, isolation_name, switch, time};
 use super::transaction::Block;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{SessionSettings, ShownSetting};
@@ -233,9 +236,14 @@ impl Session {
                 ),
             },
             changes: None,
+            last_commit: self.last_commit(),
+            awaited: None,
         }
     }
 }
+
+/// Most commits that a query waits for.
+const MAX_AWAITED: usize = 100;
 
 /// View of the settings for a statement's functions, including the transaction's modes,
 /// which are shown as settings.
@@ -246,15 +254,36 @@ pub(super) struct Viewer {
     modes: Modes,
     /// Cluster changes the statement has requested; `None` for a statement that may not.
     changes: Option<Mutex<Vec<ClusterChange>>>,
+    /// The newest commit of the session.
+    last_commit: Timestamp,
+    /// Commits that the statement waits for; `None` for a statement that may not.
+    awaited: Option<Mutex<Vec<AwaitedCommit>>>,
+}
+
+/// A commit that a statement waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AwaitedCommit {
+    pub(super) commit: Timestamp,
+    /// How long, if not until the statement's own limit.
+    pub(super) limit: Option<Duration>,
 }
 
 impl Viewer {
-    /// Turns this into the view of a query, which may request cluster changes.
+    /// Turns this into the view of a query, which may request cluster changes and wait for
+    /// commits.
     pub(super) fn of_query(self) -> Self {
         Self {
             changes: Some(Mutex::default()),
+            awaited: Some(Mutex::default()),
             ..self
         }
+    }
+
+    /// Takes the commits that the query waits for.
+    pub(super) fn take_awaited(&mut self) -> Vec<AwaitedCommit> {
+        let awaited = self.awaited.as_mut().map(Mutex::get_mut);
+        let awaited = awaited.map(|awaited| awaited.unwrap_or_else(PoisonError::into_inner));
+        awaited.map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes the cluster changes that the query has requested.
@@ -322,6 +351,32 @@ impl SessionSettings for Viewer {
         let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
         changes.push(change);
         Ok(())
+    }
+
+    fn last_commit(&self) -> Option<Timestamp> {
+        Some(self.last_commit).filter(|commit| *commit != Timestamp::ZERO)
+    }
+
+    fn wait_for_commit(&self, commit: Timestamp, limit: Option<&str>) -> Result<()> {
+        let time = |text: &str| {
+            time(text).ok_or_else(|| {
+                let message = format!("\"{text}\" is no time");
+                Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("A time is written as in settings, such as 500ms or 2s.")
+            })
+        };
+        let limit = limit.map(time).transpose()?;
+        let Some(awaited) = &self.awaited else {
+            return Err(Error::unsupported("a wait for a commit here")
+                .with_hint("Call the function in a SELECT of its own."));
+        };
+        let mut awaited = awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        // One wait for the newest would do, but each has a limit of its own.
+        if awaited.len() < MAX_AWAITED {
+            awaited.push(AwaitedCommit { commit, limit });
+            return Ok(());
+        }
+        Err(Error::unsupported("a wait for so many commits"))
     }
 
     fn all_settings(&self) -> Vec<ShownSetting> {

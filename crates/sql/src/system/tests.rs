@@ -126,6 +126,7 @@ fn functions_of_the_leader_are_known() {
             "coeval.cluster_add",
             "coeval.cluster_remove",
             "coeval.cluster_transfer",
+            "coeval.last_commit",
             "current_setting",
             "pg_advisory_unlock_all",
             "pg_cancel_backend",
@@ -141,12 +142,13 @@ fn functions_of_the_leader_are_known() {
             "txid_status",
         ]
     );
-    // Volatile, and still callable anywhere: clocks, chance, constants, and sizes that are
-    // not tracked.
+    // Volatile, and still callable anywhere: clocks, chance, constants, sizes that are not
+    // tracked, and waits for what the executing node shows.
     assert_eq!(
         named(&|each| each.volatile && each.place == Place::Anywhere),
         [
             "clock_timestamp",
+            "coeval.wait_for",
             "pg_database_size",
             "pg_indexes_size",
             "pg_is_in_recovery",

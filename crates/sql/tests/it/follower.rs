@@ -179,6 +179,7 @@ async fn a_follower_executes_what_only_reads() {
         "select relname from pg_class",
         "select pid from pg_stat_activity",
         "select has_table_privilege('t', 'select')",
+        "select coeval.wait_for('0/0')",
         "",
     ] {
         assert_eq!(refused(&mut reader, text).await, None, "{text}");
@@ -216,6 +217,7 @@ async fn a_follower_executes_what_only_reads() {
         ("select pg_terminate_backend(1)", Reason::Function),
         ("select pg_advisory_unlock_all()", Reason::Function),
         ("select coeval.cluster_remove(3)", Reason::Function),
+        ("select coeval.last_commit()", Reason::Function),
         ("copy (select txid_current()) to stdout", Reason::Function),
         ("select * from coeval.cluster_status", Reason::SystemTable),
         ("select * from coeval.locks", Reason::SystemTable),

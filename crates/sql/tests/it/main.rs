@@ -3,6 +3,7 @@
 mod catalogs;
 mod client;
 mod cluster_views;
+mod commit_waits;
 mod concurrent;
 mod contention;
 mod damage;

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! Numbers are little-endian. A piece holds whole records and can be decoded on its own.
-//! Kinds 7 and 8 are for reads on the client's node, and are written from cluster version 3
-//! on. A record that cannot be decoded makes its piece [`Malformed`], and the decoder
+//! Kind 7 is for reads on the client's node, kind 8 for those and for the session's next
+//! leader; they are written from cluster version 3 on. A record that cannot be decoded makes its piece [`Malformed`], and the decoder
 //! allocates no more than the piece holds.
 
 use std::fmt;

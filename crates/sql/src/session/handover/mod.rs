@@ -150,7 +150,7 @@ impl SessionHandover {
         self.bytes as u64
     }
 
-    /// Whether the state is empty.
+    /// Whether the state is empty, but for commits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -171,8 +171,9 @@ impl SessionHandover {
     }
 
     /// The role that the leader has let in, which the client's node needs to execute reads:
-    /// a role of the same name may be another one by now. `None` as long as the leader has
-    /// not told it. Not part of [`SessionHandover::pieces`]: each leader tells its own.
+    /// a role of the same name may be another one by now. `None` as long as neither the leader
+    /// has told it nor the client's node has let the client in. Not part of
+    /// [`SessionHandover::pieces`]: each leader tells its own.
     #[must_use]
     pub fn login(&self) -> Option<Login> {
         self.login
@@ -183,7 +184,7 @@ impl SessionHandover {
     pub fn without_reads(&self) -> Self {
         Self {
             login: None,
-            committed: None,
+            committed: self.committed.filter(|commit| *commit != Timestamp::ZERO),
             ..self.clone()
         }
     }
@@ -191,6 +192,19 @@ impl SessionHandover {
     /// Forgets the unnamed statement.
     pub fn forget_unnamed(&mut self) {
         self.forget_statement("");
+    }
+
+    /// Begins the state of a session that its client's node has let in: no leader has it, and
+    /// it has committed nothing.
+    pub fn begin(&mut self, login: Login) {
+        self.login = Some(login);
+        self.keep_commit(Timestamp::ZERO);
+    }
+
+    /// Keeps a commit of the session that is durable, for the next leader and for reads on the
+    /// client's node. The caller has made sure that every node understands that.
+    pub fn keep_commit(&mut self, commit: Timestamp) {
+        self.committed = self.committed.max(Some(commit));
     }
 
     /// Forgets the role that has logged in, because another leader will tell its own.
@@ -239,7 +253,7 @@ impl SessionHandover {
                 }
             }
             Record::Login(login) => self.login = Some(login),
-            Record::Committed(commit) => self.committed = self.committed.max(Some(commit)),
+            Record::Committed(commit) => self.keep_commit(commit),
             Record::Forget { name } => self.forget_statement(name),
             Record::ForgetAll => {
                 let unnamed = self.statements.remove_entry("");
@@ -280,6 +294,10 @@ impl SessionHandover {
         }
         for (name, statement) in &self.statements {
             writer.statement(name, Some(statement));
+        }
+        // Some only if the leader has told it: by then every node understands it.
+        if let Some(commit) = self.committed.filter(|commit| *commit != Timestamp::ZERO) {
+            writer.committed(commit);
         }
         writer.finish()
     }

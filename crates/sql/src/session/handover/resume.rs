@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use coeval_types::Timestamp;
+
 use super::{HandoverRole, HandoverStatement, Session, SessionHandover, fingerprint};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
@@ -35,6 +37,7 @@ impl Session {
             Ok(())
         })?;
         session.resume_settings(&handover, &mut refused).await?;
+        session.commit_elsewhere = handover.committed.unwrap_or(Timestamp::ZERO);
         let asleep = handover.statements.iter();
         let asleep: u64 = asleep.map(|(name, statement)| statement.bytes(name)).sum();
         session.asleep_charge = (asleep > 0).then(|| session.memory.charge_anyway(asleep));

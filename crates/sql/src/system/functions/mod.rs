@@ -5,6 +5,7 @@
 
 mod cluster_changes;
 mod comments;
+mod commits;
 mod definitions;
 mod privileges;
 mod sessions;
@@ -36,6 +37,7 @@ const VOID: ArgumentKind = ArgumentKind::Is(DataType::Void);
 pub(super) const FUNCTIONS: &[&[Function]] = &[
     cluster_changes::FUNCTIONS,
     comments::FUNCTIONS,
+    commits::FUNCTIONS,
     definitions::FUNCTIONS,
     privileges::FUNCTIONS,
     sessions::FUNCTIONS,
