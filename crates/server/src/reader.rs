@@ -7,16 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use coeval_env::Instant;
+use coeval_occ::{FollowerEngine, MemoryAccounts, Statistics};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 
+use crate::memory::{self, Watch};
 use crate::metrics::ServerHost;
+use crate::serving_term::SESSIONS_SHARE;
 use crate::settings::Settings;
 
 /// The tables of a follower, opened as a database.
 pub(crate) struct Reader {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) database: Arc<Database>,
+    /// The same engine with its concrete type, and the thread that reports the process's
+    /// memory use to it; `None` for an engine that a test has given.
+    pub(crate) own: Option<(Arc<FollowerEngine>, Watch)>,
     opened: Instant,
     /// When the last answered question was asked, in microseconds after `opened`, and 1
     /// more; 0 as long as none was answered.
@@ -24,9 +30,25 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Opens the database of an engine that follows.
+    /// Opens the database of this node's tables.
     pub(crate) fn open(
+        own: Arc<FollowerEngine>,
+        settings: &Settings,
+        host: ServerHost,
+    ) -> Arc<Self> {
+        let engine = Arc::clone(&own) as _;
+        let watch = memory::watch(&own);
+        Self::opened(engine, Some((own, watch)), settings, host)
+    }
+
+    /// Opens the database of an engine that follows, which this node does not own.
+    pub(crate) fn of(engine: Arc<dyn Engine>, settings: &Settings, host: ServerHost) -> Arc<Self> {
+        Self::opened(engine, None, settings, host)
+    }
+
+    fn opened(
         engine: Arc<dyn Engine>,
+        own: Option<(Arc<FollowerEngine>, Watch)>,
         settings: &Settings,
         host: ServerHost,
     ) -> Arc<Self> {
@@ -35,11 +57,32 @@ impl Reader {
             .admission()
             .set_places(settings.running_transactions());
         database.instance().set_host(Box::new(host));
+        let memory = own.as_ref().and_then(|(own, _)| own.memory());
+        let sessions = memory.map_or(0, |memory| memory.limit / SESSIONS_SHARE);
+        if sessions > 0 {
+            database.instance().sessions_memory().set_limit(sessions);
+        }
         Arc::new(Self {
             engine,
             database,
+            own,
             opened: coeval_env::now(),
             fresh: AtomicU64::new(0),
+        })
+    }
+
+    /// The accounts of the memory budget.
+    pub(crate) fn memory(&self) -> MemoryAccounts {
+        let own = self.own.as_ref().and_then(|(own, _)| own.memory());
+        own.unwrap_or_default()
+    }
+
+    /// The engine's metrics, after a look at the process's memory.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let own = self.own.as_ref();
+        own.map_or_else(Statistics::default, |(own, watch)| {
+            watch.look(&**own);
+            own.statistics()
         })
     }
 

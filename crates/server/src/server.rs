@@ -297,7 +297,7 @@ impl RunningServer {
     #[doc(hidden)]
     pub fn read_from(&self, engine: Option<Arc<dyn coeval_txn::Engine>>) {
         let host = || ServerHost::new(Arc::downgrade(&self.shared), self.effective.clone());
-        let reader = engine.map(|engine| Reader::open(engine, &self.shared.settings, host()));
+        let reader = engine.map(|engine| Reader::of(engine, &self.shared.settings, host()));
         self.shared.reader_is_given.store(true, Ordering::Relaxed);
         self.shared.tells_reads.store(true, Ordering::Relaxed);
         self.shared.reader.send_replace(reader);
@@ -343,11 +343,17 @@ impl RunningServer {
         self.shared.node.clone()
     }
 
-    /// The memory accounts of the engine, and the process's resident size.
+    /// The memory accounts of the engine that leads or follows here, and the process's
+    /// resident size.
     pub async fn memory(&self) -> MemoryReport {
+        let leads = self.shared.serving_term();
+        let leads = leads.map(|serving_term| serving_term.own.memory());
+        let follows = || {
+            let reader = self.shared.reader.borrow();
+            reader.as_ref().map(|reader| reader.memory())
+        };
         MemoryReport {
-            accounts: (self.shared.serving_term())
-                .map_or_else(Default::default, |serving_term| serving_term.own.memory()),
+            accounts: leads.or_else(follows).unwrap_or_default(),
             resident: memory::resident().await.unwrap_or(0),
         }
     }

@@ -225,7 +225,7 @@ fn open_reader(shared: &Arc<Shared>, node_status: &NodeStatus, effective: &Effec
     }
     let reader = node_status.reader.as_ref().map(|engine| {
         let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
-        Reader::open(Arc::clone(engine) as _, &shared.settings, host)
+        Reader::open(Arc::clone(engine), &shared.settings, host)
     });
     shared.reader.send_replace(reader);
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
+use coeval_occ::Budget;
 use coeval_peers::{Event, Frame, Inbox, Peers, Security};
 use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -66,6 +67,8 @@ pub(super) struct Driver {
     counts: Counts,
     /// Reads on this node while it follows.
     pub(super) follower_reads: FollowerReads,
+    /// The memory budget of the engine, whichever it is.
+    pub(super) budget: Budget,
     /// Number of confirmation rounds begun for admissions; then the last one confirmed.
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
@@ -170,6 +173,7 @@ impl Driver {
             read_index: None,
             counts: Counts::default(),
             follower_reads: FollowerReads::default(),
+            budget: settings.engine.budget,
             admissions: 0,
             admission_confirmed: None,
             peer_set,

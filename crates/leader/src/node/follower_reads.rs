@@ -62,7 +62,8 @@ impl Driver {
             return;
         }
         reads.end();
-        reads.engine = Some(FollowerEngine::new(tables, reads.questions.readers()));
+        let questions = reads.questions.readers();
+        reads.engine = Some(FollowerEngine::with_budget(tables, questions, self.budget));
     }
 
     /// The engine that reads this follower's tables, if it is a member that follows with tables.

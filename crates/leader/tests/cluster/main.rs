@@ -6,6 +6,7 @@ mod changes;
 mod checkpoints;
 mod faults;
 mod flushes;
+mod follower_memory;
 mod follower_reads;
 mod founding;
 mod judge;

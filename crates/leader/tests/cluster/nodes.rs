@@ -14,7 +14,7 @@ use coeval_leader::node::{
     Founding, NEWEST_VERSION, Node, NodeLocation, NodeStatus, Role, Settings,
 };
 use coeval_log::{HardState, ReplicaLog};
-use coeval_occ::{Engine, FollowedTables, FollowerEngine};
+use coeval_occ::{Budget, Engine, FollowedTables, FollowerEngine};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_types::{Lsn, Term};
 use tokio::sync::watch;
@@ -46,7 +46,7 @@ pub fn engine_settings() -> coeval_occ::Settings {
     }
 }
 
-fn settings(judge: &Shared, cluster_version: u32) -> Settings {
+fn settings(judge: &Shared, start: &Start) -> Settings {
     let consensus = coeval_consensus::Settings {
         // Little memory, so that followers are often sent log that is read from files.
         entry_cache_bytes: 4096,
@@ -58,9 +58,12 @@ fn settings(judge: &Shared, cluster_version: u32) -> Settings {
         catch_up_milliseconds: 3000,
         // Longer than the time between two groups of commits.
         batch_interval_milliseconds: 15,
-        cluster_version,
+        cluster_version: start.reads,
         consensus,
-        engine: engine_settings(),
+        engine: coeval_occ::Settings {
+            budget: start.budget,
+            ..engine_settings()
+        },
         follower_log_bytes: 16384,
         // Small frames, so that a checkpoint is sent in pieces.
         peers: coeval_peers::Settings {
@@ -114,6 +117,7 @@ pub struct Start {
     reads: u32,
     /// How many members its settings name.
     named: u64,
+    budget: Budget,
 }
 
 /// A node's program: runs the node, and clients on it while it leads. Ends when `stop` is
@@ -125,7 +129,7 @@ pub async fn live(
     mut stop: watch::Receiver<bool>,
 ) {
     let number = start.number;
-    let node = match Node::start(place(&start), settings(&judge, start.reads)).await {
+    let node = match Node::start(place(&start), settings(&judge, &start)).await {
         Ok(node) => Arc::new(node),
         Err(error) => return judge.lock().object(format!("node {number}: {error}")),
     };
@@ -229,6 +233,8 @@ pub struct Cluster {
     pub founding: Founding,
     /// The highest cluster version that each node says it reads.
     pub reads: Vec<u32>,
+    /// The memory budget of each node.
+    pub budget: Budget,
     /// How many members the settings of each founder name.
     pub named: [u64; NODES as usize],
 }
@@ -264,6 +270,7 @@ impl Cluster {
             lost: BTreeSet::new(),
             founding: Founding::AtOnce,
             reads: vec![FIRST_VERSION; NODES as usize],
+            budget: Budget::UNLIMITED,
             named: [NODES; NODES as usize],
         }
     }
@@ -276,6 +283,7 @@ impl Cluster {
             join,
             founding: self.founding.clone(),
             named: self.named.get(index).copied().unwrap_or(NODES),
+            budget: self.budget,
             reads: self
                 .reads
                 .get(index)

@@ -28,6 +28,7 @@ use super::reader::Reader;
 use super::tables::Followed;
 use super::transaction::FollowerTransaction;
 use super::{FollowedTables, Questions, ended};
+use crate::Statistics;
 use crate::memory::{self, Budget, Memory, MemoryAccounts};
 
 /// An engine that reads the tables of a follower and writes nothing: its snapshots are at
@@ -55,8 +56,9 @@ impl FollowerEngine {
     }
 
     /// As [`FollowerEngine::new`], under a memory budget: when old versions take more than
-    /// their share, the oldest snapshot ends and its reader fails with
-    /// [`Error::SnapshotTooOld`]; replay goes on. The first budget of tables stays.
+    /// their share, or keep the process above its limit, the oldest snapshot ends and its
+    /// reader fails with [`Error::SnapshotTooOld`]; replay goes on. The first budget of
+    /// tables stays.
     #[must_use]
     pub fn with_budget(
         tables: FollowedTables,
@@ -88,6 +90,22 @@ impl FollowerEngine {
         if let Some(memory) = self.budget() {
             memory.set_occupied(arenas, program);
         }
+    }
+
+    /// Sets the function that returns the process's resident memory, as
+    /// [`Engine::ask_resident`](crate::Engine::ask_resident) does.
+    pub fn ask_resident(&self, resident: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        if let Some(memory) = self.budget() {
+            memory.ask_resident(Box::new(resident));
+        }
+    }
+
+    /// Counters since the tables began to follow, and gauges of their contents. A follower
+    /// has no conflicts, no logical ranges and no background sweep, so those figures are 0.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let followed = self.followed.as_ref();
+        followed.map_or_else(Statistics::default, |followed| followed.statistics())
     }
 
     /// Ends the engine, and every other engine on the same tables: from now on every

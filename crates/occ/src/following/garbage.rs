@@ -86,6 +86,11 @@ impl Garbage {
         self.dropped.extract_if(.., is_unknown).collect()
     }
 
+    /// Number of dropped storages and indexes that a snapshot may know.
+    pub(super) fn dropped(&self) -> usize {
+        self.dropped.len()
+    }
+
     /// Whether a storage was dropped.
     pub(super) fn is_dropped(&self, storage: StorageId) -> bool {
         let mut dropped = self.dropped.iter();

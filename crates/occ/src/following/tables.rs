@@ -16,7 +16,10 @@ use super::journal::{Journal, RecordName};
 use super::reader::Reader;
 use super::storage::{FollowedStorage, collector};
 use super::visibility::Visibility;
+use crate::Statistics;
 use crate::memory::{self, Memory, MemoryAccounts};
+use crate::statistics;
+use crate::statistics::counters::Counters;
 use crate::storage::{Recovered, Upkeep};
 
 /// Number of entries that are prefetched together.
@@ -68,6 +71,7 @@ pub(super) struct Followed {
     views: Mutex<Vec<Timestamp>>,
     /// The memory budget; without one, old versions are not limited.
     pub(super) memory: OnceLock<Memory>,
+    pub(super) counters: Counters,
     /// Commits until old versions are added up again.
     until_added_up: AtomicU32,
     threads: usize,
@@ -94,6 +98,7 @@ impl Followed {
             gate: RwLock::default(),
             views: Mutex::default(),
             memory: OnceLock::new(),
+            counters: Counters::default(),
             until_added_up: AtomicU32::new(0),
             threads,
         }
@@ -284,6 +289,7 @@ impl Followed {
             self.settle_doubled();
         }
         self.collect(&places, &self.expiry());
+        statistics::sample_at(&self.counters, last, &self.snapshots);
         self.end_oldest();
         self.collect_due();
         changed
@@ -297,8 +303,27 @@ impl Followed {
         memory::add_up(memory, 0, tables)
     }
 
-    /// Ends the oldest reader's snapshot if old versions take more than their share: replay
-    /// never waits for a reader. A view's is not ended, for a checkpoint must be whole.
+    /// Counters of the readers, and gauges of the tables.
+    pub(super) fn statistics(&self) -> Statistics {
+        let visible = self.visible();
+        let mut statistics = statistics::count(&self.counters, visible, &self.snapshots);
+        // Both are commits of committed log, so their offsets are of one log.
+        let oldest = self.snapshots.oldest().unwrap_or(visible);
+        statistics.oldest_snapshot_lag = visible.lsn().0.saturating_sub(oldest.lsn().0);
+        statistics.retired = self.garbage().dropped() as u64;
+        for storage in self.storages().values() {
+            statistics.storages += 1;
+            statistics.rows += storage.records.estimated_rows();
+        }
+        if let Some(memory) = self.memory.get() {
+            statistics.memory = self.accounts(memory);
+        }
+        statistics
+    }
+
+    /// Ends the oldest reader's snapshot if old versions take more than their share, or are
+    /// what keeps the process above its limit: replay never waits for a reader. A view's is
+    /// not ended, for a checkpoint must be whole.
     fn end_oldest(&self) {
         let Some(memory) = self.memory.get() else {
             return;
@@ -310,7 +335,7 @@ impl Followed {
         }
         self.until_added_up
             .store(COMMITS_BETWEEN_SUMS, Ordering::Relaxed);
-        if self.accounts(memory).old_versions <= memory.budget().old_versions {
+        if !memory::is_old_too_much(memory, self.accounts(memory).old_versions) {
             return;
         }
         let views = self.views();

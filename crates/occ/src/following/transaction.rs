@@ -33,6 +33,7 @@ use coeval_types::{
 use super::reader::Reader;
 use super::storage::FollowedStorage;
 use super::tables::NOBODY;
+use crate::AbortCause;
 use crate::reading::{EntryBounds, Reading};
 use crate::storage::{Index, find};
 
@@ -48,6 +49,8 @@ pub(super) struct FollowerTransaction {
     snapshot: Timestamp,
     newest_seen: Timestamp,
     savepoints: u32,
+    /// The cause that an abort is counted under.
+    failure: AbortCause,
 }
 
 impl FollowerTransaction {
@@ -61,7 +64,16 @@ impl FollowerTransaction {
             reader: Some(reader),
             newest_seen: Timestamp::ZERO,
             savepoints: 0,
+            failure: AbortCause::Rollback,
         }
+    }
+
+    /// Remembers a failure as the cause of the abort that may follow.
+    fn noting<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            self.failure = AbortCause::of(error);
+        }
+        result
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -97,19 +109,22 @@ impl FollowerTransaction {
         storage: StorageId,
         read: impl FnOnce(&FollowedStorage, &mut Reading<'_, '_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.check()?;
+        let checked = self.check();
+        self.noting(checked)?;
         let reader = self.reader.as_ref().expect("it is running");
-        let (result, newest) = reader.step(storage, |storage, snapshot, guard: &Guard<'_>| {
+        let read = reader.step(storage, |storage, snapshot, guard: &Guard<'_>| {
             let mut reading = Reading::new(&storage.records, (snapshot, NOBODY), guard);
             let result = read(storage, &mut reading)?;
             Ok((result, reading.met.newest))
-        })?;
+        });
+        let (result, newest) = self.noting(read)?;
         self.newest_seen = self.newest_seen.max(newest);
         Ok(result)
     }
 }
 
-/// The index, if the snapshot may use it.
+/// The index, if the snapshot may use it. A plan does without an index that is being built, so
+/// one that uses it was made for another definition, or by mistake.
 fn usable<'a>(
     indexes: &'a [Arc<Index>],
     id: IndexId,
@@ -359,12 +374,23 @@ impl Transaction for FollowerTransaction {
 
     fn poll_commit(&mut self, _: &mut Context<'_>) -> Poll<Outcome> {
         Poll::Ready(match self.reader.take() {
-            Some(_) => Outcome::Committed(self.snapshot),
+            Some(reader) => {
+                reader.followed.counters.committed();
+                Outcome::Committed(self.snapshot)
+            }
             None => Outcome::Aborted(Error::Unknown("running transaction")),
         })
     }
 
     fn abort(&mut self) {
-        self.reader = None;
+        if let Some(reader) = self.reader.take() {
+            reader.followed.counters.aborted(self.failure);
+        }
+    }
+}
+
+impl Drop for FollowerTransaction {
+    fn drop(&mut self) {
+        self.abort();
     }
 }

@@ -116,10 +116,6 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    pub(crate) fn budget(&self) -> Budget {
-        self.budget
-    }
-
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,

@@ -74,7 +74,9 @@
 //! # Which transactions fail
 //!
 //! A follower has readers and replay only. Replay is never refused, so all that gives way
-//! there is the oldest reader ([`crate::FollowerEngine::with_budget`]).
+//! there is the oldest reader, and statements that ask for memory
+//! ([`crate::FollowerEngine::with_budget`]). The oldest reader also ends when the process is
+//! above its limit and what readers hold is a notable part of that.
 //!
 //! Old versions are collected as soon as no snapshot can see them, also those between two
 //! snapshots; so a row that is updated all the time while one long transaction reads has
@@ -210,6 +212,13 @@ pub(crate) fn end_oldest(shared: &Shared, since: Timestamp) {
         return;
     }
     end_oldest_of(memory, &shared.snapshots, since);
+}
+
+/// Whether a follower's old versions, which take this many bytes, are too much: more than
+/// their share, or a notable part of the limit when the process is above it.
+pub(crate) fn is_old_too_much(memory: &Memory, old_versions: u64) -> bool {
+    let notable = memory.budget.limit / budget::MARGIN;
+    old_versions > memory.budget.old_versions || (memory.is_exhausted() && old_versions > notable)
 }
 
 /// Ends the oldest snapshot, if it is older than `since`.

@@ -13,20 +13,22 @@
 //! ```
 //!
 //! The garbage collector takes samples, about once a second, so an age has that
-//! precision; an engine without a garbage collector reports ages of zero.
+//! precision; an engine without a garbage collector reports ages of zero. A follower's are
+//! taken when commits become visible.
 
 pub(crate) mod counters;
 
 use std::time::Duration;
 
 use coeval_memory::counters::Distribution;
+use coeval_storage::Snapshots;
 use coeval_types::Timestamp;
 
 use crate::memory::{self, MemoryAccounts};
 use crate::shared::Shared;
 use crate::validation::{self, Validations};
 pub use counters::AbortCause;
-use counters::CAUSES;
+use counters::{CAUSES, Counters};
 
 /// Counters of an engine since it was opened, and gauges of its contents.
 #[derive(Clone, Debug, Default)]
@@ -75,18 +77,22 @@ pub struct Statistics {
 
 /// Takes a sample of the log's offset; called by the garbage collector in every round.
 pub(crate) fn sample(shared: &Shared) {
-    let (samples, now) = (&shared.counters.samples, coeval_env::now());
     // The end is read first: a snapshot registered meanwhile is not before it.
     let installed = shared.log.installed();
-    samples.take(installed, shared.snapshots.oldest(), now);
+    sample_at(&shared.counters, installed, &shared.snapshots);
 }
 
-pub(crate) fn read(shared: &Shared) -> Statistics {
-    let counters = &shared.counters;
+/// Takes a sample of the offset that new snapshots have.
+pub(crate) fn sample_at(counters: &Counters, newest: Timestamp, snapshots: &Snapshots) {
+    let now = coeval_env::now();
+    counters.samples.take(newest, snapshots.oldest(), now);
+}
+
+/// The counters, and the gauges of these snapshots; `newest` is what a new one would be.
+pub(crate) fn count(counters: &Counters, newest: Timestamp, snapshots: &Snapshots) -> Statistics {
     let threads = &counters.threads;
-    let installed = shared.log.installed();
-    let oldest = shared.snapshots.oldest().unwrap_or(installed);
-    let mut statistics = Statistics {
+    let oldest = snapshots.oldest().unwrap_or(newest);
+    Statistics {
         committed: threads.sum(|thread| &thread.commits),
         aborted: std::array::from_fn(|cause| threads.sum(|thread| &thread.aborts[cause])),
         validation: validation::sum(threads, |thread| &thread.validation),
@@ -94,24 +100,27 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
         row_waits: threads.distribution(|thread| &thread.row_waits),
         key_waits: threads.distribution(|thread| &thread.key_waits),
         table_waits: threads.distribution(|thread| &thread.table_waits),
-        snapshots: shared.snapshots.count() as u64,
+        snapshots: snapshots.count() as u64,
         oldest_snapshot_age: counters.samples.age(oldest, coeval_env::now()),
-        oldest_snapshot_lag: lag(oldest, installed),
-        storages: 0,
-        rows: 0,
-        ranges: 0,
+        oldest_snapshot_lag: lag(oldest, newest),
         range_splits: counters.reorganised.splits.get(),
         range_merges: counters.reorganised.merges.get(),
-        memory: memory::accounts(shared),
         sweeps: counters.sweeps.get(),
         swept_records: counters.swept_records.get(),
         swept_versions: counters.swept_versions.get(),
-        retired: shared
-            .retired
-            .lock()
-            .expect("no panic while it was held")
-            .len() as u64,
-    };
+        ..Statistics::default()
+    }
+}
+
+pub(crate) fn read(shared: &Shared) -> Statistics {
+    let installed = shared.log.installed();
+    let mut statistics = count(&shared.counters, installed, &shared.snapshots);
+    statistics.memory = memory::accounts(shared);
+    statistics.retired = shared
+        .retired
+        .lock()
+        .expect("no panic while it was held")
+        .len() as u64;
     let storages = shared.storages.read().expect("no panic while it was held");
     for storage in storages.values() {
         statistics.storages += 1;

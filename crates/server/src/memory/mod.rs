@@ -18,7 +18,7 @@ use std::time::Duration;
 use coeval_env::JoinHandle;
 use coeval_env::fs::{self, OpenOptions};
 use coeval_memory::heap;
-use coeval_occ::{Budget, Engine, MemoryAccounts};
+use coeval_occ::{Budget, Engine, FollowerEngine, MemoryAccounts};
 
 use occupied::Looked;
 
@@ -68,6 +68,45 @@ const MOVING: (Duration, u32) = (Duration::from_millis(200), 50);
 const AT_REST: (Duration, u32) = (Duration::from_secs(1), 500);
 const NOTABLE: u64 = 64;
 
+/// A function that asks the kernel for the process's resident memory, in bytes.
+type Resident = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// An engine that has a memory budget.
+pub(crate) trait Budgeted: Send + Sync + 'static {
+    /// The limit; `u64::MAX` for none.
+    fn limit(&self) -> u64;
+    fn set_occupied(&self, arenas: u64, program: u64);
+    fn ask_resident(&self, resident: Resident);
+}
+
+impl Budgeted for Engine {
+    fn limit(&self) -> u64 {
+        self.memory().limit
+    }
+
+    fn set_occupied(&self, arenas: u64, program: u64) {
+        self.set_occupied(arenas, program);
+    }
+
+    fn ask_resident(&self, resident: Resident) {
+        self.ask_resident(resident);
+    }
+}
+
+impl Budgeted for FollowerEngine {
+    fn limit(&self) -> u64 {
+        self.memory().map_or(u64::MAX, |memory| memory.limit)
+    }
+
+    fn set_occupied(&self, arenas: u64, program: u64) {
+        self.set_occupied(arenas, program);
+    }
+
+    fn ask_resident(&self, resident: Resident) {
+        self.ask_resident(resident);
+    }
+}
+
 /// The thread that reports the process's memory use to an engine.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -80,17 +119,17 @@ pub(crate) struct Watch {
 /// Reports the process's memory use to the engine at intervals, until the [`Watch`] is
 /// dropped or the engine is gone. It has a thread of its own, because one measurement of
 /// many gigabytes takes several milliseconds.
-pub(crate) fn watch(engine: &Arc<Engine>) -> Watch {
+pub(crate) fn watch<E: Budgeted>(engine: &Arc<E>) -> Watch {
     let looked = Arc::<Mutex<Looked>>::default();
     let thread = heap::bytes().map(|_| {
         if let Some(resident) = occupied::resident() {
-            engine.ask_resident(resident);
+            engine.ask_resident(Box::new(resident));
         }
         let (engine, looked) = (Arc::downgrade(engine), Arc::clone(&looked));
         coeval_env::spawn_dedicated("memory", move || async move {
             while let Some(engine) = engine.upgrade() {
-                let took = tell(&engine, &looked);
-                let notable = engine.memory().limit / NOTABLE;
+                let took = tell(&*engine, &looked);
+                let notable = engine.limit() / NOTABLE;
                 drop(engine);
                 until_next_look(took, notable).await;
             }
@@ -113,7 +152,7 @@ async fn until_next_look(took: Duration, notable: u64) {
 
 impl Watch {
     /// Measures at once, unless the last measurement is recent.
-    pub(crate) fn look(&self, engine: &Engine) {
+    pub(crate) fn look(&self, engine: &impl Budgeted) {
         if self.thread.is_some() {
             tell(engine, &self.looked);
         }
@@ -129,7 +168,7 @@ impl Drop for Watch {
 }
 
 /// Measures and informs the engine. Returns the duration of the last measurement.
-fn tell(engine: &Engine, looked: &Mutex<Looked>) -> Duration {
+fn tell(engine: &impl Budgeted, looked: &Mutex<Looked>) -> Duration {
     let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(occupied) = looked.look() {
         engine.set_occupied(occupied.arenas, occupied.program);

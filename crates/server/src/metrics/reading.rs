@@ -54,12 +54,20 @@ pub(crate) struct Process {
 }
 
 impl Reading {
-    /// Takes a reading. The engine's metrics are zero while no engine runs on this node.
+    /// Takes a reading. The engine is the one that leads on this node, or the one that its
+    /// clients read while it follows; while there is neither, its metrics are zero, as those of
+    /// the log and of checkpoints are while the node follows.
     pub(crate) fn take(shared: &Shared) -> Self {
         let serving_term = shared.serving_term();
+        let reader = match &serving_term {
+            Some(_) => None,
+            None => shared.reader.borrow().clone(),
+        };
+        let database = serving_term.as_ref().map(|leads| &leads.database);
+        let database = database.or(reader.as_ref().map(|reader| &reader.database));
         let own = serving_term.as_ref().map(|serving_term| &*serving_term.own);
         if let Some(serving_term) = &serving_term {
-            serving_term.memory.look(&serving_term.own);
+            serving_term.memory.look(&*serving_term.own);
         }
         let metrics = &shared.metrics;
         let mut sheets = Sum::default();
@@ -70,9 +78,8 @@ impl Reading {
         {
             sheets.add(sheet);
         }
-        let shown = serving_term.as_ref().map_or_else(Vec::new, |serving_term| {
-            serving_term.database.instance().activities().all()
-        });
+        let shown =
+            database.map_or_else(Vec::new, |database| database.instance().activities().all());
         let mut sessions: BTreeMap<_, u64> = SessionState::ALL
             .into_iter()
             .map(|state| (state, 0))
@@ -86,17 +93,18 @@ impl Reading {
         }
         Self {
             sheets,
-            engine: own.map_or_else(Default::default, coeval_occ::Engine::statistics),
+            engine: match (own, &reader) {
+                (Some(own), _) => own.statistics(),
+                (None, Some(reader)) => reader.statistics(),
+                (None, None) => coeval_occ::Statistics::default(),
+            },
             log: own.map_or_else(Default::default, |own| own.log().statistics()),
             checkpoints: own.map_or_else(Default::default, coeval_occ::Engine::checkpoint_status),
             log_kept_bytes: own.map_or(0, |own| own.log().bytes_kept()),
             backups: own.map_or(0, |own| own.log().holders()),
             problems: own.map_or_else(Vec::new, Problem::all),
-            admission: serving_term
-                .as_ref()
-                .map_or_else(Default::default, |serving_term| {
-                    serving_term.database.admission().counts()
-                }),
+            admission: database
+                .map_or_else(Default::default, |database| database.admission().counts()),
             sessions,
             waits,
             sessions_limit: shared.settings.max_connections as u64,

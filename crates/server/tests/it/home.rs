@@ -10,10 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use coeval_env::Location;
-use coeval_peers::ClusterId;
-use coeval_server::settings::{ClusterMembers, OptionalClusterId};
-use coeval_server::{RunningServer, Server, Settings, Storage};
+use coeval_server::RunningServer;
 use coeval_sql::output::{Column, Format, Notice, OutputRow, Sink};
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Database, Error};
@@ -22,6 +19,8 @@ use coeval_testkit::wire::{
 };
 use coeval_txn::{BeginOptions, Engine, Question, ResponseDependencies, Transaction};
 use coeval_types::{IndexId, Rid, RowRef, StorageDefinition, StorageId, Term, Timestamp};
+
+use crate::two_nodes;
 
 const CANCEL: u32 = 80_877_102;
 
@@ -167,49 +166,7 @@ const BOTH: [&str; 4] = [
 
 impl Two {
     async fn start() -> Self {
-        let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        // Two ports that were free a moment ago.
-        let mut ports = Vec::new();
-        for _ in 0..2 {
-            ports.push(
-                coeval_env::listen(([127, 0, 0, 1], 0).into())
-                    .await
-                    .unwrap(),
-            );
-        }
-        let members = ports.iter().enumerate().map(|(node, port)| {
-            let address = port.local_addr().unwrap();
-            (
-                node as u64 + 1,
-                address.to_string().parse::<Location>().unwrap(),
-            )
-        });
-        let members = ClusterMembers(members.collect());
-        drop(ports);
-        let settings = |node: usize| Settings {
-            cluster_node: node as u64 + 1,
-            cluster_id: OptionalClusterId(Some(ClusterId(7))),
-            cluster_members: members.clone(),
-            cluster_found: true,
-            data_dir: directories[node].path().to_owned(),
-            ..coeval_testkit::server::settings()
-        };
-        let start = |node| {
-            let starting = Server::start(settings(node), Storage::Directory);
-            coeval_env::spawn("server", starting)
-        };
-        let (first, second) = (start(0), start(1));
-        let (first, second) = (
-            first.await.unwrap().unwrap(),
-            second.await.unwrap().unwrap(),
-        );
-        let (leader, follower) = loop {
-            match (first.leads(), second.leads()) {
-                (true, _) => break (first, second),
-                (_, true) => break (second, first),
-                _ => coeval_env::sleep(Duration::from_millis(20)).await,
-            }
-        };
+        let (leader, follower, directories) = two_nodes::start(|settings| settings).await;
         let engine = coeval_occ::Engine::ephemeral(coeval_occ::Settings::default()).unwrap();
         let engine = Arc::new(engine);
         let own = Database::open(Arc::clone(&engine) as _).await.unwrap();
@@ -276,13 +233,7 @@ impl Two {
 }
 
 fn run(test: impl AsyncFnOnce(&Two)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(2)
-        .thread_stack_size(8 << 20)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    two_nodes::in_runtime(async {
         let two = Two::start().await;
         test(&two).await;
         two.stop().await;

@@ -8,6 +8,7 @@
 //! - `timeouts`, `limits`, `admission`, `busy`: how long things may take, how large they
 //!   may be, how many there may be at once.
 //! - `login`, `tls`: which clients are let in.
+//! - `home`, `follower`: what a follower's clients read there; `two_nodes` starts its cluster.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
 //! - `fuzz`: what the fuzz targets found, replayed.
@@ -20,6 +21,7 @@ mod cancel;
 mod copy;
 mod drivers;
 mod flows;
+mod follower;
 mod fuzz;
 mod gone;
 mod home;
@@ -31,3 +33,4 @@ mod session_memory;
 mod timeouts;
 mod tls;
 mod tools;
+mod two_nodes;

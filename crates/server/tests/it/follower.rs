@@ -1,0 +1,161 @@
+//! Reads that a follower executes on its own tables, over SQL: memory that they hold, and
+//! definitions that change under them.
+
+use std::time::Duration;
+
+use coeval_server::{RunningServer, Settings};
+use coeval_testkit::wire::{Answer, Wire, error, query};
+
+use crate::two_nodes;
+
+/// A leader and a follower.
+struct Pair {
+    leader: RunningServer,
+    follower: RunningServer,
+}
+
+fn run(change: impl Fn(Settings) -> Settings + Send, test: impl AsyncFnOnce(&Pair)) {
+    two_nodes::in_runtime(async {
+        let (leader, follower, _directories) = two_nodes::start(change).await;
+        let pair = Pair { leader, follower };
+        test(&pair).await;
+        pair.follower.stop().await;
+        pair.leader.stop().await;
+    });
+}
+
+impl Pair {
+    async fn writer(&self) -> Wire {
+        Wire::connect(self.leader.address()).await
+    }
+
+    /// A client of the follower whose reads run there.
+    async fn reader(&self) -> Wire {
+        let mut wire = Wire::connect(self.follower.address()).await;
+        wire.rows("set coeval.read_from = fresh").await;
+        loop {
+            let explained = wire.rows("explain select 1").await;
+            let mut lines = explained.into_iter().flatten().flatten();
+            if lines.any(|line| line.contains("which follows")) {
+                return wire;
+            }
+            // The cluster version is being raised.
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until nothing is held on the follower.
+    async fn is_given_back(&self) {
+        let deadline = coeval_env::now() + Duration::from_secs(30);
+        while self.follower.memory().await.accounts.old_versions > 0 {
+            assert!(coeval_env::now() < deadline, "old versions stay");
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Rows of a table that no client's buffers hold.
+const ROWS: usize = 10_000;
+
+async fn large_table(writer: &mut Wire) {
+    writer
+        .rows("create table t (a int primary key, n int, b text)")
+        .await;
+    let rows =
+        format!("insert into t select g, 0, repeat('x', 2000) from generate_series(1, {ROWS}) g");
+    writer.rows(&rows).await;
+}
+
+/// Begins a read of a large table, whose rows the client does not take yet.
+async fn begin_to_read(reader: &mut Wire) {
+    reader.send(&query("select a, n, b from t")).await;
+    let first = reader.receive().await.expect("it is open");
+    assert_eq!(first.kind, 'T', "{first:?}");
+}
+
+fn rows(answers: &[Answer]) -> usize {
+    answers.iter().filter(|answer| answer.kind == 'D').count()
+}
+
+#[test]
+fn the_oldest_read_ends_at_the_budget_and_replay_goes_on() {
+    let small = |settings| Settings {
+        memory_limit_megabytes: 200,
+        old_versions_percent: 1,
+        ..settings
+    };
+    run(small, async |pair| {
+        let mut writer = pair.writer().await;
+        large_table(&mut writer).await;
+        let mut reader = pair.reader().await;
+        begin_to_read(&mut reader).await;
+        let ended = async || pair.follower.memory().await.accounts.ended_snapshots;
+        let mut updates = 0;
+        while ended().await == 0 {
+            updates += 1;
+            assert!(updates < 1000, "{:?}", pair.follower.memory().await);
+            // Commits of their own, as replay adds up once in a while.
+            let update = format!("update t set n = {updates} where a % 40 = {}", updates % 40);
+            writer.rows(&update).await;
+        }
+        let answers = reader.until('Z').await;
+        let refused = error(&answers);
+        assert_eq!(refused.sqlstate(), "72000");
+        let hint = refused.field(b'H').unwrap_or_default();
+        assert!(hint.contains("memory_limit_megabytes"), "{hint}");
+        let seen = reader.value("select max(n) from t").await;
+        assert_eq!(seen, Some(updates.to_string()));
+        pair.is_given_back().await;
+        let memory = pair.follower.memory().await.accounts;
+        assert!(memory.rows > (ROWS as u64) * 2000 && memory.indexes > 0);
+        assert_eq!(memory.limit, 200 << 20);
+    });
+}
+
+#[test]
+fn a_read_ends_well_whatever_becomes_of_its_table() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            large_table(&mut writer).await;
+            let changes = [
+                "alter table t add column c int default 7",
+                "alter table t drop column c",
+                "create index on t (n)",
+                "truncate t",
+                "drop table t",
+            ];
+            let mut readers = Vec::new();
+            for change in changes {
+                if change == "drop table t" {
+                    let rows = format!(
+                        "insert into t select g, 0, repeat('x', 2000) \
+                         from generate_series(1, {ROWS}) g"
+                    );
+                    writer.rows(&rows).await;
+                }
+                let mut reader = pair.reader().await;
+                begin_to_read(&mut reader).await;
+                writer.rows(change).await;
+                readers.push(reader);
+            }
+            // A fresh read finds what there is after all changes.
+            let mut fresh = pair.reader().await;
+            assert_eq!(
+                error(&fresh.query("select 1 from t").await).sqlstate(),
+                "42P01"
+            );
+            for (mut reader, change) in readers.into_iter().zip(changes) {
+                let answers = reader.until('Z').await;
+                assert_eq!(rows(&answers), ROWS, "{change}: {:?}", answers.last());
+            }
+            pair.is_given_back().await;
+            let deadline = coeval_env::now() + Duration::from_secs(30);
+            while pair.follower.memory().await.accounts.rows > 1 << 20 {
+                assert!(coeval_env::now() < deadline, "dropped tables stay");
+                coeval_env::sleep(Duration::from_millis(20)).await;
+            }
+        },
+    );
+}
