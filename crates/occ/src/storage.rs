@@ -44,6 +44,9 @@ pub(crate) struct Index {
     /// First snapshot that may use the index: older ones see versions that have no entry
     /// here.
     pub(crate) usable_from: Timestamp,
+    /// Whether the index has the entries of all records. Only a follower makes a definition
+    /// visible before that.
+    built: AtomicBool,
     /// Whether the index was dropped, even by a transaction that has not ended: writers
     /// maintain it for snapshots that know it and for a rollback, but no longer check
     /// uniqueness. Changed only by the holder of the table's exclusive lock.
@@ -72,6 +75,7 @@ impl Index {
             ranges: RangeMap::new(space, limits),
             orders_rows,
             usable_from,
+            built: AtomicBool::new(true),
             dropped: AtomicBool::new(false),
         }
     }
@@ -88,6 +92,23 @@ impl Index {
         let index = Self::new(storage, definition, limits, false, usable_from, domain);
         let displaced = index.is_primary().then(|| Displaced::new(domain));
         Self { displaced, ..index }
+    }
+
+    /// A follower's index that is maintained and lacks entries, until it is
+    /// [built](Self::set_built).
+    pub(crate) fn unbuilt(self) -> Self {
+        Self {
+            built: AtomicBool::new(false),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_built(&self) -> bool {
+        self.built.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_built(&self) {
+        self.built.store(true, Ordering::Release);
     }
 
     /// The displaced entries of a follower's primary index.

@@ -2,6 +2,7 @@
 //! use.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::ops::{Bound, ControlFlow};
 use std::pin::Pin;
@@ -230,6 +231,9 @@ pub type Visit<'visitor> = dyn FnMut(Rid, RowRef<'_>) + Send + 'visitor;
 /// Visitor of a scan: receives one row, and returns whether the scan continues.
 pub type VisitScan<'visitor> = dyn FnMut(Rid, RowRef<'_>) -> ControlFlow<()> + Send + 'visitor;
 
+/// Indexes that are not complete, each with its storage.
+pub type UnbuiltIndexes = BTreeSet<(StorageId, IndexId)>;
+
 /// A transaction engine: one implementation of a concurrency control protocol.
 pub trait Engine: Send + Sync + 'static {
     /// The engine's name, for messages.
@@ -323,6 +327,14 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Estimated number of rows of a storage, for the planner. 0 when unknown.
     fn estimated_rows(&self, storage: StorageId) -> u64;
+
+    /// The indexes that a snapshot's definitions name and that are not complete yet, so that no
+    /// plan may use them: a follower builds an index after the leader has committed it. `None`
+    /// if there are none, as on every engine that writes. An index is in the answer before a
+    /// snapshot shows its definition, and leaves it once.
+    fn unbuilt_indexes(&self) -> Option<Arc<UnbuiltIndexes>> {
+        None
+    }
 
     /// Bytes of memory still available to statements before the process reaches its limit;
     /// `u64::MAX` without a limit.

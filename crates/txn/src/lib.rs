@@ -53,7 +53,7 @@ pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
-    Transaction, Update,
+    Transaction, UnbuiltIndexes, Update,
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};

@@ -179,7 +179,7 @@ impl Replaying {
                 false => match self.wait(&mut orders).await {
                     Some(order) => order.ok_or(mpsc::error::TryRecvError::Disconnected),
                     None => {
-                        self.tables.collect();
+                        self.tables.work();
                         continue;
                     }
                 },
@@ -204,7 +204,7 @@ impl Replaying {
     async fn wait(&self, orders: &mut mpsc::UnboundedReceiver<Order>) -> Option<Option<Order>> {
         std::future::poll_fn(|context| match orders.poll_recv(context) {
             Poll::Ready(order) => Poll::Ready(Some(order)),
-            Poll::Pending => self.tables.poll_garbage(context).map(|()| None),
+            Poll::Pending => self.tables.poll_work(context).map(|()| None),
         })
         .await
     }

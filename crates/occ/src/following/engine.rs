@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use coeval_txn::contract::Visit;
-use coeval_txn::{BeginOptions, Engine, Error, Question, Transaction};
+use coeval_txn::{BeginOptions, Engine, Error, Question, Transaction, UnbuiltIndexes};
 use coeval_types::{
     IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
 };
@@ -193,6 +193,10 @@ impl Engine for FollowerEngine {
     fn estimated_rows(&self, storage: StorageId) -> u64 {
         let storage = self.tables().ok().and_then(|its| its.storage(storage));
         storage.map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn unbuilt_indexes(&self) -> Option<Arc<UnbuiltIndexes>> {
+        self.followed.as_ref()?.unbuilt()
     }
 
     fn spare_memory(&self) -> u64 {

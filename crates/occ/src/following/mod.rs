@@ -38,7 +38,7 @@
 //!   another patch, are checked.
 //! - When the commit point passes settled commits they become *visible*, in log order:
 //!   [`FollowedTables::visible`] moves to the last of them. Before that the follower learns
-//!   the definitions that they hold, and builds the indexes. After it, the follower removes
+//!   the definitions that they hold. After it, the follower removes
 //!   the versions that they have replaced, and the index entries that only those had. What
 //!   a reader's snapshot holds goes when that snapshot has ended ([`garbage`]).
 //! - When the log is *cut*, because a new leader has replaced its tail, the journal tells
@@ -121,9 +121,10 @@
 //!     engine.
 //!
 //! 11. *A definition is visible when it is true.* A snapshot that shows the catalog row of an
-//!     index has the index, an older one is refused it ([`Error::SchemaChanged`]), and one
-//!     that does not show the end of a storage or an index still has it. While an index is
-//!     built, replay of all tables on this node waits, and with it what becomes visible.
+//!     index has the index, or finds it among the unbuilt ones, with which no plan is made; an
+//!     older one is refused it ([`Error::SchemaChanged`]), and one that does not show the end
+//!     of a storage or an index still has it. An index is built beside replay, in steps
+//!     ([`backfill`]); no commit waits for it, in any table.
 //!
 //! The log does not name the indexes. The caller passes them to
 //! [`FollowedTables::commit_defining`], from catalog rows that are committed; so no
@@ -135,6 +136,7 @@
 //! becomes of indexes and of places in the log that are used again. The journal and the
 //! order of settling are ours (decision 0027).
 
+mod backfill;
 mod engine;
 mod garbage;
 mod journal;
@@ -166,7 +168,7 @@ use crate::table_recovery::Recovery;
 pub use engine::FollowerEngine;
 pub use leadership::Leadership;
 pub use questions::Questions;
-use tables::Followed;
+use tables::{BUILT_ALONE, Building, Followed};
 pub use view::FollowedView;
 
 /// Records that a view reads in one step.
@@ -258,9 +260,8 @@ impl FollowedTables {
     }
 
     /// As [`FollowedTables::commit`]; when the rows of the catalog are among those that
-    /// change, it learns the new definitions from them and builds the indexes that they
-    /// name before the rows are visible. So every snapshot that shows the definition of an
-    /// index has the index.
+    /// change, it learns the new definitions from them before the rows are visible. Indexes
+    /// of large tables are unbuilt at first ([`backfill`]).
     ///
     /// # Errors
     /// When the rows are inconsistent: they are visible all the same, and the definitions
@@ -274,28 +275,32 @@ impl FollowedTables {
                     .iter()
                     .any(|its| changed.contains(its))
                 {
-                    learnt = self.learn(followed, definitions, last);
+                    learnt = self.learn(followed, definitions, (last, Building::Beside));
                 }
             });
         }
         learnt
     }
 
-    /// Ready when readers have ended that held old versions, or what was dropped:
-    /// [`FollowedTables::collect`] frees it.
-    pub fn poll_garbage(&self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready when [`FollowedTables::work`] has something to do: readers have ended that held
+    /// old versions, or what was dropped, or an index is being built.
+    pub fn poll_work(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.followed() {
+            Some(followed) if followed.is_building() => Poll::Ready(()),
             Some(followed) => followed.poll_due(context),
             None => Poll::Pending,
         }
     }
 
-    /// Frees some of what ended readers held; returns whether there was anything. No replay
-    /// may run meanwhile. Making commits visible does the same, so a caller needs this only
-    /// when there is nothing else to do.
-    pub fn collect(&self) -> bool {
-        self.followed()
-            .is_some_and(|followed| followed.collect_due())
+    /// Frees some of what ended readers held, and goes on with the index that is being built;
+    /// returns whether there was anything to do. No replay may run meanwhile. Making commits
+    /// visible does a little of the same, so a caller needs this only when there is nothing
+    /// else to do.
+    pub fn work(&self) -> bool {
+        self.followed().is_some_and(|followed| {
+            let builds = followed.build_some(BUILT_ALONE);
+            followed.collect_due() || builds
+        })
     }
 
     /// Takes back everything from `from` on, before the log is cut there. Everything
@@ -316,7 +321,17 @@ impl FollowedTables {
     /// run meanwhile.
     pub fn define(&self, definitions: Vec<StorageDefinition>) {
         if let Some(followed) = self.followed() {
-            self.define_since(followed, definitions, followed.visible());
+            let since = (followed.visible(), Building::AtOnce);
+            self.define_since(followed, definitions, since);
+        }
+    }
+
+    /// As [`FollowedTables::define`], and builds large indexes beside replay.
+    #[cfg(test)]
+    fn define_beside(&self, definitions: Vec<StorageDefinition>) {
+        if let Some(followed) = self.followed() {
+            let since = (followed.visible(), Building::Beside);
+            self.define_since(followed, definitions, since);
         }
     }
 
@@ -327,7 +342,10 @@ impl FollowedTables {
     /// When the rows are inconsistent; nothing has changed then.
     pub fn define_by(&self, definitions: &dyn Definitions) -> Result<(), String> {
         match self.followed() {
-            Some(followed) => self.learn(followed, definitions, followed.visible()),
+            Some(followed) => {
+                let since = (followed.visible(), Building::AtOnce);
+                self.learn(followed, definitions, since)
+            }
             None => Ok(()),
         }
     }
@@ -338,7 +356,7 @@ impl FollowedTables {
         &self,
         followed: &Followed,
         definitions: &dyn Definitions,
-        since: Timestamp,
+        (since, building): (Timestamp, Building),
     ) -> Result<(), String> {
         let defined = definitions.read(&mut |storage, visit| {
             let mut next = Some(Rid(0));
@@ -347,7 +365,7 @@ impl FollowedTables {
                 next = followed.rows_at(since, storage, from, STEP_RECORDS, &mut visit);
             }
         })?;
-        self.define_since(followed, defined, since);
+        self.define_since(followed, defined, (since, building));
         Ok(())
     }
 
@@ -355,13 +373,13 @@ impl FollowedTables {
         &self,
         followed: &Followed,
         definitions: Vec<StorageDefinition>,
-        since: Timestamp,
+        (since, building): (Timestamp, Building),
     ) {
         let mut defined = self.0.defined.lock().expect("no panic while it was held");
         let is_there = |id| definitions.iter().any(|definition| definition.id == id);
         let dropped = defined.iter().map(|definition| definition.id);
         let dropped: Vec<_> = dropped.filter(|id| !is_there(*id)).collect();
-        followed.define(&definitions, &dropped, since);
+        followed.define(&definitions, &dropped, since, building);
         *defined = definitions;
     }
 

@@ -42,19 +42,22 @@ impl FollowedStorage {
         self.indexes.load()
     }
 
-    /// Learns the definition that snapshots from `since` on have. Returns the indexes that
-    /// it does not have any more; they are maintained until they are
+    /// Learns the definition that snapshots from `since` on have. Returns what has changed of
+    /// the indexes; those that are dropped are maintained until they are
     /// [removed](Self::remove_index).
     ///
-    /// New indexes are built from committed rows; the caller [adds](Self::add) the entries
-    /// of rows replayed after those, and then makes `since` visible.
+    /// New indexes are built from committed rows, except those of tables with more than
+    /// `at_once` records, which the caller has to build; the caller [adds](Self::add) the
+    /// entries of rows replayed after those, and then makes `since` visible.
     pub(super) fn define(
         &self,
         definition: &StorageDefinition,
         since: Timestamp,
-        threads: usize,
+        (threads, at_once): (usize, u64),
         domain: &Domain,
-    ) -> Vec<IndexId> {
+    ) -> Redefined {
+        let mut unbuilt = Vec::new();
+        let builds_at_once = self.records.high_water().0 <= at_once;
         let there = self.indexes();
         let same = |index: &Index, definition: &IndexDefinition| {
             index.id == definition.id && index.kind == definition.kind && !index.is_dropped()
@@ -64,8 +67,13 @@ impl FollowedStorage {
             kept.cloned().unwrap_or_else(|| {
                 let limits = Settings::default().range_limits();
                 let mut index = Index::followed(self.id, definition, limits, since, domain);
-                index.entries = building::entries_of(&index, &self.records, threads, domain);
-                Arc::new(index)
+                if builds_at_once {
+                    index.entries = building::entries_of(&index, &self.records, threads, domain);
+                    return Arc::new(index);
+                }
+                let index = Arc::new(index.unbuilt());
+                unbuilt.push(Arc::clone(&index));
+                index
             })
         });
         let mut indexes: Vec<_> = defined.collect();
@@ -76,12 +84,15 @@ impl FollowedStorage {
             .cloned()
             .collect();
         let dropped_now = dropped.iter().filter(|index| !index.is_dropped());
-        let ids = dropped_now.map(|index| index.id).collect();
+        let dropped_now = dropped_now.map(|index| index.id).collect();
         dropped.iter().for_each(|index| index.set_dropped(true));
         indexes.extend(dropped);
         self.indexes.store(Arc::new(indexes));
         self.set_schema(definition.schema_version, since);
-        ids
+        Redefined {
+            dropped: dropped_now,
+            unbuilt,
+        }
     }
 
     fn set_schema(&self, version: u64, since: Timestamp) {
@@ -131,30 +142,17 @@ impl FollowedStorage {
         let newest = self.newest(rid, guard);
         let mut is_doubled = false;
         for index in self.indexes().iter() {
-            if let Some(displaced) = index.displaced() {
-                let entries = &index.entries;
-                let newest = newest.map(|row| {
-                    let mut key = Vec::new();
-                    index.key(row, &mut key);
-                    is_doubled |= displaced.lead_to(entries, &key, rid, guard);
-                    key
-                });
-                let mut key = Vec::new();
-                record.any_row(guard, |row| {
-                    index.key(row, &mut key);
-                    if newest.as_ref() != Some(&key) {
-                        displaced.keep(entries, &key, rid, guard);
-                    }
-                    false
-                });
-            } else {
-                record.any_row(guard, |row| {
-                    index.add(row, rid, guard);
-                    false
-                });
-            }
+            is_doubled |= add_to(index, &record, (rid, newest), guard);
         }
         is_doubled
+    }
+
+    /// As [`Self::add`], in one index.
+    pub(super) fn add_to(&self, index: &Index, rid: Rid, guard: &Guard<'_>) -> bool {
+        let Some(record) = self.records.followed(rid) else {
+            return false;
+        };
+        add_to(index, &record, (rid, self.newest(rid, guard)), guard)
     }
 
     /// Removes doubled entries. No reader may be in a step.
@@ -247,7 +245,8 @@ impl FollowedStorage {
         Some((self.records.followed(rid)?, self.indexes()))
     }
 
-    /// Converts the storage for an engine. Everything must be settled and collected.
+    /// Converts the storage for an engine, which builds the indexes that are not built here.
+    /// Everything must be settled and collected.
     pub(super) fn finish(self) -> Recovered {
         self.records.end_following();
         let indexes = Arc::unwrap_or_clone(self.indexes.into_inner());
@@ -260,10 +259,52 @@ impl FollowedStorage {
             records: self.records,
             indexes: indexes
                 .into_iter()
-                .filter(|index| !index.is_dropped())
+                .filter(|index| !index.is_dropped() && index.is_built())
                 .collect(),
         }
     }
+}
+
+/// What a new definition has changed of a storage's indexes.
+#[derive(Debug)]
+pub(super) struct Redefined {
+    /// The indexes that it does not have any more.
+    pub(super) dropped: Vec<IndexId>,
+    /// New indexes that lack the entries of the records that there are.
+    pub(super) unbuilt: Vec<Arc<Index>>,
+}
+
+/// Restores missing entries of a record, whose newest version is this row.
+fn add_to(
+    index: &Index,
+    record: &FollowedRecord<'_>,
+    (rid, newest): (Rid, Option<RowRef<'_>>),
+    guard: &Guard<'_>,
+) -> bool {
+    let Some(displaced) = index.displaced() else {
+        record.any_row(guard, |row| {
+            index.add(row, rid, guard);
+            false
+        });
+        return false;
+    };
+    let entries = &index.entries;
+    let mut is_doubled = false;
+    let newest = newest.map(|row| {
+        let mut key = Vec::new();
+        index.key(row, &mut key);
+        is_doubled = displaced.lead_to(entries, &key, rid, guard);
+        key
+    });
+    let mut key = Vec::new();
+    record.any_row(guard, |row| {
+        index.key(row, &mut key);
+        if newest.as_ref() != Some(&key) {
+            displaced.keep(entries, &key, rid, guard);
+        }
+        false
+    });
+    is_doubled
 }
 
 pub(super) fn collector<'a>(

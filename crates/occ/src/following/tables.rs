@@ -9,8 +9,10 @@ use std::task::{Context, Poll};
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Expiry, Horizon, Snapshot, Snapshots, Table};
+use coeval_txn::UnbuiltIndexes;
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId, planted};
 
+use super::backfill::{AT_ONCE, Backfill, Backfills};
 use super::garbage::{Dropped, Garbage};
 use super::journal::{Journal, RecordName};
 use super::reader::Reader;
@@ -35,6 +37,11 @@ const COMMITS_BETWEEN_SUMS: u32 = 64;
 /// Records that are looked at again in one step of collection.
 const COLLECTED_AT_ONCE: usize = 1 << 12;
 
+/// Records whose entries an index under construction gets in one step: beside a commit, which
+/// readers wait for, and while there is nothing else to do.
+pub(super) const BUILT_BESIDE: u64 = if cfg!(test) { 1 } else { 64 };
+pub(super) const BUILT_ALONE: u64 = if cfg!(test) { 2 } else { 1 << 10 };
+
 /// The reader id of readers that read committed versions only.
 pub(super) const NOBODY: TransactionId = TransactionId(0);
 
@@ -50,6 +57,15 @@ struct Touched {
     is_led_to: bool,
 }
 
+/// How the indexes of new definitions are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Building {
+    /// Before the definition is visible.
+    AtOnce,
+    /// Beside replay, if the table is large.
+    Beside,
+}
+
 /// Tables that are replayed as the log grows.
 #[derive(Debug)]
 pub(super) struct Followed {
@@ -62,6 +78,8 @@ pub(super) struct Followed {
     journal: Mutex<Journal>,
     /// What snapshots hold.
     garbage: Mutex<Garbage>,
+    /// The indexes that are being built.
+    backfills: Backfills,
     /// Storages with records that their primary index leads to twice.
     doubled: Mutex<BTreeSet<StorageId>>,
     /// Held shared by readers, for a step at a time, and exclusively while something is
@@ -94,6 +112,7 @@ impl Followed {
             touched: Mutex::default(),
             journal: Mutex::default(),
             garbage: Mutex::default(),
+            backfills: Backfills::default(),
             doubled: Mutex::default(),
             gate: RwLock::default(),
             views: Mutex::default(),
@@ -221,9 +240,13 @@ impl Followed {
 
     fn add(&self, storage: &FollowedStorage, rid: Rid, guard: &Guard<'_>) {
         if storage.add(rid, guard) {
-            let mut doubled = self.doubled.lock().expect("no panic while it was held");
-            doubled.insert(storage.id());
+            self.is_doubled(storage);
         }
+    }
+
+    fn is_doubled(&self, storage: &FollowedStorage) {
+        let mut doubled = self.doubled.lock().expect("no panic while it was held");
+        doubled.insert(storage.id());
     }
 
     /// Removes doubled entries. No reader may be in a step.
@@ -273,6 +296,7 @@ impl Followed {
         let settled = self.journal().settle(end);
         let Some((last, places)) = settled else {
             self.visibility.reach(end);
+            self.build_some(BUILT_BESIDE);
             self.collect_due();
             return Vec::new();
         };
@@ -284,6 +308,7 @@ impl Followed {
         before(&changed, last);
         self.visibility.publish(last);
         self.visibility.reach(end);
+        self.build_some(BUILT_BESIDE);
         if self.has_doubled() {
             let _alone = self.gate.write().expect("no panic while it was held");
             self.settle_doubled();
@@ -293,6 +318,40 @@ impl Followed {
         self.end_oldest();
         self.collect_due();
         changed
+    }
+
+    /// Goes on with the index that is being built, by this many records. Returns whether
+    /// there is one. No replay may run meanwhile.
+    pub(super) fn build_some(&self, records: u64) -> bool {
+        let Some(mut backfill) = self.backfills.take() else {
+            return false;
+        };
+        // A storage that has gone took its backfills along.
+        let Some(storage) = self.storage(backfill.storage) else {
+            return true;
+        };
+        let stop = backfill.end.0.min(backfill.next.0 + records);
+        let guard = self.domain.pin();
+        for rid in (backfill.next.0..stop).map(Rid) {
+            if storage.add_to(&backfill.index, rid, &guard) {
+                self.is_doubled(&storage);
+            }
+        }
+        backfill.next = Rid(stop);
+        match backfill.next < backfill.end {
+            true => self.backfills.put_back(backfill),
+            false => self.backfills.end(&backfill),
+        }
+        true
+    }
+
+    pub(super) fn is_building(&self) -> bool {
+        !self.backfills.is_empty()
+    }
+
+    /// The indexes that plans must do without.
+    pub(super) fn unbuilt(&self) -> Option<Arc<UnbuiltIndexes>> {
+        self.backfills.unbuilt()
     }
 
     /// The accounts of memory, for this budget.
@@ -406,6 +465,7 @@ impl Followed {
     }
 
     fn remove(&self, dropped: Dropped) {
+        self.backfills.forget(dropped.storage, dropped.index);
         match dropped.index {
             None => {
                 let mut storages = self.storages.write().expect("no panic while it was held");
@@ -482,24 +542,38 @@ impl Followed {
         Ok(())
     }
 
-    /// Learns the definitions that snapshots from `since` on have, and which storages these
-    /// do not know. No replay may run meanwhile.
+    /// Learns the definitions that snapshots from `since` on have, which is not visible yet, and
+    /// which storages these do not know. No replay may run meanwhile.
     pub(super) fn define(
         &self,
         definitions: &[StorageDefinition],
         dropped: &[StorageId],
         since: Timestamp,
+        building: Building,
     ) {
+        let at_once = match building {
+            Building::AtOnce => u64::MAX,
+            Building::Beside => AT_ONCE,
+        };
         let oldest = self.snapshots.oldest().unwrap_or(since);
         for definition in definitions {
             let storage = self.storage_or_new(definition.id);
             storage.forget_schemas(oldest);
-            let removed = storage.define(definition, since, self.threads, &self.domain);
+            let how = (self.threads, at_once);
+            let changed = storage.define(definition, since, how, &self.domain);
+            for index in changed.unbuilt {
+                self.backfills.begin(Backfill {
+                    storage: definition.id,
+                    index,
+                    next: Rid(0),
+                    end: storage.records.high_water(),
+                });
+            }
             let places = self.journal().of(definition.id);
             let guard = self.domain.pin();
             self.each(&places, |storage, rid| self.add(storage, rid, &guard));
             let mut garbage = self.garbage();
-            removed.into_iter().for_each(|index| {
+            changed.dropped.into_iter().for_each(|index| {
                 garbage.drop_later(Dropped {
                     storage: definition.id,
                     index: Some(index),

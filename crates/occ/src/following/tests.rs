@@ -481,19 +481,20 @@ impl FollowingRun {
                 }
                 self.views.push((view, state));
             }
-            _ => match self.draw.below(4) {
+            _ => match self.draw.below(5) {
                 0..=1 => {
                     let has_secondary = self.draw.one_in(2);
                     self.define(has_secondary);
                 }
-                2 => {
+                2 => drop(self.tables.work()),
+                3 => {
                     let keep = self.draw.below(self.views.len() + 1);
                     self.views.truncate(keep);
                 }
                 _ => {
                     let keep = self.draw.below(self.readers.len() + 1);
                     self.readers.drain(..self.readers.len() - keep);
-                    while self.tables.collect() {}
+                    while self.tables.work() {}
                 }
             },
         }
@@ -514,7 +515,10 @@ impl FollowingRun {
             Some(last) if has_reader => last,
             Some(last) => last + u32::from(last.is_multiple_of(2) != has_secondary),
         };
-        self.tables.define(definitions_of(generation));
+        match self.draw.one_in(2) {
+            true => self.tables.define(definitions_of(generation)),
+            false => self.tables.define_beside(definitions_of(generation)),
+        }
         if last != Some(generation) {
             self.defined.push((visible, generation));
         }
@@ -571,7 +575,9 @@ impl FollowingRun {
                 if let Some(its) = index.displaced() {
                     its.each(&guard, |key, rid| displaced.extend([(key.to_vec(), rid)]));
                 }
-                for (place, (_, row)) in newest.rows.iter() {
+                // One that is being built misses records that the backfill has not come to.
+                let is_built = index.is_built();
+                for (place, (_, row)) in newest.rows.iter().filter(|_| is_built) {
                     let mut entry = Vec::new();
                     index.entry(RowRef::trusted(&bytes(*row)), place.1, &mut entry);
                     if place.0 == definition.id && entries.get(&entry) != Some(&place.1) {
@@ -579,7 +585,7 @@ impl FollowingRun {
                     }
                 }
                 // An index that was built later misses versions that were old by then.
-                let has_all = index.is_usable(Timestamp::ZERO);
+                let has_all = is_built && index.is_usable(Timestamp::ZERO);
                 let all = 0..if has_all {
                     storage.records.high_water().0
                 } else {
@@ -725,6 +731,11 @@ fn a_reused_offset_taken_for_the_same_timestamp_is_found() {
 #[test]
 fn a_key_that_leads_to_its_last_record_only_is_found() {
     found(Bug::ForgetDisplaced);
+}
+
+#[test]
+fn an_index_that_is_used_before_it_is_built_is_found() {
+    found(Bug::ShowUnbuiltIndex);
 }
 
 #[test]

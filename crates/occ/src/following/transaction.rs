@@ -132,7 +132,7 @@ fn usable<'a>(
     snapshot: Timestamp,
 ) -> Result<&'a Index, Error> {
     let index = find(indexes, id)?;
-    match index.is_usable(snapshot) {
+    match index.is_usable(snapshot) && index.is_built() {
         true => Ok(index),
         false => Err(Error::SchemaChanged(storage.id())),
     }

@@ -159,3 +159,44 @@ fn a_read_ends_well_whatever_becomes_of_its_table() {
         },
     );
 }
+
+#[test]
+fn an_index_is_used_once_it_is_built_and_keeps_no_other_table_waiting() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            writer.rows("create table other (a int)").await;
+            writer
+                .rows("create table t (a int primary key, b int)")
+                .await;
+            writer
+                .rows("insert into t select g, g % 1000 from generate_series(1, 50000) g")
+                .await;
+            let mut reader = pair.reader().await;
+            writer.rows("create index of_b on t (b)").await;
+            let mut inserted = 0;
+            loop {
+                // Every write is read at once, and every row is found, by the index or not.
+                writer.rows("insert into other values (1)").await;
+                inserted += 1;
+                let count = reader.value("select count(*) from other").await;
+                assert_eq!(count, Some(inserted.to_string()));
+                let found = reader.value("select count(*) from t where b = 7").await;
+                assert_eq!(found.as_deref(), Some("50"));
+                let valid = "select indisvalid from pg_index i join pg_class c \
+                             on c.oid = i.indexrelid where relname = 'of_b'";
+                let is_valid = reader.value(valid).await.as_deref() == Some("t");
+                let plan = reader.rows("explain select * from t where b = 7").await;
+                let plan = format!("{plan:?}");
+                assert!(plan.contains("which follows"), "{plan}");
+                assert!(plan.contains("of_b") || !is_valid, "{plan}");
+                if is_valid {
+                    break;
+                }
+                assert!(inserted < 10_000, "the index is not built");
+            }
+            println!("{inserted} commits beside the building of the index");
+        },
+    );
+}

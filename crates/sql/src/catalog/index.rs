@@ -21,6 +21,8 @@ pub struct Index {
     pub kind: IndexKind,
     /// Whether the index enforces a constraint: PRIMARY KEY or UNIQUE.
     pub constraint: bool,
+    /// Whether plans may use the index: false while this node, a follower, builds it.
+    pub is_built: bool,
     /// Key columns, the most significant first.
     pub columns: Vec<KeyColumn>,
     extractor: Arc<RowKey>,
@@ -66,6 +68,7 @@ impl Index {
             name,
             kind,
             constraint,
+            is_built: true,
             columns,
             extractor,
         }

@@ -55,6 +55,8 @@ pub(crate) use row_text::{key_text, row_text, value_text};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
+use coeval_txn::UnbuiltIndexes;
+
 use crate::access::{Access, ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
 
@@ -101,6 +103,27 @@ impl Catalog {
                 catalog.names.insert(index.name.clone(), table.oid);
             }
             catalog.tables.insert(table.oid, table);
+        }
+        catalog
+    }
+
+    /// This state as plans may use it while indexes are being built: without them. It has a
+    /// version of its own, so that plans are made anew when the last of them is built. Until
+    /// then a plan may do without an index longer than it has to.
+    pub(crate) fn without(&self, unbuilt: &UnbuiltIndexes) -> Self {
+        let mut catalog = self.clone();
+        // No term gets so far that a version has this bit.
+        catalog.version |= 1 << (u64::BITS - 1);
+        for table in catalog.tables.values_mut() {
+            let storage = table.storage;
+            let is_built = |index: &Index| !unbuilt.contains(&(storage, index.id));
+            if table.indexes.iter().all(|index| is_built(index)) {
+                continue;
+            }
+            let table = Arc::make_mut(table);
+            for index in table.indexes.iter_mut().filter(|index| !is_built(index)) {
+                Arc::make_mut(index).is_built = false;
+            }
         }
         catalog
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use coeval_txn::{
     Bounds, Direction, Insert, LockWait, LockedRow, ScanProgress, ScanRequest, ScanSource,
-    Transaction,
+    Transaction, UnbuiltIndexes,
 };
 use coeval_types::{
     IndexDefinition, IndexId, IndexKind, Rid, RowBuilder, RowRef, StorageDefinition, StorageId,
@@ -115,13 +115,19 @@ pub(crate) struct Store {
     pub(crate) counters: Counters,
     /// Cached catalogs, the most recently used last.
     cache: Mutex<Vec<Arc<Catalog>>>,
+    /// The last catalog without indexes that were being built.
+    unbuilt: Mutex<Option<Without>>,
 }
+
+/// A catalog, indexes that are being built, and the catalog without them.
+type Without = (Arc<Catalog>, Arc<UnbuiltIndexes>, Arc<Catalog>);
 
 impl Store {
     pub(crate) fn new() -> Self {
         Self {
             counters: Counters::new(),
             cache: Mutex::new(Vec::new()),
+            unbuilt: Mutex::default(),
         }
     }
 
@@ -208,6 +214,28 @@ impl Store {
         }
         cache.push(Arc::clone(&catalog));
         Ok(catalog)
+    }
+
+    /// The catalog as plans may use it while these indexes are being built.
+    pub(crate) fn without(
+        &self,
+        catalog: &Arc<Catalog>,
+        unbuilt: &Arc<UnbuiltIndexes>,
+    ) -> Arc<Catalog> {
+        let mut last = self.unbuilt.lock().expect("no panic while it was held");
+        if let Some((whole, indexes, without)) = &*last
+            && Arc::ptr_eq(whole, catalog)
+            && Arc::ptr_eq(indexes, unbuilt)
+        {
+            return Arc::clone(without);
+        }
+        let without = Arc::new(catalog.without(unbuilt));
+        *last = Some((
+            Arc::clone(catalog),
+            Arc::clone(unbuilt),
+            Arc::clone(&without),
+        ));
+        without
     }
 
     /// Writes the catalog's new version. The transaction must hold the lock of the

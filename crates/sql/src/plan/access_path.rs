@@ -118,7 +118,7 @@ impl Access {
             })
             .collect();
         let mut best: Option<(u32, Path, Vec<usize>)> = None;
-        for index in &table.indexes {
+        for index in table.indexes.iter().filter(|index| index.is_built) {
             if let Some((score, path, used)) = path_through(index, &usable)
                 && best.as_ref().is_none_or(|(other, ..)| score > *other)
             {
@@ -189,7 +189,8 @@ impl Path {
     /// order.
     #[must_use]
     pub fn ordered(table: &Table, wanted: &[(usize, KeyOrder)]) -> Option<(Self, Direction)> {
-        table.indexes.iter().find_map(|index| {
+        let mut built = table.indexes.iter().filter(|index| index.is_built);
+        built.find_map(|index| {
             let path = Self::Range {
                 index: Arc::clone(index),
                 prefix: Vec::new(),

@@ -706,6 +706,11 @@ impl Session {
         {
             self.catalog = Some(Arc::clone(&catalog));
         }
+        // After the snapshot, which shows no index that was not in the answer before.
+        let catalog = match self.database.engine.unbuilt_indexes() {
+            None => catalog,
+            Some(unbuilt) => self.database.store.without(&catalog, &unbuilt),
+        };
         Ok((catalog, look))
     }
 }

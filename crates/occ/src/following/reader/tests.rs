@@ -1,5 +1,7 @@
 //! Tests of what readers of a follower find, and of what their ends free.
 
+mod indexes;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,15 +9,13 @@ use std::task::{Context, Poll, Waker};
 
 use coeval_log::Entry;
 use coeval_txn::{
-    BeginOptions, Bounds, Definitions, Direction, Engine as _, Error, Isolation, LockWait, Outcome,
-    Question, Rows, ScanRequest, ScanSource, TableLock, Transaction,
+    BeginOptions, Bounds, Direction, Engine as _, Error, Isolation, LockWait, Outcome, Question,
+    ScanRequest, ScanSource, TableLock, Transaction,
 };
 use coeval_types::planted::{Bug, plant};
-use coeval_types::{
-    IndexId, Lsn, Rid, RowLock, RowRef, StorageDefinition, StorageId, Term, Timestamp,
-};
+use coeval_types::{IndexId, Lsn, Rid, RowLock, RowRef, StorageId, Term, Timestamp};
 
-use crate::Budget;
+use crate::{AbortCause, Budget};
 
 use super::super::tests::{Numbers, Unasked, begin, bytes, definitions, followed_tables, numbers};
 use super::super::{FollowedTables, FollowerEngine, Questions};
@@ -154,7 +154,7 @@ fn a_key_is_found_in_every_snapshot() {
     assert_eq!(scan(&mut *old, PRIMARY, Direction::Forward), [[7, 7, 7]]);
     assert_eq!(scan(&mut *middle, PRIMARY, Direction::Forward), [[7, 7, 8]]);
     drop((old, visible, middle));
-    while world.tables.collect() {}
+    while world.tables.work() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
     world.tables.finish().unwrap();
 }
@@ -172,12 +172,12 @@ fn steady_readers() -> usize {
         let row = [rid as u8, rid as u8, (round % 7) as u8];
         world.did(&[(rid, Some(row))]);
         reader = world.begin();
-        while world.tables.collect() {}
+        while world.tables.work() {}
         most = most.max(world.held());
     }
     drop(reader);
     let mut steps = 0;
-    while world.tables.collect() {
+    while world.tables.work() {
         steps += 1;
         assert!(steps < 3, "collecting a few records takes a step or two");
     }
@@ -207,7 +207,7 @@ fn a_long_reader_holds_only_what_it_sees() {
         let short = world.begin();
         world.did(&[(0, Some([1, 1, round])), (2, Some([3, 3, round]))]);
         drop(short);
-        while world.tables.collect() {}
+        while world.tables.work() {}
         assert!(
             world.held() <= 1,
             "the version of record 0 that the long reader sees"
@@ -218,7 +218,7 @@ fn a_long_reader_holds_only_what_it_sees() {
         [[2, 2, 0], [1, 1, 0]]
     );
     drop(long);
-    while world.tables.collect() {}
+    while world.tables.work() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
 }
 
@@ -258,7 +258,7 @@ fn the_oldest_reader_ends_at_the_budget_and_replay_goes_on() {
     }
     assert_eq!(get(&mut *younger, 1), Err(Error::SnapshotTooOld));
     drop((oldest, younger));
-    while world.tables.collect() {}
+    while world.tables.work() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
     // A view is whole, whatever it holds.
     let view = world.tables.view().unwrap();
@@ -270,6 +270,42 @@ fn the_oldest_reader_ends_at_the_budget_and_replay_goes_on() {
         rows.push(numbers(saved.row)[2])
     });
     assert_eq!(rows, [2; 100]);
+}
+
+#[test]
+fn the_oldest_reader_ends_when_it_keeps_the_process_above_its_limit() {
+    let mut world = World::new();
+    let budget = Budget {
+        limit: 8000,
+        ..Budget::UNLIMITED
+    };
+    let engine = FollowerEngine::with_budget(world.tables.clone(), Arc::new(Unasked), budget);
+    for rid in 0..100 {
+        world.did(&[(rid, Some([rid as u8, rid as u8, 0]))]);
+    }
+    let mut oldest = begin(&engine, Isolation::SnapshotIsolation);
+    let update = |world: &mut World, rid: u64| {
+        (0..200).for_each(|round| {
+            world.did(&[(rid, Some([rid as u8, rid as u8, round as u8 % 7]))]);
+        });
+    };
+    // The process is above its limit whether the reader stays or not.
+    update(&mut world, 0);
+    let memory = engine.memory().unwrap();
+    assert!(memory.used > memory.limit, "{memory:?}");
+    assert_eq!(get(&mut *oldest, 1), Ok(Some(1)), "{memory:?}");
+    (1..20).for_each(|rid| update(&mut world, rid));
+    assert_eq!(get(&mut *oldest, 1), Err(Error::SnapshotTooOld));
+    assert_eq!(engine.statistics().memory.ended_snapshots, 1);
+    drop(oldest);
+    let aborted = engine.statistics().aborted;
+    let of = |cause| {
+        AbortCause::ALL
+            .iter()
+            .position(|its| *its == cause)
+            .unwrap()
+    };
+    assert_eq!(aborted[of(AbortCause::SnapshotTooOld)], 1);
 }
 
 #[test]
@@ -288,156 +324,18 @@ fn the_collecting_thread_is_woken_when_a_holder_ends() {
     let (holds, reader) = (world.begin(), world.begin());
     world.did(&[(0, Some([1, 1, 1]))]);
     let later = world.begin();
-    assert!(world.tables.poll_garbage(&mut context).is_pending());
+    assert!(world.tables.poll_work(&mut context).is_pending());
     drop(later);
     assert!(!woken.0.load(Ordering::Relaxed), "it held nothing");
     drop(holds);
     // The other reader has the same snapshot.
-    assert!(world.tables.poll_garbage(&mut context).is_pending());
+    assert!(world.tables.poll_work(&mut context).is_pending());
     drop(reader);
     assert!(woken.0.load(Ordering::Relaxed));
-    assert!(world.tables.poll_garbage(&mut context).is_ready());
-    assert!(world.tables.collect());
-    assert!(world.tables.poll_garbage(&mut context).is_pending());
+    assert!(world.tables.poll_work(&mut context).is_ready());
+    assert!(world.tables.work());
+    assert!(world.tables.poll_work(&mut context).is_pending());
     assert_eq!(world.old_versions(), 0);
-}
-
-/// A catalog of one table, whose row in storage 3 tells whether the table has its secondary
-/// index. A reader reads by it whenever the catalog is read.
-#[derive(Debug)]
-struct Catalog {
-    engine: Arc<FollowerEngine>,
-    failed: AtomicBool,
-}
-
-const CATALOG: StorageId = StorageId(3);
-
-impl Catalog {
-    /// Reads as a session does: by the index, if the catalog's row in the snapshot says that
-    /// there is one.
-    fn read_as_session(&self) -> Result<usize, Error> {
-        let mut reader = begin(&self.engine, Isolation::SnapshotIsolation);
-        let mut has_index = false;
-        reader.get_record(CATALOG, Rid(0), &mut |_, row| {
-            has_index = numbers(row)[2] == 1
-        })?;
-        let source = match has_index {
-            true => ScanSource::Index(SECONDARY),
-            false => ScanSource::Table,
-        };
-        let request = ScanRequest {
-            storage: TABLE,
-            source,
-            bounds: Bounds::ALL,
-            direction: Direction::Forward,
-            limit: 1000,
-        };
-        let mut rows = 0;
-        reader.scan(&request, &mut |_, _| {
-            rows += 1;
-            ControlFlow::Continue(())
-        })?;
-        Ok(rows)
-    }
-}
-
-impl Definitions for Catalog {
-    fn sources(&self) -> Vec<StorageId> {
-        vec![CATALOG]
-    }
-
-    fn read(&self, rows: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
-        if self.read_as_session() != Ok(3) {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        let mut has_index = false;
-        rows(CATALOG, &mut |row| has_index = numbers(row)[2] == 1);
-        let mut definitions = definitions();
-        if !has_index {
-            definitions[0].indexes.retain(|index| index.id != SECONDARY);
-        }
-        definitions[0].schema_version = u64::from(has_index);
-        Ok(definitions)
-    }
-}
-
-/// Whether every reader beside a CREATE INDEX finds what its catalog tells.
-fn creates_an_index() -> bool {
-    let mut world = World::new();
-    let catalog = Catalog {
-        engine: Arc::clone(&world.engine),
-        failed: AtomicBool::new(false),
-    };
-    world.did(&[
-        (0, Some([1, 1, 3])),
-        (1, Some([2, 2, 2])),
-        (2, Some([3, 3, 1])),
-    ]);
-    let write_catalog = |world: &mut World, has_index: u8| {
-        let at = Timestamp::new(Term(1), Lsn(world.end));
-        world.end += 64;
-        let row = bytes([0, 0, has_index]);
-        let entry = Entry::Image {
-            storage: CATALOG,
-            rid: Rid(0),
-            row: RowRef::trusted(&row),
-        };
-        world.tables.replay().apply(&[(at, entry)]).unwrap();
-        world.tables.settle();
-        world
-            .tables
-            .commit_defining(Lsn(world.end), &catalog)
-            .unwrap();
-    };
-    write_catalog(&mut world, 0);
-    let mut before = world.begin();
-    write_catalog(&mut world, 1);
-    let is_right = catalog.read_as_session() == Ok(3) && !catalog.failed.load(Ordering::Relaxed);
-    if is_right {
-        let mut after = world.begin();
-        assert_eq!(
-            scan(&mut *after, SECONDARY, Direction::Forward)[0],
-            [3, 3, 1]
-        );
-        assert_eq!(
-            (lock(&mut *before, 0), lock(&mut *after, 1)),
-            (Ok(()), Ok(()))
-        );
-        let changed = Err(Error::SchemaChanged(TABLE));
-        assert_eq!(
-            (lock(&mut *before, 1), lock(&mut *after, 0)),
-            (changed.clone(), changed)
-        );
-        // The index is dropped under a reader that knows it.
-        write_catalog(&mut world, 0);
-        world.did(&[(0, Some([1, 1, 0]))]);
-        assert_eq!(
-            scan(&mut *after, SECONDARY, Direction::Backward)[0],
-            [1, 1, 3]
-        );
-        let indexes = |world: &World| {
-            let storage = world.tables.followed().unwrap().storage(TABLE).unwrap();
-            storage.indexes().len()
-        };
-        assert_eq!(indexes(&world), 3);
-        drop((before, after));
-        while world.tables.collect() {}
-        assert_eq!(indexes(&world), 2);
-    }
-    is_right
-}
-
-#[test]
-fn an_index_is_visible_when_it_is_there() {
-    assert!(creates_an_index());
-}
-
-#[test]
-fn an_index_that_is_shown_before_it_is_built_is_found() {
-    let planted = plant(Bug::ShowUnbuiltIndex).expect("tests have bugs to plant");
-    let is_right = creates_an_index();
-    drop(planted);
-    assert!(!is_right);
 }
 
 #[test]
@@ -456,7 +354,7 @@ fn a_dropped_table_stays_for_the_snapshots_that_know_it() {
     assert!(!world.engine.storages().contains(&TABLE));
     drop(view);
     drop(old);
-    while world.tables.collect() {}
+    while world.tables.work() {}
     assert!(world.tables.followed().unwrap().storage(TABLE).is_none());
     let mut reader = world.begin();
     assert_eq!(lock(&mut *reader, 1), Err(Error::SchemaChanged(TABLE)));
@@ -714,7 +612,7 @@ fn a_key_that_moves_is_found_by_concurrent_readers() {
         ended.store(true, Ordering::Relaxed);
     });
     world.commit();
-    while world.tables.collect() {}
+    while world.tables.work() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
     world.tables.finish().unwrap();
 }

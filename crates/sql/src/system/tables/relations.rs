@@ -77,7 +77,7 @@ system_table! {
         indisexclusion: Bool = false,
         indimmediate: Bool = true,
         indisclustered: Bool = false,
-        indisvalid: Bool = true,
+        indisvalid: Bool = index.is_built,
         indcheckxmin: Bool = false,
         indisready: Bool = true,
         indislive: Bool = true,
