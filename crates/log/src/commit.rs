@@ -123,7 +123,7 @@ impl PendingFrame<'_> {
         // Each node writes consensus frames itself, and their bytes must be the same on
         // every node.
         let (durable, time) = match kind {
-            Kind::Mark | Kind::Membership => (Lsn(0), 0),
+            Kind::Mark | Kind::Membership | Kind::Opaque => (Lsn(0), 0),
             Kind::Commit | Kind::Chunk | Kind::Skip => (self.shared.durable_end(), time_of_day()),
         };
         let header = Header {

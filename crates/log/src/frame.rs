@@ -25,6 +25,7 @@
 //! | skip | anything | space that was reserved and not used |
 //! | mark | consensus's | the first frame of a leader's term |
 //! | membership | consensus's | the cluster's members from here on |
+//! | opaque | its user's | an entry of a replicated state machine; recovery passes over it |
 //!
 //! A reader that meets an unknown kind refuses to start: a newer format may give a frame
 //! a meaning that must not be missed.
@@ -53,6 +54,8 @@ pub(crate) enum Kind {
     Mark,
     /// The cluster's members from here on.
     Membership,
+    /// An entry that only the log's user understands.
+    Opaque,
 }
 
 impl Kind {
@@ -63,6 +66,7 @@ impl Kind {
             Self::Skip => 3,
             Self::Mark => 4,
             Self::Membership => 5,
+            Self::Opaque => 6,
         }
     }
 
@@ -73,6 +77,7 @@ impl Kind {
             3 => Some(Self::Skip),
             4 => Some(Self::Mark),
             5 => Some(Self::Membership),
+            6 => Some(Self::Opaque),
             _ => None,
         }
     }
@@ -324,6 +329,7 @@ mod tests {
                 Kind::Skip,
                 Kind::Mark,
                 Kind::Membership,
+                Kind::Opaque,
             ] {
                 let mut bytes = frame(kind, lsn, &payload);
                 let length = bytes.len();

@@ -55,6 +55,11 @@ const PLACES: &[CrateRule] = &[
         tests_use: &[],
     },
     CrateRule {
+        name: "council",
+        uses: &["types", "env", "log", "consensus"],
+        tests_use: &[],
+    },
+    CrateRule {
         name: "txn",
         uses: &["types", "env"],
         tests_use: &["check"],

@@ -18,7 +18,7 @@ use super::log::ReplicaLog;
 use crate::checkpoint::{CheckpointStart, CheckpointWriter, SealedCheckpoint};
 use crate::control::{Control, Member};
 use crate::files::Files;
-use crate::{Checkpoint, Error};
+use crate::{Checkpoint, CheckpointSource, Error};
 
 /// Creates checkpoint files of a node, for the thread that takes them beside the log's.
 #[derive(Clone, Debug)]
@@ -112,6 +112,22 @@ impl ReplicaLog {
             }
         }
         Ok(checkpoint)
+    }
+
+    /// The checkpoint in force, for sending it to another node; `None` when there is none. For a
+    /// user whose leader keeps its log in this form.
+    pub async fn checkpoint_source(&self) -> Result<Option<CheckpointSource>, Error> {
+        let hold = self.retention.hold(self.begin);
+        let Some(checkpoint) = hold.checkpoint() else {
+            return Ok(None);
+        };
+        let start = checkpoint.start;
+        let mut landmarks = self.landmarks.clone();
+        landmarks.cut(start.replay_from());
+        let marks = landmarks.encode().into_bytes();
+        let base = self.base();
+        let source = CheckpointSource::open(hold, start, &self.files(), marks, base).await?;
+        Ok(Some(source))
     }
 
     /// Log offset from which on the directory has log. A checkpoint replaces the log

@@ -7,9 +7,9 @@
 //!   Mark      Other    Other
 //! ```
 //!
-//! Consensus entries (marks and memberships) are sent by their contents, and each node
-//! makes the frame itself: with time 0 and durable offset 0, so that its bytes are the
-//! same on every node. All other frames are copied as they are.
+//! Consensus entries (marks and memberships) and opaque ones are sent by their contents, and
+//! each node makes the frame itself: with time 0 and durable offset 0, so that its bytes are
+//! the same on every node. All other frames are copied as they are.
 
 use coeval_types::{Lsn, Term, Timestamp};
 
@@ -25,7 +25,7 @@ pub enum FrameKind {
     Mark,
     /// A change of the cluster's membership.
     Membership,
-    /// Any other frame: commit, chunk or skip.
+    /// Any other frame: commit, chunk, skip or opaque.
     Other,
 }
 
@@ -80,7 +80,7 @@ impl<'bytes> Frame<'bytes> {
             kind: match header.kind {
                 Kind::Mark => FrameKind::Mark,
                 Kind::Membership => FrameKind::Membership,
-                Kind::Commit | Kind::Chunk | Kind::Skip => FrameKind::Other,
+                Kind::Commit | Kind::Chunk | Kind::Skip | Kind::Opaque => FrameKind::Other,
             },
             bytes,
             payload,
@@ -126,6 +126,15 @@ impl ReplicaLog {
     /// Those of [`ReplicaLog::append`].
     pub async fn append_membership(&mut self, term: Term, members: &[u8]) -> Result<(), Error> {
         self.append_own(Kind::Membership, term, members).await
+    }
+
+    /// Appends an entry that only the log's user understands, as the leader has done. Recovery
+    /// passes over it: the user reads it from the log.
+    ///
+    /// # Errors
+    /// Those of [`ReplicaLog::append`].
+    pub async fn append_opaque(&mut self, term: Term, payload: &[u8]) -> Result<(), Error> {
+        self.append_own(Kind::Opaque, term, payload).await
     }
 
     async fn append_own(&mut self, kind: Kind, term: Term, payload: &[u8]) -> Result<(), Error> {

@@ -70,7 +70,7 @@ impl Landmarks {
                 end,
             }),
             Kind::Membership => {}
-            Kind::Commit | Kind::Chunk | Kind::Skip => return,
+            Kind::Commit | Kind::Chunk | Kind::Skip | Kind::Opaque => return,
         }
         if !payload.is_empty() {
             let payload = payload.to_vec();
