@@ -151,7 +151,7 @@ mod transaction;
 mod view;
 mod visibility;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 
@@ -207,6 +207,15 @@ impl Default for FollowedTables {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// What [`FollowedTables::learn`] learns definitions by.
+struct Change<'storages> {
+    /// The commit whose rows of the catalog say which tables there are.
+    since: Timestamp,
+    building: Building,
+    /// Storages with committed rows, of which some may have ended unknown.
+    filled: &'storages [StorageId],
 }
 
 impl FollowedTables {
@@ -275,7 +284,14 @@ impl FollowedTables {
                     .iter()
                     .any(|its| changed.contains(its))
                 {
-                    learnt = self.learn(followed, definitions, (last, Building::Beside));
+                    // A table that was created and dropped since the last call has rows and
+                    // was never defined.
+                    let change = Change {
+                        since: last,
+                        building: Building::Beside,
+                        filled: changed,
+                    };
+                    learnt = self.learn(followed, definitions, change);
                 }
             });
         }
@@ -322,7 +338,7 @@ impl FollowedTables {
     pub fn define(&self, definitions: Vec<StorageDefinition>) {
         if let Some(followed) = self.followed() {
             let since = (followed.visible(), Building::AtOnce);
-            self.define_since(followed, definitions, since);
+            self.define_since(followed, definitions, since, BTreeSet::new());
         }
     }
 
@@ -331,33 +347,46 @@ impl FollowedTables {
     fn define_beside(&self, definitions: Vec<StorageDefinition>) {
         if let Some(followed) = self.followed() {
             let since = (followed.visible(), Building::Beside);
-            self.define_since(followed, definitions, since);
+            self.define_since(followed, definitions, since, BTreeSet::new());
         }
     }
 
-    /// As [`FollowedTables::define`], with definitions read from the visible rows. No
-    /// replay may run meanwhile.
+    /// As [`FollowedTables::define`], with definitions read from the visible rows; a storage
+    /// that holds rows and is not among them goes, too: the log or the checkpoint that the
+    /// tables were filled from was older than its end. No replay may run meanwhile.
     ///
     /// # Errors
     /// When the rows are inconsistent; nothing has changed then.
     pub fn define_by(&self, definitions: &dyn Definitions) -> Result<(), String> {
         match self.followed() {
             Some(followed) => {
-                let since = (followed.visible(), Building::AtOnce);
-                self.learn(followed, definitions, since)
+                let since = followed.visible();
+                let mut filled = followed.undropped();
+                filled.retain(|storage| followed.has_rows_at(since, *storage));
+                let change = Change {
+                    since,
+                    building: Building::AtOnce,
+                    filled: &filled,
+                };
+                self.learn(followed, definitions, change)
             }
             None => Ok(()),
         }
     }
 
     /// Learns the definitions that the rows of this commit hold, which is visible or next
-    /// to be.
+    /// to be, and which of these storages with committed rows they do not name.
     fn learn(
         &self,
         followed: &Followed,
         definitions: &dyn Definitions,
-        (since, building): (Timestamp, Building),
+        change: Change<'_>,
     ) -> Result<(), String> {
+        let Change {
+            since,
+            building,
+            filled,
+        } = change;
         let defined = definitions.read(&mut |storage, visit| {
             let mut next = Some(Rid(0));
             while let Some(from) = next {
@@ -365,7 +394,14 @@ impl FollowedTables {
                 next = followed.rows_at(since, storage, from, STEP_RECORDS, &mut visit);
             }
         })?;
-        self.define_since(followed, defined, (since, building));
+        let sources = definitions.sources();
+        let filled = filled.iter().filter(|storage| !sources.contains(storage));
+        self.define_since(
+            followed,
+            defined,
+            (since, building),
+            filled.copied().collect(),
+        );
         Ok(())
     }
 
@@ -373,12 +409,14 @@ impl FollowedTables {
         &self,
         followed: &Followed,
         definitions: Vec<StorageDefinition>,
-        (since, building): (Timestamp, Building),
+        since: (Timestamp, Building),
+        mut before: BTreeSet<StorageId>,
     ) {
         let mut defined = self.0.defined.lock().expect("no panic while it was held");
+        before.extend(defined.iter().map(|definition| definition.id));
         let is_there = |id| definitions.iter().any(|definition| definition.id == id);
-        let dropped = defined.iter().map(|definition| definition.id);
-        let dropped: Vec<_> = dropped.filter(|id| !is_there(*id)).collect();
+        let dropped: Vec<_> = before.into_iter().filter(|id| !is_there(*id)).collect();
+        let (since, building) = since;
         followed.define(&definitions, &dropped, since, building);
         *defined = definitions;
     }

@@ -36,6 +36,8 @@ const COMMITS_BETWEEN_SUMS: u32 = 64;
 
 /// Records that are looked at again in one step of collection.
 const COLLECTED_AT_ONCE: usize = 1 << 12;
+/// Records among which a row is looked for in one step.
+const LOOKED_AT: usize = 1 << 10;
 
 /// Records whose entries an index under construction gets in one step: beside a commit, which
 /// readers wait for, and while there is nothing else to do.
@@ -589,6 +591,16 @@ impl Followed {
                 since,
             });
         });
+    }
+
+    /// Whether a storage has a row at a commit whose versions are kept.
+    pub(super) fn has_rows_at(&self, timestamp: Timestamp, storage: StorageId) -> bool {
+        let mut has = false;
+        let mut next = Some(Rid(0));
+        while let Some(from) = next.filter(|_| !has) {
+            next = self.rows_at(timestamp, storage, from, LOOKED_AT, &mut |_| has = true);
+        }
+        has
     }
 
     /// Visits the rows of the next `records` records from `from` on, as of a commit whose

@@ -241,3 +241,39 @@ fn an_index_that_is_being_built_ends_with_its_table_and_is_the_leaders_to_build(
     let kept: Vec<_> = tables[&TABLE].indexes.iter().map(|its| its.id).collect();
     assert!(!kept.contains(&SECONDARY), "{kept:?}");
 }
+
+#[test]
+fn a_table_that_was_dropped_before_it_was_known_goes() {
+    const BRIEF: StorageId = StorageId(77);
+    let mut world = World::new();
+    let catalog = Catalog::new(&world, 0);
+    let write = |world: &mut World, storage, rid| {
+        let at = Timestamp::new(Term(1), Lsn(world.end));
+        world.end += 64;
+        let row = bytes([0, 0, 0]);
+        let row = RowRef::trusted(&row);
+        let entry = Entry::Image { storage, rid, row };
+        world.tables.replay().apply(&[(at, entry)]).unwrap();
+        world.tables.settle();
+    };
+    let has_brief = |world: &World| world.tables.followed().unwrap().storage(BRIEF).is_some();
+    // It gets a row, and another commit drops it, before either is visible.
+    write(&mut world, CATALOG, Rid(0));
+    write(&mut world, BRIEF, Rid(0));
+    write(&mut world, CATALOG, Rid(0));
+    assert!(has_brief(&world));
+    let end = Lsn(world.end);
+    world.tables.commit_defining(end, &catalog).unwrap();
+    while world.tables.work() {}
+    assert!(!has_brief(&world));
+    // A start finds its rows, and a catalog that does not know it. One whose rows are not
+    // committed yet stays.
+    write(&mut world, BRIEF, Rid(0));
+    world.commit();
+    write(&mut world, StorageId(78), Rid(0));
+    world.tables.define_by(&catalog).unwrap();
+    while world.tables.work() {}
+    assert!(!has_brief(&world));
+    let others = world.tables.followed().unwrap().storage(StorageId(78));
+    assert!(others.is_some());
+}
