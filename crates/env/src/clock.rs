@@ -58,6 +58,15 @@ impl Sub for Instant {
     }
 }
 
+impl Sub<Duration> for Instant {
+    type Output = Self;
+
+    /// Saturates at the clock's origin.
+    fn sub(self, duration: Duration) -> Self {
+        Self::since_origin(self.since_origin.saturating_sub(duration))
+    }
+}
+
 /// Reads the monotonic clock.
 #[must_use]
 pub fn now() -> Instant {

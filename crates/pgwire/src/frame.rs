@@ -38,6 +38,8 @@ pub mod kind {
     pub const PASSWORD: u8 = b'p';
     /// FunctionCall: a legacy call by function number; known so that it can be refused.
     pub const FUNCTION_CALL: u8 = b'F';
+    /// A message between the nodes of a cluster, which PostgreSQL does not have.
+    pub const BETWEEN_NODES: u8 = b'!';
 }
 
 /// Bytes before the contents: type and length.
@@ -110,6 +112,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         long_message: 1000,
         short_message: 100,
+        node_message: None,
     };
 
     #[test]

@@ -12,6 +12,8 @@ pub struct Limits {
     pub long_message: usize,
     /// Limit for all other messages, which carry a name at most, in bytes.
     pub short_message: usize,
+    /// Limit for messages between nodes, in bytes; `None` where a client sends.
+    pub node_message: Option<usize>,
 }
 
 impl Limits {
@@ -22,6 +24,7 @@ impl Limits {
     pub const BEFORE_AUTHENTICATION: Self = Self {
         long_message: 10_000,
         short_message: 10_000,
+        node_message: None,
     };
 
     /// The limit for a message of this type; `None` for a type that clients do not send.
@@ -40,6 +43,7 @@ impl Limits {
             | kind::COPY_DONE
             | kind::COPY_FAIL
             | kind::PASSWORD => Some(self.short_message),
+            kind::BETWEEN_NODES => self.node_message,
             _ => None,
         }
     }
@@ -50,6 +54,7 @@ impl Default for Limits {
         Self {
             long_message: 64 << 20,
             short_message: 10_000,
+            node_message: None,
         }
     }
 }

@@ -25,6 +25,10 @@ use crate::shared::Shared;
 /// the nodes of clients.
 const READS: u32 = 3;
 
+/// The cluster version from which on every member reads what the node of a client tells a
+/// leader of transaction blocks, and watches the silence of its clients.
+const CARRIES: u32 = 4;
+
 /// Interval between two status requests.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -102,6 +106,8 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
         };
         let reads = status.cluster_version >= READS;
         shared.tells_reads.fetch_or(reads, Ordering::Relaxed);
+        let carries = status.cluster_version >= CARRIES;
+        shared.carries_blocks.fetch_or(carries, Ordering::Relaxed);
         shared.cluster.note(status, EvaluationContext::clock());
         drop(shared);
         coeval_env::sleep(INTERVAL).await;

@@ -300,6 +300,7 @@ impl RunningServer {
         let reader = engine.map(|engine| Reader::of(engine, &self.shared.settings, host()));
         self.shared.reader_is_given.store(true, Ordering::Relaxed);
         self.shared.tells_reads.store(true, Ordering::Relaxed);
+        self.shared.carries_blocks.store(true, Ordering::Relaxed);
         self.shared.reader.send_replace(reader);
     }
 

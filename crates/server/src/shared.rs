@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     /// Whether every member of the cluster understands what a leader tells for reads on
     /// the clients' nodes.
     pub(crate) tells_reads: Arc<AtomicBool>,
+    /// Whether every member understands what the node of a client tells a leader of blocks.
+    pub(crate) carries_blocks: Arc<AtomicBool>,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -75,6 +77,7 @@ impl Shared {
             reader: watch::Sender::new(None),
             reader_is_given: AtomicBool::new(false),
             tells_reads: Arc::default(),
+            carries_blocks: Arc::default(),
             cluster: Seen::default(),
             failure,
             access: Mutex::new(Arc::new(doors)),

@@ -116,17 +116,58 @@ impl Statement {
 
 /// First words of the statements that may run anywhere.
 const READS: [&str; 6] = ["select", "with", "values", "table", "copy", "explain"];
+/// First words of the statements that begin a transaction block.
+const BEGINS: [&str; 2] = ["begin", "start"];
+/// First words of the statements that end one.
+const ENDS: [&str; 4] = ["commit", "end", "rollback", "abort"];
+/// First words of the other statements that a session of a follower may execute in a block
+/// that may write.
+const IN_BLOCKS: [&str; 2] = ["set", "show"];
+
+/// The first word of a text; empty for a comment, a parenthesis, or nothing.
+fn first_word(text: &str) -> &str {
+    let text = text.trim_ascii_start();
+    let end = text.find(|c: char| !c.is_ascii_alphabetic());
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|one| one.eq_ignore_ascii_case(word))
+}
 
 /// Whether a text may be of statements that can run anywhere, by its first word: a cheap
 /// look that spares parsing what the leader will parse. False only where it is certain.
 #[must_use]
 pub fn may_read(text: &str) -> bool {
-    let text = text.trim_ascii_start();
-    let end = text.find(|c: char| !c.is_ascii_alphabetic());
-    match &text[..end.unwrap_or(text.len())] {
-        // A comment, a parenthesis, nothing.
-        "" => true,
-        word => READS.iter().any(|read| read.eq_ignore_ascii_case(word)),
+    let word = first_word(text);
+    word.is_empty() || is_one_of(word, &READS)
+}
+
+/// Whether a text begins a transaction block, by its first word.
+#[must_use]
+pub fn may_begin(text: &str) -> bool {
+    is_one_of(first_word(text), &BEGINS)
+}
+
+/// As [`may_read`], for a session in a transaction block.
+#[must_use]
+pub fn may_run_in_block(text: &str) -> bool {
+    let word = first_word(text);
+    let in_block = [&BEGINS[..], &ENDS, &IN_BLOCKS];
+    may_read(text) || in_block.iter().any(|words| is_one_of(word, words))
+}
+
+/// Whether a text is one statement that begins or ends a transaction block, and so reads
+/// nothing of the database. True only where it is certain.
+#[must_use]
+pub fn only_controls(text: &str) -> bool {
+    let word = first_word(text);
+    let text = text.trim_ascii_end();
+    let text = text.strip_suffix(';').unwrap_or(text);
+    (is_one_of(word, &BEGINS) || is_one_of(word, &ENDS)) && !text.contains(';') && {
+        // ROLLBACK TO SAVEPOINT.
+        let mut words = text.split_ascii_whitespace();
+        !words.any(|word| word.eq_ignore_ascii_case("to"))
     }
 }
 
@@ -204,6 +245,34 @@ mod tests {
             ";;",
         ] {
             assert!(may_read(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn first_words_say_what_a_block_is_asked() {
+        for text in ["begin", " START transaction", "Begin; select 1"] {
+            assert!(may_begin(text) && !may_read(text), "{text}");
+        }
+        for text in ["select 1", "commit", "", "beginning"] {
+            assert!(!may_begin(text), "{text}");
+        }
+        for text in ["select 1", "commit", "SET TRANSACTION READ ONLY", "abort"] {
+            assert!(may_run_in_block(text), "{text}");
+        }
+        for text in ["insert into t values (1)", "savepoint a", "execute a"] {
+            assert!(!may_run_in_block(text), "{text}");
+        }
+        for text in ["begin", "COMMIT and chain ;", "rollback work"] {
+            assert!(only_controls(text), "{text}");
+        }
+        for text in [
+            "begin; select 1",
+            "rollback to a",
+            "savepoint a",
+            "set a = 1",
+            "/* */ commit",
+        ] {
+            assert!(!only_controls(text), "{text}");
         }
     }
 

@@ -20,6 +20,7 @@
 //! | 1 | what builds read that announce nothing |
 //! | 2 | memberships with a version and the identities of directories |
 //! | 3 | questions of followers for the read index, and how far followers show their log |
+//! | 4 | what the node of a client tells the leader of transaction blocks |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -32,7 +33,7 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = FOLLOWER_READS;
+pub const NEWEST_VERSION: u32 = 4;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.

@@ -250,7 +250,7 @@ proptest! {
     fn arbitrary_streams_never_panic_and_keep_their_bounds(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..10),
     ) {
-        let limits = Limits { long_message: 1 << 20, short_message: 1000 };
+        let limits = Limits { long_message: 1 << 20, short_message: 1000, node_message: None };
         let mut buffer = ReadBuffer::new(limits);
         let mut received = 0;
         'stream: for piece in &pieces {

@@ -10,7 +10,7 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::{DescribeTarget, Message};
-use coeval_sql::instance::{Limits, SharedCharge, TimeLimit};
+use coeval_sql::instance::{Deadline, Limits, SharedCharge, TimeLimit};
 use coeval_sql::output::TransactionStatus;
 use coeval_sql::session::{Portal, Session};
 use coeval_sql::statement::{Statement, Statements};
@@ -26,7 +26,7 @@ use super::owed::{AfterError, Owed, Treatment};
 use super::planted;
 use super::signal::Signal;
 use super::tracker::{Tracker, leader_changed};
-use super::{Ended, report, shutdown};
+use super::{Ended, opening, report, shutdown};
 use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::serving_term::ServingTerm;
@@ -97,7 +97,7 @@ impl<T> Named<T> {
     }
 
     /// All objects; the unnamed one has the empty name.
-    fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut T)> {
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut T)> {
         let unnamed = self.unnamed.iter_mut().map(|value| ("", value));
         let named = self.named.iter_mut();
         unnamed.chain(named.map(|(name, value)| (name.as_str(), value)))
@@ -130,11 +130,13 @@ pub(super) struct Conversation {
     pub(super) reading: Reading,
     /// Whether the nodes of clients read, and so are told what they need for that.
     pub(super) tells_reads: Option<Arc<AtomicBool>>,
+    /// Whether the nodes of clients have blocks, and watch their silence.
+    pub(super) carries_blocks: Option<Arc<AtomicBool>>,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
     /// Changed parameters that the client does not have yet: they leave with
     /// ReadyForQuery.
-    changes: Vec<u8>,
+    pub(super) changes: Vec<u8>,
     /// Handover state on its way to the client's node, in messages.
     handover: Vec<u8>,
     /// Whether that was withdrawn, and has to be sent once more.
@@ -186,6 +188,7 @@ impl Conversation {
             moves: Moves::Never,
             reading: Reading::default(),
             tells_reads: None,
+            carries_blocks: None,
         }
     }
 
@@ -208,7 +211,7 @@ impl Conversation {
                         return self.end(error).await;
                     }
                     let cancelable = self.owed.is_copying();
-                    let patience = self.session.patience();
+                    let patience = self.patience();
                     match input.fill(&self.signal, cancelable, patience).await {
                         Wake::Bytes => {
                             self.clock.bytes_came();
@@ -249,6 +252,16 @@ impl Conversation {
                 return self.stopped().await;
             }
         }
+    }
+
+    /// The deadline for the client's next bytes. Its node watches a client that is in no
+    /// block, once every node does.
+    fn patience(&self) -> Option<Deadline> {
+        let carries = self.carries_blocks.as_ref();
+        let is_watched = self.moves == Moves::Back
+            && carries.is_some_and(|carries| carries.load(Ordering::Relaxed));
+        let patience = self.session.patience();
+        patience.filter(|deadline| !is_watched || deadline.limit != TimeLimit::IdleSession)
     }
 
     /// Charges the message that arrives, in an input buffer of this size, which may have to
@@ -304,6 +317,9 @@ impl Conversation {
         frame: Frame<'_>,
         watch: &mut Watch,
     ) -> Result<(), Ended> {
+        if frame.kind == opening::HANDOVER {
+            return self.node_tells(frame.contents).await;
+        }
         let is_first = self.owed.is_nothing();
         match self.owed.take(frame.kind) {
             Treatment::CopyData => return self.copy_in(frame, watch).await,
@@ -379,6 +395,20 @@ impl Conversation {
         }
     }
 
+    /// Takes over what the client's node tells: what a block there has changed, or the block,
+    /// which goes on here. It has no answer, and comes before a cycle.
+    async fn node_tells(&mut self, piece: &[u8]) -> Result<(), Ended> {
+        match self.session.follow(&[piece.to_vec()]).await {
+            Ok(()) => {
+                // The client's node has told the client.
+                self.session.take_parameter_changes();
+                Ok(())
+            }
+            Err(error) if error.remedy() == Remedy::Fatal => Err(Ended::Moved),
+            Err(error) => Err(self.end(error).await),
+        }
+    }
+
     /// Before a statement that may change the data that suspended portals read, has those
     /// portals collect their remaining rows; except the portal of this name, which runs
     /// the statement.
@@ -427,6 +457,7 @@ impl Conversation {
             return Err(self.end(shutdown()).await);
         }
         self.output.lift();
+        let error = &*self.reading.told(error);
         statement_failed(&self.session, error, false);
         if error.state() == SqlState::QUERY_CANCELED {
             // It has had its effect; the error itself may wait for the engine.
@@ -481,10 +512,6 @@ impl Conversation {
             }
         }
         let status = self.status();
-        if self.moves == Moves::Home {
-            hot::ready_for_query(&mut self.output.buffer, status);
-            return self.answered(watch).await;
-        }
         for (name, value) in self.session.take_parameter_changes() {
             // A value too long for a message is not reported.
             let _ = cold::parameter_status(&mut self.changes, &name, &value);

@@ -1,5 +1,5 @@
-//! A client's next cycle, looked at before anything of it is taken: whether it may only
-//! read.
+//! A client's next cycle, looked at before anything of it is taken: whether the session on
+//! the client's node may execute it.
 //!
 //! The relay of a client looks at a cycle while the leader owes it nothing. As long as the
 //! cycle may only read, it stays in the buffer until it is whole, a Query or everything up
@@ -13,11 +13,15 @@
 //!   Parse "" "select …"  Bind  Execute  Sync    whole
 //!   Parse "" "select …"  Describe  Flush        the leader: the client waits
 //!   Parse "s1" …                                the leader: it changes the session
+//!   Query "begin"                               whole, where blocks may begin at home
 //! ```
+//!
+//! In a transaction block at home, what may stay there depends on the block ([`Place`]). One
+//! that may write moves to the leader before it has a portal that outlives a cycle.
 
 use coeval_pgwire::ReadBuffer;
 use coeval_pgwire::frame::{Frame, kind};
-use coeval_sql::route::may_read;
+use coeval_sql::route::{may_begin, may_read, may_run_in_block, only_controls};
 
 use super::tracker::string;
 use crate::metrics::AtLeader;
@@ -25,10 +29,24 @@ use crate::metrics::AtLeader;
 /// Maximum length of a cycle that is held back until it is whole, in bytes.
 const HELD: usize = 64 << 10;
 
+/// Where the session is when a cycle begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In no transaction block.
+    Rest {
+        /// Whether one may begin at home.
+        begins: bool,
+    },
+    /// In a block at home that may write, and then moves to the leader.
+    Block,
+    /// In a block at home that is READ ONLY.
+    ReadOnly,
+}
+
 /// What the messages at the front of a buffer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peeked {
-    /// A whole cycle that may only read.
+    /// A whole cycle that may stay at home.
     Whole(Cycle),
     /// The beginning of such a cycle; the client owes the rest.
     Partial,
@@ -37,7 +55,7 @@ pub(super) enum Peeked {
 }
 
 /// A cycle in the buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cycle {
     /// Its length in bytes.
     pub(super) bytes: usize,
@@ -45,19 +63,24 @@ pub(super) struct Cycle {
     pub(super) executions: usize,
     /// Whether it replaces or drops the unnamed statement.
     pub(super) names: bool,
+    /// Whether it may read the database: it does not only begin or end a block.
+    pub(super) reads: bool,
+    /// Whether a block may begin in it.
+    begins: bool,
+    /// Whether an unnamed portal is bound that has not been executed.
+    bound: bool,
+    /// Whether it binds a portal that has a name, or executes one for some of its rows.
+    keeps_portal: bool,
 }
 
 /// Looks at the cycle at the front of the buffer. `prepared` returns the text of the
 /// statement of a name, if the session has one.
 pub(super) fn peek<'text>(
     buffer: &ReadBuffer,
+    place: Place,
     prepared: impl Fn(&str) -> Option<&'text str>,
 ) -> Peeked {
-    let mut cycle = Cycle {
-        bytes: 0,
-        executions: 0,
-        names: false,
-    };
+    let mut cycle = Cycle::default();
     loop {
         let first = cycle.bytes == 0;
         let (frame, end) = match buffer.peek(cycle.bytes) {
@@ -70,12 +93,28 @@ pub(super) fn peek<'text>(
             Err(_) => return Peeked::Leader(None),
         };
         cycle.bytes = end;
-        match look(frame, first, &mut cycle, &prepared) {
+        match look(frame, first, place, &mut cycle, &prepared) {
             Look::On => {}
             Look::Whole => return Peeked::Whole(cycle),
             Look::Leader(why) => return Peeked::Leader(why),
         }
     }
+}
+
+/// The messages at the front of the buffer that are whole, for a session that executes
+/// them one by one; `None` if there is none, or the first ends the session.
+pub(super) fn batch<'text>(
+    buffer: &ReadBuffer,
+    prepared: impl Fn(&str) -> Option<&'text str>,
+) -> Option<Cycle> {
+    let mut batch = Cycle::default();
+    while let Ok(Some((frame, end))) = buffer.peek(batch.bytes)
+        && frame.kind != kind::TERMINATE
+    {
+        look(frame, true, Place::ReadOnly, &mut batch, &prepared);
+        batch.bytes = end;
+    }
+    (batch.bytes > 0).then_some(batch)
 }
 
 /// What one message says about its cycle.
@@ -88,6 +127,7 @@ enum Look {
 fn look<'text>(
     frame: Frame<'_>,
     first: bool,
+    place: Place,
     cycle: &mut Cycle,
     prepared: impl Fn(&str) -> Option<&'text str>,
 ) -> Look {
@@ -99,34 +139,73 @@ fn look<'text>(
         true => Look::On,
         false => Look::Leader(None),
     };
+    let read_only = place == Place::ReadOnly;
+    let is_named = cycle.names;
+    // Whether a statement of this text may stay at home.
+    let mut stays = |text: &str| {
+        cycle.reads |= !only_controls(text);
+        cycle.begins |= may_begin(text);
+        match place {
+            Place::Rest { begins: true } if cycle.begins => may_run_in_block(text),
+            Place::Rest { .. } => may_read(text),
+            Place::Block => may_run_in_block(text),
+            Place::ReadOnly => true,
+        }
+    };
     match frame.kind {
         kind::QUERY if first => {
+            let stays = match name(frame.contents) {
+                Some((text, [])) => stays(text),
+                _ => read_only,
+            };
             cycle.names = true;
-            match name(frame.contents) {
-                Some((text, [])) if may_read(text) => Look::Whole,
-                _ => Look::Leader(None),
+            match stays {
+                true => Look::Whole,
+                false => Look::Leader(None),
             }
         }
         kind::PARSE => {
-            cycle.names = true;
             let statement = name(frame.contents);
             let text = statement.and_then(|(statement, rest)| Some((statement, name(rest)?.0)));
-            on(text.is_some_and(|(statement, text)| statement.is_empty() && may_read(text)))
+            let stays = text.is_some_and(|(statement, text)| {
+                stays(text) && (statement.is_empty() || read_only)
+            });
+            cycle.names = true;
+            on(stays || read_only)
         }
         kind::BIND => {
-            let statement = name(frame.contents).and_then(|(_, rest)| Some(name(rest)?.0));
+            let bound = name(frame.contents);
+            let bound = bound.and_then(|(portal, rest)| Some((portal, name(rest)?.0)));
+            let Some((portal, statement)) = bound else {
+                return on(read_only);
+            };
             // The unnamed one may be of this cycle, or of one before that stayed here.
-            let reads =
-                |statement: &str| statement.is_empty() || prepared(statement).is_some_and(may_read);
-            on(statement.is_some_and(reads))
+            let is_of_cycle = statement.is_empty() && is_named;
+            let text = prepared(statement).filter(|_| !is_of_cycle);
+            let stays = text.is_some_and(&mut stays);
+            cycle.bound = portal.is_empty();
+            cycle.keeps_portal |= !portal.is_empty();
+            on(stays || statement.is_empty() || read_only)
         }
         kind::EXECUTE => {
+            let limit = name(frame.contents).map(|(_, limit)| limit);
+            cycle.bound = false;
+            cycle.keeps_portal |= limit.is_none_or(|limit| *limit != [0; 4]);
             cycle.executions += 1;
             Look::On
         }
-        kind::DESCRIBE => Look::On,
-        kind::CLOSE => on(frame.contents.first() == Some(&b'P')),
-        kind::SYNC if !first => Look::Whole,
+        kind::DESCRIBE => {
+            cycle.reads |= frame.contents.first() == Some(&b'S');
+            Look::On
+        }
+        kind::CLOSE => on(frame.contents.first() == Some(&b'P') || read_only),
+        kind::SYNC if first && matches!(place, Place::Rest { .. }) => Look::Leader(None),
+        kind::SYNC => {
+            match (cycle.keeps_portal || cycle.bound) && (place == Place::Block || cycle.begins) {
+                true => Look::Leader(None),
+                false => Look::Whole,
+            }
+        }
         kind::FLUSH => Look::Leader(Some(AtLeader::Flush)),
         _ => Look::Leader(None),
     }
@@ -144,16 +223,21 @@ mod tests {
         message
     }
 
-    fn peeked(messages: &[(u8, &str)]) -> Peeked {
+    fn peeked_at(place: Place, messages: &[(u8, &str)]) -> Peeked {
         let mut buffer = ReadBuffer::new(Limits::default());
         for (kind, contents) in messages {
             buffer.extend(&message(*kind, contents));
         }
-        peek(&buffer, |name| match name {
+        peek(&buffer, place, |name| match name {
             "read" => Some("select 1"),
             "write" => Some("insert into t values (1)"),
+            "begin" => Some("begin"),
             _ => None,
         })
+    }
+
+    fn peeked(messages: &[(u8, &str)]) -> Peeked {
+        peeked_at(Place::Rest { begins: false }, messages)
     }
 
     fn whole(messages: &[(u8, &str)]) -> Option<usize> {
@@ -223,5 +307,91 @@ mod tests {
             .map(|(_, contents)| contents.len() + 5)
             .sum();
         assert_eq!(cycle.bytes, first);
+    }
+
+    #[test]
+    fn what_stays_depends_on_the_block() {
+        const BEGIN: (u8, &str) = (b'P', "\0begin\0\0\0");
+        const COMMIT: (u8, &str) = (b'P', "\0commit\0\0\0");
+        const UPDATE: (u8, &str) = (b'Q', "update t set a = 1\0");
+        const SOME: (u8, &str) = (b'E', "\0\0\0\0\x01");
+        const NAMED: (u8, &str) = (b'B', "p\0\0\0\0\0\0\0\0");
+        let rest = Place::Rest { begins: true };
+        let stays = |place, messages: &[(u8, &str)]| match peeked_at(place, messages) {
+            Peeked::Whole(cycle) => Some(cycle.reads),
+            Peeked::Partial | Peeked::Leader(_) => None,
+        };
+        for (place, messages, reads) in [
+            (rest, &[(b'Q', "begin\0")][..], Some(false)),
+            (rest, &[(b'Q', "select 1\0")], Some(true)),
+            (rest, &[(b'Q', "begin; select 1\0")], Some(true)),
+            (rest, &[BEGIN, BIND, EXECUTE, SYNC], Some(false)),
+            (rest, &[(b'B', "\0begin\0\0\0"), EXECUTE, SYNC], Some(false)),
+            (
+                rest,
+                &[BEGIN, BIND, EXECUTE, SELECT, BIND, EXECUTE, SYNC],
+                Some(true),
+            ),
+            (
+                rest,
+                &[BEGIN, BIND, EXECUTE, COMMIT, BIND, EXECUTE, SYNC],
+                Some(false),
+            ),
+            (rest, &[COMMIT, BIND, EXECUTE, SYNC], None),
+            // Their portals would be open in the block.
+            (
+                rest,
+                &[BEGIN, BIND, EXECUTE, SELECT, BIND, SOME, SYNC],
+                None,
+            ),
+            (rest, &[BEGIN, BIND, EXECUTE, SELECT, BIND, SYNC], None),
+            (rest, &[BEGIN, BIND, EXECUTE, SELECT, NAMED, SYNC], None),
+            (rest, &[SELECT, NAMED, SOME, SYNC], Some(true)),
+            (rest, &[(b'Q', "commit\0")], None),
+            (Place::Block, &[(b'Q', "commit\0")], Some(false)),
+            (
+                Place::Block,
+                &[(b'Q', "set transaction read only\0")],
+                Some(true),
+            ),
+            (Place::Block, &[UPDATE], None),
+            (Place::Block, &[(b'Q', "savepoint a\0")], None),
+            (Place::Block, &[SELECT, BIND, EXECUTE, SYNC], Some(true)),
+            (Place::Block, &[SELECT, BIND, SOME, SYNC], None),
+            (Place::Block, &[(b'P', "named\0select 1\0\0\0"), SYNC], None),
+            (Place::Block, &[SYNC], Some(false)),
+            (Place::ReadOnly, &[UPDATE], Some(true)),
+            (Place::ReadOnly, &[SELECT, NAMED, SOME, SYNC], Some(true)),
+            (
+                Place::ReadOnly,
+                &[(b'P', "named\0select 1\0\0\0"), SYNC],
+                Some(true),
+            ),
+            (Place::ReadOnly, &[(b'C', "Sread\0"), SYNC], Some(false)),
+            (Place::ReadOnly, &[SELECT, (b'H', "")], None),
+            (Place::ReadOnly, &[(b'X', "")], None),
+        ] {
+            assert_eq!(stays(place, messages), reads, "{place:?} {messages:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_everything_that_has_come() {
+        let batched = |messages: &[(u8, &str)]| {
+            let mut buffer = ReadBuffer::new(Limits::default());
+            for (kind, contents) in messages {
+                buffer.extend(&message(*kind, contents));
+            }
+            batch(&buffer, |_| None).map(|batch| (batch.bytes, batch.reads))
+        };
+        assert_eq!(batched(&[]), None);
+        assert_eq!(batched(&[(b'X', "")]), None);
+        assert_eq!(
+            batched(&[(b'Q', "commit\0"), (b'X', "")]),
+            Some((12, false))
+        );
+        let all = [SELECT, BIND, (b'H', ""), EXECUTE, SYNC, (b'Q', "commit\0")];
+        let bytes = all.iter().map(|(_, contents)| contents.len() + 5).sum();
+        assert_eq!(batched(&all), Some((bytes, true)));
     }
 }

@@ -274,7 +274,10 @@ async fn welcome(
             match opened {
                 Ok((entry, mut session)) => {
                     shared.logins.admitted(&client, admitted.method.as_str());
-                    input.buffer.set_limits(relay::limits(shared));
+                    input.buffer.set_limits(match number {
+                        None => relay::limits(shared),
+                        Some(_) => relay::limits_of_node(shared),
+                    });
                     // The session has not read the database yet, so its messages depend
                     // on no commit.
                     output.flush(Timestamp::ZERO).await.ok()?;
@@ -301,6 +304,7 @@ async fn welcome(
                         (Some(_), Some(_)) => Moves::Back,
                     };
                     conversation.tells_reads = Some(Arc::clone(&shared.tells_reads));
+                    conversation.carries_blocks = Some(Arc::clone(&shared.carries_blocks));
                     conversation.look_again(shared, serving_term);
                     return Some(Here {
                         entry,

@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut};
+use coeval_pgwire::frame::kind;
 use coeval_pgwire::startup::Protocol;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -34,8 +35,8 @@ pub(super) const ACCEPTED: u8 = b'+';
 pub(super) const NOT_LEADING: u8 = b'-';
 
 /// Type of the message that carries a piece of a session's handover state to the node of
-/// its client. PostgreSQL has no message of this type; clients never see it.
-pub(super) const HANDOVER: u8 = b'!';
+/// its client, and back what a block there has changed, or the block. PostgreSQL has no message of this type; clients never see it.
+pub(super) const HANDOVER: u8 = kind::BETWEEN_NODES;
 
 /// Writes a piece of a session's handover state.
 pub(super) fn handover(out: &mut Vec<u8>, piece: &[u8]) {

@@ -97,6 +97,8 @@ pub(crate) struct Output {
     broken_off: bool,
     /// The cycle that is answered on a stream that was lent for it.
     lent: Lent,
+    /// Answers of a cycle that has not ended, while the stream is not lent.
+    unsent: Vec<u8>,
     sheet: Arc<Sheet>,
     /// Where the session shows in `pg_stat_activity` that an answer waits.
     activity: Option<Arc<Activity>>,
@@ -134,6 +136,7 @@ impl Output {
             lost: None,
             broken_off: false,
             lent: Lent::default(),
+            unsent: Vec::new(),
             sheet,
             activity: None,
             waiting: None,
@@ -319,24 +322,30 @@ impl Output {
         (self.stream, self.buffer)
     }
 
-    /// Takes the client's stream for one cycle, whose answers are held back at first.
-    pub(super) fn lend(&mut self, stream: Stream) {
+    /// Takes the client's stream for one cycle, or a part of it. `holds` says that its answers
+    /// are held back at first.
+    pub(super) fn lend(&mut self, stream: Stream, holds: bool) {
         self.stream = stream.half;
         self.flushing = stream.flushing;
         (self.sent, self.execution) = (0, 0);
         self.vouched = stream.rest.len();
         self.buffer = stream.rest;
+        self.buffer.append(&mut self.unsent);
         self.lost = None;
         (self.copying, self.unsendable) = (false, None);
         self.lent = Lent {
             rest: self.vouched,
             left: false,
-            holds: true,
+            holds,
         };
     }
 
-    /// Gives the stream back. Answers that began to leave are its rest; others are dropped.
-    pub(super) fn give_back(&mut self) -> Stream {
+    /// Gives the stream back. Answers that began to leave are its rest; others are dropped, or
+    /// kept for when the stream is lent for the rest of the cycle.
+    pub(super) fn give_back(&mut self, keeps: bool) -> Stream {
+        if keeps {
+            self.unsent = self.buffer.split_off(self.vouched);
+        }
         self.withdraw();
         let mut rest = std::mem::take(&mut self.buffer);
         rest.drain(..self.sent.min(self.vouched));

@@ -18,8 +18,10 @@
 //! - What the relay keeps of a session, and long messages that arrive, are charged to this
 //!   node's relayed sessions together; one that finds no room ends with 53200.
 
+mod find;
 mod kept;
 mod side;
+mod silence;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -32,25 +34,26 @@ use coeval_env::Instant;
 use coeval_peers::{NodeId, PeerStream, Streams};
 use coeval_pgwire::Limits;
 use coeval_pgwire::frame::{HEADER, kind};
-use coeval_sql::instance::TimeLimit;
-use coeval_sql::session::{SessionHandover, settings};
+use coeval_sql::session::{MAX_PIECE, SessionHandover};
 use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
+use self::find::NextLeader;
 use self::kept::Kept;
 pub(super) use self::side::Side;
+use self::silence::Silence;
 use super::cycle::Cycle;
 use super::effect::Effect;
 use super::home::{Offer, Read, Reads};
 use super::input::Input;
-use super::opening::{self, HANDOVER, Origin, Resumed};
+use super::opening::{self, HANDOVER, Origin};
 use super::owed::Owed;
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
-use super::{greet, report, shutdown};
+use super::{report, shutdown};
 use crate::cluster_view;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
@@ -83,7 +86,10 @@ pub(super) struct Relay {
     kept: Kept,
     /// When the client began to wait for a leader.
     waits_since: Option<Instant>,
-    patience: Duration,
+    /// How long a statement waits for a leader.
+    pub(super) patience: Duration,
+    /// What limits the client's silence.
+    silence: Silence,
 }
 
 /// The connection to the node where the session runs.
@@ -242,6 +248,7 @@ impl Relay {
             kept: Kept::new(&shared.relayed),
             waits_since: None,
             patience: Duration::from_millis(shared.settings.cluster_wait_milliseconds),
+            silence: Silence::Unknown,
         }
     }
 
@@ -387,162 +394,7 @@ impl Relay {
     }
 }
 
-/// The node where a session can continue.
-enum NextLeader {
-    Leader(Leader),
-    Here(Arc<ServingTerm>),
-}
-
 impl Relay {
-    /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
-    /// and a new request waits for as long as the settings and its `statement_timeout`
-    /// allow.
-    async fn find(&mut self, shared: &Shared) -> Result<NextLeader, Stop> {
-        let Some(node) = &shared.node else {
-            return Err(Stop::Terminated);
-        };
-        let streams = node.streams();
-        let mut leads = shared.lead.subscribe();
-        loop {
-            let lead = leads.borrow_and_update().clone();
-            match lead {
-                Lead::Here(serving_term) => {
-                    self.waits_since = None;
-                    return Ok(NextLeader::Here(serving_term));
-                }
-                Lead::There(node) => {
-                    let resumed = Resumed {
-                        in_transaction: self.tracker.in_transaction(),
-                        pieces: self.handover.pieces(),
-                    };
-                    let opening = opening::session(&self.origin, Some(&resumed));
-                    drop(resumed);
-                    let _sent = self.kept.copied(opening.len());
-                    let opening = open_unless_replaced(&streams, node, &opening, &leads);
-                    if let Some(leader) = self.meanwhile(shared, opening).await? {
-                        self.waits_since = None;
-                        return Ok(NextLeader::Leader(leader));
-                    }
-                    let changed = async {
-                        let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;
-                    };
-                    self.meanwhile(shared, changed).await?;
-                }
-                Lead::Nowhere => {
-                    let changed = async {
-                        // The sender lives as long as the server.
-                        let _ = leads.changed().await;
-                    };
-                    self.meanwhile(shared, changed).await?;
-                }
-            }
-        }
-    }
-
-    /// Waits for `work`, and serves the client as far as possible without a leader.
-    async fn meanwhile<T>(
-        &mut self,
-        shared: &Shared,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Stop> {
-        let mut work = pin!(work);
-        let mut late = None;
-        let of_statement = self.statement_timeout(shared);
-        let of_statement = of_statement.filter(|timeout| *timeout < self.patience);
-        poll_fn(|context| {
-            if let Poll::Ready(output) = work.as_mut().poll(context) {
-                return Poll::Ready(Ok(output));
-            }
-            let mut is_canceled = self.signal.is_canceled() && !self.signal.is_deposed();
-            if let Some(stop) = self.poll_signal(context, None) {
-                return Poll::Ready(Err(stop));
-            }
-            loop {
-                let mut moved = false;
-                if self.client.poll_send(context, &mut moved).is_err() {
-                    return Poll::Ready(Err(Stop::Client));
-                }
-                let held = self.input.buffer.capacity();
-                if let Err(error) = self.kept.charge_messages(held) {
-                    return Poll::Ready(Err(Stop::Nonsense(error)));
-                }
-                if !self.input.buffer.has_frame() {
-                    match self.input.poll_fill(context) {
-                        Poll::Ready(Ok(())) => moved = true,
-                        Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
-                        Poll::Pending => {}
-                    }
-                } else if self.input.poll_gone(context).is_ready() {
-                    return Poll::Ready(Err(Stop::Client));
-                }
-                if self.input.buffer.has_frame()
-                    && let Offer::Home(cycle) = self.offer(shared, false)
-                {
-                    return Poll::Ready(Err(Stop::Reads(cycle)));
-                }
-                if self.input.buffer.has_frame() {
-                    let since = *self.waits_since.get_or_insert_with(coeval_env::now);
-                    let at = since + of_statement.unwrap_or(self.patience);
-                    let late = late.get_or_insert_with(|| Box::pin(coeval_env::sleep_until(at)));
-                    let is_late = late.as_mut().poll(context).is_ready();
-                    let refusal = if std::mem::take(&mut is_canceled) {
-                        Some(Error::canceled())
-                    } else if shared.cluster.is_removed() {
-                        Some(removed(shared))
-                    } else {
-                        is_late.then(|| match of_statement {
-                            Some(_) => TimeLimit::Statement.error(),
-                            None => nobody_leads(),
-                        })
-                    };
-                    if let Some(stop) = self.refuse(refusal.as_ref()) {
-                        return Poll::Ready(Err(stop));
-                    }
-                    moved |= refusal.is_some();
-                }
-                if !self.input.buffer.has_frame() {
-                    (self.waits_since, late) = (None, None);
-                }
-                if !moved {
-                    return Poll::Pending;
-                }
-            }
-        })
-        .await
-    }
-
-    /// The session's `statement_timeout`, if it has one: what the session has set is part of
-    /// its handover state, and what it began with comes from the client or the settings.
-    fn statement_timeout(&self, shared: &Shared) -> Option<Duration> {
-        const NAME: &str = "statement_timeout";
-        let time = match self.handover.setting(NAME) {
-            Some(value) => settings::time(value),
-            None => settings::time(&greet::at_start(shared, &self.origin.request, NAME)?),
-        };
-        time.filter(|time| !time.is_zero())
-    }
-
-    /// Answers the client's messages with this error; without one, drops only the
-    /// messages that the session skips until Sync.
-    fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
-        while error.is_some() || self.tracker.is_skipping() {
-            match self.input.buffer.next_frame() {
-                Ok(Some(next)) if next.kind == kind::TERMINATE => return Some(Stop::Client),
-                Ok(Some(next)) => {
-                    self.reads.begin_cycle();
-                    let out = &mut self.client.buffer;
-                    match error {
-                        Some(error) => self.tracker.refuse(next.kind, error, out),
-                        None => self.tracker.skip(next.kind, out),
-                    }
-                }
-                Ok(None) => return None,
-                Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
-            }
-        }
-        None
-    }
-
     /// Whether the session ends now. If this node stops, the relay waits for the
     /// statement that runs on the leader, as for one that runs here; after the grace
     /// period the statement is canceled.
@@ -617,6 +469,9 @@ impl Relay {
                 }
                 if leader.side.poll_send(context, &mut moved).is_err() {
                     return Poll::Ready(self.leader_gone());
+                }
+                if let Some(error) = self.poll_silence(shared, context) {
+                    return Poll::Ready(Stop::Nonsense(error));
                 }
                 if !moved {
                     return Poll::Pending;
@@ -710,10 +565,20 @@ impl Relay {
             }
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
+                    self.silence = Silence::Unknown;
                     let first = match self.tracker.is_skipping() {
                         true => None,
                         false => {
                             let reads = &mut self.reads;
+                            if reads.has_news() {
+                                let charged = self.kept.charge_handover(self.handover.bytes());
+                                if let Err(error) = charged {
+                                    return Some(Stop::Nonsense(error));
+                                }
+                            }
+                            if reads.move_to_leader(next.kind, &mut leader.side.buffer) {
+                                self.tracker.enter_block();
+                            }
                             reads.before(next.kind, next.contents, &mut self.handover)
                         }
                     };
@@ -791,5 +656,14 @@ pub(super) fn limits(shared: &Shared) -> Limits {
     Limits {
         long_message: shared.settings.max_message_bytes,
         ..Limits::default()
+    }
+}
+
+/// The limits on the messages of another node for its client: the client's, and what the
+/// node tells by itself.
+pub(super) fn limits_of_node(shared: &Shared) -> Limits {
+    Limits {
+        node_message: Some(4 + MAX_PIECE),
+        ..limits(shared)
     }
 }

@@ -75,7 +75,15 @@ pub(super) async fn here(
         relay.handover.clone(),
         relay.tracker.in_transaction(),
     );
-    let (admitted, mut session) = match resumed.await {
+    let resumed = match resumed.await {
+        Ok((admitted, mut session)) => {
+            let block = relay.reads.take_block();
+            let followed = session.follow(block.as_slice()).await;
+            followed.map(|()| (admitted, session))
+        }
+        Err(error) => Err(error),
+    };
+    let (admitted, mut session) = match resumed {
         Ok(resumed) => resumed,
         Err(error) if error.remedy() == Remedy::Fatal => {
             // This serving term has ended as well.
@@ -136,7 +144,7 @@ pub(super) async fn for_another(
             debug!(%error, "what a session carries is not understood");
         }
     }
-    buffer.set_limits(relay::limits(shared));
+    buffer.set_limits(relay::limits_of_node(shared));
     let input = Input::new(read, buffer, Arc::clone(sheet));
     let (number, secret) = number?;
     let opened = async {
@@ -179,6 +187,7 @@ pub(super) async fn for_another(
     let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
     conversation.moves = Moves::Back;
     conversation.tells_reads = Some(Arc::clone(&shared.tells_reads));
+    conversation.carries_blocks = Some(Arc::clone(&shared.carries_blocks));
     conversation.look_again(shared, serving_term);
     Some(Here {
         entry,

@@ -78,7 +78,8 @@ impl Conversation {
         last: bool,
         watch: &mut Watch,
     ) -> Result<(), Error> {
-        self.check_home(&statement)?;
+        let here = self.check_home(&statement);
+        here.inspect_err(|_| self.session.fail())?;
         let Self {
             session, signal, ..
         } = self;

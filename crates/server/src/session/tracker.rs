@@ -202,6 +202,11 @@ impl Tracker {
         self.owed
     }
 
+    /// Records that the client is in a transaction block, which has begun elsewhere.
+    pub(super) const fn enter_block(&mut self) {
+        self.status = Status::Transaction;
+    }
+
     pub(super) const fn in_transaction(&self) -> bool {
         !matches!(self.status, Status::Idle)
     }

@@ -25,6 +25,8 @@ mod follower;
 mod fuzz;
 mod gone;
 mod home;
+mod home_blocks;
+mod home_orders;
 mod hostile;
 mod limits;
 mod login;

@@ -100,11 +100,10 @@ impl Session {
     /// Sets the transaction's modes; modes not given stay as they are. The isolation
     /// level cannot change once the transaction has read or written anything.
     pub(super) fn change_modes(&mut self, modes: &Modes) -> Result<()> {
-        if let Some(running) = &self.running {
-            if modes
-                .isolation
-                .is_some_and(|isolation| isolation != running.isolation())
-            {
+        let elsewhere = self.modes.isolation.filter(|_| self.has_read_elsewhere);
+        let isolation = self.running.as_ref().map(Running::isolation).or(elsewhere);
+        if let Some(now) = isolation {
+            if modes.isolation.is_some_and(|isolation| isolation != now) {
                 return Err(Error::new(
                     SqlState::ACTIVE_SQL_TRANSACTION,
                     "SET TRANSACTION ISOLATION LEVEL must be called before any query",
@@ -302,6 +301,7 @@ impl Session {
         self.transaction_limited = None;
         self.statements_ran = false;
         self.modes = Modes::default();
+        self.has_read_elsewhere = false;
         self.epoch += 1;
         self.portals.end_all();
         let before = self.settings_at_begin.take();

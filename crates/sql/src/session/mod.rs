@@ -20,6 +20,7 @@
 //! results to a [`Sink`]. Those results may not be durable yet, so the caller that sends
 //! them to the client first waits for [`Session::dependencies`].
 //!
+//! - [`at_home`]: what a session of a follower executes, and blocks that move to the leader.
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.
 //! - [`set`] and [`settings`]: SET, SHOW and the list of settings.
@@ -33,6 +34,7 @@
 //!
 //! The state that a session shares with the other sessions is in [`crate::instance`].
 
+mod at_home;
 mod cluster_view;
 mod commit_waits;
 mod control;
@@ -69,6 +71,7 @@ use coeval_txn::{Isolation, ResponseDependencies};
 use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
+pub use at_home::{BlockHere, lost_here, not_in_this_block};
 pub use database::{Account, Database, Login};
 pub use handover::{MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover};
 pub use portal::Portal;
@@ -154,6 +157,8 @@ pub struct Session {
     /// Modes that BEGIN or SET TRANSACTION gave explicitly; the settings supply the rest.
     modes: Modes,
     running: Option<Running>,
+    /// Whether the block has read on the node that it came from.
+    has_read_elsewhere: bool,
     /// When the open transaction got its time limit.
     transaction_limited: Option<Instant>,
     /// Whether a statement has run in the transaction; preparing a statement does not
@@ -171,6 +176,8 @@ pub struct Session {
     minimum: Option<Timestamp>,
     /// The newest commit that the session made while other nodes served it.
     commit_elsewhere: Timestamp,
+    /// On a follower: whether transaction blocks may begin.
+    begins_blocks: bool,
     /// Number of cluster changes this session has requested.
     cluster_changes: u64,
     /// The catalog version the session used last.
@@ -273,6 +280,7 @@ impl Session {
             block: Block::Idle,
             modes: Modes::default(),
             running: None,
+            has_read_elsewhere: false,
             transaction_limited: None,
             statements_ran: false,
             epoch: 0,
@@ -282,6 +290,7 @@ impl Session {
             read_confirmation: ReadConfirmation::new(),
             minimum: None,
             commit_elsewhere: Timestamp::ZERO,
+            begins_blocks: false,
             cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),

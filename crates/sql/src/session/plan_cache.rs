@@ -318,7 +318,7 @@ impl Session {
                     shapes.remove(shape.text.as_str());
                     return Ok(None);
                 };
-                self.check_route(prepared.route())?;
+                self.check_route(prepared.statement.command(), prepared.route())?;
                 if !prepared.looks() {
                     self.read_confirmation.not_looked(look);
                 }

@@ -154,6 +154,12 @@ impl Portal {
         matches!(&self.progress, PortalProgress::Query { plan, .. } if !plan.locks_rows())
     }
 
+    /// Whether the portal was executed to its end.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self.progress, PortalProgress::Done(_))
+    }
+
     /// Whether executing the portal may change the results of the session's suspended
     /// portals.
     #[must_use]

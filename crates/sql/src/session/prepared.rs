@@ -363,7 +363,7 @@ impl Session {
         for _ in 0..MAX_REPLANS {
             let alone = self.is_alone();
             let (prepared, locks) = self.planned(statement, parameter_oids)?;
-            self.check_route(prepared.route())?;
+            self.check_route(prepared.statement.command(), prepared.route())?;
             match self.lock_planned(&locks).await {
                 Ok(true) => return Ok(prepared),
                 Ok(false) => self.running()?.transaction.begin_statement()?,

@@ -17,7 +17,6 @@ use crate::change::{self, ChangeKind, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
-use crate::route::Route;
 use crate::select::Cursor;
 use crate::statement::Command;
 use crate::value::Value;
@@ -106,7 +105,7 @@ impl Session {
         if let Command::Empty = command {
             return Ok(Completion::Empty);
         }
-        self.check_route(statement.route())?;
+        self.check_route(command, statement.route())?;
         if !statement.is_transaction_exit() {
             self.check_not_failed()?;
         }
@@ -279,7 +278,8 @@ impl Session {
             let (catalog, look) = self.current_catalog()?;
             let (plan, locks) =
                 self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
-            self.check_route(portal.prepared.route())?;
+            let prepared = &portal.prepared;
+            self.check_route(prepared.statement.command(), prepared.route())?;
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
@@ -349,16 +349,6 @@ impl Session {
         Err(keeps_changing())
     }
 
-    /// Fails on a follower if the leader must execute the statement. The catalog that the
-    /// statement is executed with decides, which may be newer than the one that it was
-    /// prepared with.
-    pub(super) fn check_route(&self, route: Route) -> Result<()> {
-        match route {
-            Route::Leader(reason) if self.database.follows() => Err(Error::of_leader(reason)),
-            Route::Leader(_) | Route::Anywhere => Ok(()),
-        }
-    }
-
     /// Whether no statement has run in the transaction, and it is one statement's: then the
     /// session may abort it and begin it anew.
     pub(super) fn is_alone(&self) -> bool {
@@ -371,17 +361,24 @@ impl Session {
     /// were waited for, and what was committed meanwhile belongs to the statement.
     ///
     /// Above READ COMMITTED, a statement that only reads goes on with the tables as its
-    /// snapshot shows them.
+    /// snapshot shows them. A follower's transaction, which cannot write whatever its
+    /// statements say, takes no other locks than for reading.
     pub(super) async fn lock_planned(&mut self, locks: &[PlannedLock]) -> Result<bool> {
         if locks.is_empty() {
             return Ok(true);
         }
+        let follows = self.database.follows();
         let running = self.running()?;
         let renews = running.isolation() == Isolation::ReadCommitted;
         let transaction = &mut running.transaction;
         let mut waited = false;
         for lock in locks {
-            let (mode, wait, version) = (lock.mode, LockWait::Wait, lock.schema_version);
+            let mode = if follows {
+                TableLock::AccessShare
+            } else {
+                lock.mode
+            };
+            let (wait, version) = (LockWait::Wait, lock.schema_version);
             let locked = poll_fn(|task| {
                 let polled = transaction.poll_lock_table(lock.storage, mode, wait, version, task);
                 waited |= polled.is_pending();

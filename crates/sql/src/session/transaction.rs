@@ -146,6 +146,11 @@ impl Running {
         self.transaction.isolation()
     }
 
+    /// Whether the transaction has a savepoint.
+    pub(crate) fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// Sets a savepoint.
     pub(crate) fn set_savepoint(&mut self, name: String, kept: Kept) {
         let savepoint = self.transaction.savepoint();

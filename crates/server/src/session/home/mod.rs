@@ -7,10 +7,11 @@
 //!                        └▶ leader's session ── what has changed ──▶   all other cycles
 //! ```
 //!
-//! State changes on the leader only (SET, PREPARE, SET ROLE), and comes home with its
-//! ReadyForQuery. So a cycle may be read at home when the leader owes the client nothing and
-//! no transaction block is open. Decided on the bound statements: the home session binds
-//! them in a snapshot of its own, and refuses what has effects.
+//! Outside of blocks, state changes on the leader only (SET, PREPARE, SET ROLE), and comes
+//! home with its ReadyForQuery. So a cycle may be read at home when the leader owes the
+//! client nothing and has no transaction block open. Decided on the bound statements: the
+//! home session binds them in a snapshot of its own, and refuses what has effects.
+//! Transaction blocks begin at home as well ([`block`]).
 //!
 //! ```text
 //!   whole cycle ─▶ follow the session ─▶ ask the leader for the newest commit ─▶ execute
@@ -32,23 +33,28 @@
 //!   now called like the client gives it nothing.
 //! - An error that is found in a state that may be old is not told: the leader executes the
 //!   cycle again.
+mod block;
 mod open;
 mod read;
 mod stamp;
 mod unnamed;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use coeval_sql::Error;
 use coeval_sql::session::settings::ReadFrom;
 
+use self::block::Block;
 use self::open::Home;
 pub(super) use self::read::{Read, Reading};
 use self::stamp::Wants;
 use self::unnamed::Unsent;
-use super::cycle::{self, Cycle, Peeked};
-use super::relay::Relay;
+use super::cycle::{self, Cycle, Peeked, Place};
+use super::relay::{BETWEEN, Relay, nobody_leads};
 use crate::metrics::{AtLeader, Stamp};
+use crate::reader::Reader;
 use crate::shared::Shared;
 
 /// The state of a relay that reads at home.
@@ -66,6 +72,12 @@ pub(super) struct Reads {
     unsent: Option<Unsent>,
     /// Type of the leader's answer to such a message, which the client must not get.
     swallows: Option<u8>,
+    /// The block that the client is in, unless it is at the leader.
+    block: Option<Block>,
+    /// What blocks at home have changed, for the leader.
+    news: Vec<Vec<u8>>,
+    /// Whether the home session was opened for the leader before, and ends with its block.
+    is_outlived: bool,
 }
 
 impl Reads {
@@ -102,6 +114,9 @@ impl Relay {
         if self.reads.bypass || !self.tracker.is_at_rest() {
             return Offer::Leader;
         }
+        if self.reads.block.is_some() {
+            return self.offer_in_block(has_leader);
+        }
         match self.wants(shared).from {
             ReadFrom::Leader => return Offer::Leader,
             ReadFrom::Fresh if !has_leader => return Offer::Leader,
@@ -110,7 +125,9 @@ impl Relay {
         if self.handover.login().is_none() || shared.reader.borrow().is_none() {
             return Offer::Leader;
         }
-        let peeked = cycle::peek(&self.input.buffer, |name| self.handover.prepared(name));
+        let begins = shared.carries_blocks.load(Ordering::Relaxed);
+        let prepared = |name: &str| self.handover.prepared(name);
+        let peeked = cycle::peek(&self.input.buffer, Place::Rest { begins }, prepared);
         match peeked {
             Peeked::Whole(cycle) => Offer::Home(cycle),
             Peeked::Partial => Offer::Wait,
@@ -126,23 +143,66 @@ impl Relay {
 
     /// Brings the home session to the state of the leader's, and its snapshots to the state
     /// that the session wants to read.
-    async fn prepare_read(&mut self, shared: &Arc<Shared>) -> Result<Stamp, Not> {
-        let Some(reader) = shared.reader.borrow().clone() else {
+    async fn prepare_read(&mut self, shared: &Arc<Shared>, cycle: &Cycle) -> Result<Stamp, Not> {
+        let in_block = self.reads.is_in_block();
+        let reader = match &self.reads.home {
+            Some(home) if in_block => Some(Arc::clone(&home.reader)),
+            _ => shared.reader.borrow().clone(),
+        };
+        let Some(reader) = reader else {
             return Err(Not::Leader(AtLeader::Lost));
         };
         let commit = self.handover.newest_commit();
         let stamp = self.stamp(shared, &reader, commit);
-        let session = self.follow(shared, &reader).await?;
+        let begins = shared.carries_blocks.load(Ordering::Relaxed);
+        if !in_block {
+            self.follow(shared, &reader).await?;
+        }
+        let Some(home) = &mut self.reads.home else {
+            return Err(Not::Leader(AtLeader::State));
+        };
+        let session = &mut home.conversation.session;
         let parsed = session.parsed_settings();
         // The leader's session would end for the silence of a client that reads here.
-        if parsed.idle_session_timeout.is_some() {
+        if parsed.idle_session_timeout.is_some() && !begins {
             return Err(Not::Leader(AtLeader::State));
         }
         let timeout = parsed.statement_timeout;
+        session.let_blocks_begin(begins);
         session.require(commit.filter(|_| stamp == Stamp::Session));
+        if !cycle.reads || self.reads.keeps_snapshot() {
+            return Ok(Stamp::None);
+        }
         if stamp == Stamp::Asked {
-            self.ask(&reader, timeout).await?;
+            self.ask_until_answered(shared, &reader, timeout).await?;
         }
         Ok(stamp)
+    }
+
+    /// Asks the leader for the newest commit. In a block that cannot move there, asks anew
+    /// for as long as a statement waits for a leader.
+    async fn ask_until_answered(
+        &mut self,
+        shared: &Shared,
+        reader: &Arc<Reader>,
+        timeout: Option<Duration>,
+    ) -> Result<(), Not> {
+        let since = coeval_env::now();
+        loop {
+            match self.ask(reader, timeout).await {
+                Err(Not::Leader(why)) if self.reads.is_fixed() => {
+                    let now = shared.reader.borrow().clone();
+                    let is_there = now.is_some_and(|now| Arc::ptr_eq(&now, reader));
+                    if !is_there || self.signal.shall_go() {
+                        return Err(Not::Leader(why));
+                    }
+                    if since.elapsed() >= self.patience {
+                        return Err(Not::Told(nobody_leads()));
+                    }
+                    coeval_env::sleep(BETWEEN).await;
+                }
+                asked => return asked,
+            }
+        }
     }
 }

@@ -6,8 +6,8 @@ use coeval_sql::Error;
 use coeval_sql::session::Session;
 use tracing::debug;
 
+use super::Not;
 use super::stamp::PATIENCE;
-use super::{Not, Reads};
 use crate::access::Method;
 use crate::audit::Client;
 use crate::metrics::AtLeader;
@@ -27,7 +27,7 @@ const MAX_PIECES: usize = 256;
 
 /// The home session, with the reader that it reads.
 pub(super) struct Home {
-    reader: Arc<Reader>,
+    pub(super) reader: Arc<Reader>,
     pub(super) conversation: Conversation,
 }
 
@@ -40,22 +40,33 @@ impl Relay {
         if self.reads.home.is_some() {
             self.reads.pieces.push(piece.to_vec());
         }
-        if self.reads.pieces.len() > MAX_PIECES {
+        if self.reads.pieces.len() > MAX_PIECES && !self.reads.is_in_block() {
             self.reads.home = None;
             self.reads.pieces.clear();
         }
         self.reads.wants = None;
     }
 
-    /// Prepares for another leader, which tells the session's role anew.
+    /// Prepares for another leader, which tells the session's role anew. A block that is here
+    /// goes on.
     pub(in crate::session) fn meet_leader(&mut self) {
         self.handover.forget_login();
-        self.reads = Reads::default();
+        let in_block = self.reads.is_in_block();
+        let before = std::mem::take(&mut self.reads);
+        self.reads.block = before.block;
+        if in_block {
+            self.reads.home = before.home;
+            self.reads.is_outlived = true;
+        }
     }
 
-    /// The messages that the next node gets with the session are part of its state now.
+    /// The messages that the next node gets with the session are part of its state now. A
+    /// block that can move does so.
     pub(in crate::session) fn leave_home(&mut self) {
-        self.reads = Reads::default();
+        self.lose_fixed_block();
+        self.reads.leave();
+        let before = std::mem::take(&mut self.reads);
+        self.reads.block = before.block;
     }
 
     /// Brings the home session to the state of the leader's, and opens it before that if
@@ -64,7 +75,7 @@ impl Relay {
         &mut self,
         shared: &Arc<Shared>,
         reader: &Arc<Reader>,
-    ) -> Result<&mut Session, Not> {
+    ) -> Result<(), Not> {
         let same = |home: &Home| Arc::ptr_eq(&home.reader, reader);
         if !self.reads.home.as_deref().is_some_and(same) {
             self.reads.home = None;
@@ -88,11 +99,13 @@ impl Relay {
             if !matches!(following.await, Ok(Ok(()))) {
                 debug!("a session on its client's node does not follow the leader's");
                 self.reads.home = None;
+            } else {
+                follows_leader(session);
             }
             self.reads.pieces.clear();
         }
-        match &mut self.reads.home {
-            Some(home) => Ok(&mut home.conversation.session),
+        match &self.reads.home {
+            Some(_) => Ok(()),
             None => Err(Not::Leader(AtLeader::State)),
         }
     }
@@ -144,10 +157,17 @@ impl Relay {
         let limits = shared.limits();
         let mut conversation = Conversation::new(session, output, signal, limits, client);
         conversation.moves = Moves::Home;
+        follows_leader(&mut conversation.session);
         conversation.session.rest();
         Ok(Home {
             reader: Arc::clone(reader),
             conversation,
         })
     }
+}
+
+/// The session has the leader's state, of which the leader has told the client.
+fn follows_leader(session: &mut Session) {
+    session.note_changes_here();
+    session.take_parameter_changes();
 }

@@ -1,17 +1,18 @@
 //! Executing a cycle at home, and who answers it if the home session cannot.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use coeval_pgwire::ReadBuffer;
-use coeval_pgwire::backend::hot;
 use coeval_pgwire::frame::kind;
-use coeval_sql::route::Route;
+use coeval_sql::session::{lost_here, not_in_this_block};
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
 
 use super::Not;
 use crate::metrics::{AtLeader, Stamp};
+use crate::session::Ended;
 use crate::session::conversation::{Conversation, Moves};
 use crate::session::cycle::Cycle;
 use crate::session::input::Watch;
@@ -19,9 +20,7 @@ use crate::session::notes::Clock;
 use crate::session::output::Stream;
 use crate::session::owed::Owed;
 use crate::session::relay::{Relay, Side};
-use crate::session::tracker::Status;
 use crate::session::transport::WriteHalf;
-use crate::session::{Ended, report};
 use crate::shared::Shared;
 
 /// A cycle that a home session executes.
@@ -31,6 +30,8 @@ pub(in crate::session) struct Reading {
     fresh: bool,
     /// Number of Execute messages that have not been handled.
     executions: usize,
+    /// Whether the leader cannot execute the cycle, because it is in a block that is fixed.
+    stays: bool,
     /// Why the leader has to execute the cycle.
     why: Option<AtLeader>,
 }
@@ -40,6 +41,7 @@ impl Reading {
     /// says that answers of the cycle are held back.
     pub(in crate::session) fn leaves(&mut self, error: &Error, holds: bool) -> bool {
         let why = match error.report().of_leader {
+            _ if self.stays && error.remedy() != Remedy::Fatal => return false,
             Some(reason) => AtLeader::Statement(reason),
             None if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
                 return false;
@@ -53,6 +55,14 @@ impl Reading {
         };
         self.why.get_or_insert(why);
         true
+    }
+
+    /// The error of a statement as the client is told it.
+    pub(in crate::session) fn told<'error>(&self, error: &'error Error) -> Cow<'error, Error> {
+        match error.report().of_leader {
+            Some(reason) => Cow::Owned(not_in_this_block(reason)),
+            None => Cow::Borrowed(error),
+        }
     }
 
     /// Records that the answers of the cycle do not fit into the buffer that holds them.
@@ -79,42 +89,44 @@ pub(in crate::session) enum Read {
 }
 
 impl Conversation {
-    /// Fails at home, if the statement is not one that only reads.
+    /// Fails at home, if the leader has to execute the statement.
     pub(in crate::session) fn check_home(&self, statement: &Statement) -> Result<(), Error> {
-        match statement.route() {
-            Route::Leader(reason) if self.moves == Moves::Home => Err(Error::of_leader(reason)),
-            Route::Leader(_) | Route::Anywhere => Ok(()),
+        match self.moves {
+            Moves::Home => self.session.check_here(statement),
+            Moves::Never | Moves::Away | Moves::Back => Ok(()),
         }
     }
 
-    /// Executes the cycle at the front of the buffer, and leaves it there.
+    /// Executes the cycle at the front of the buffer, and leaves it there. `at` is how far
+    /// that has come.
     async fn read(
         &mut self,
         buffer: &ReadBuffer,
         watch: &mut Watch,
         cycle: &Cycle,
+        at: &mut usize,
     ) -> Result<(), Ended> {
         self.clock.bytes_came();
-        let mut at = 0;
-        while at < cycle.bytes {
-            let Ok(Some((frame, end))) = buffer.peek(at) else {
+        while *at < cycle.bytes {
+            let Ok(Some((frame, end))) = buffer.peek(*at) else {
                 return Err(Ended::Moved);
             };
             let next = buffer.peek(end).ok().flatten();
             self.before_sync = next.is_some_and(|(next, _)| next.kind == kind::SYNC);
-            at = end;
             match self.handle(frame, watch).await {
                 Err(Ended::Interrupted(error)) => self.interrupted(error).await?,
                 handled => handled?,
             }
+            *at = end;
         }
         Ok(())
     }
 
-    /// Forgets a cycle that has not been answered.
-    fn forget_cycle(&mut self) {
-        self.session.fail();
+    /// Forgets a cycle that has not been answered, and gives up the block that it is in.
+    pub(super) fn forget_cycle(&mut self) {
+        self.session.abandon_block();
         self.portals.clear();
+        self.changes.clear();
         self.suspended = false;
         self.rest = Statements::default();
         self.owed = Owed::NOTHING;
@@ -126,13 +138,13 @@ impl Conversation {
 impl Relay {
     /// Has the home session execute the cycle at the front of the input.
     pub(in crate::session) async fn read(&mut self, shared: &Arc<Shared>, cycle: Cycle) -> Read {
-        let stamp = match self.prepare_read(shared).await {
+        self.hear();
+        let stays = self.reads.is_fixed();
+        let stamp = match self.prepare_read(shared, &cycle).await {
             Ok(stamp) => stamp,
+            Err(Not::Leader(_)) if stays => return self.answer(cycle, 0, &lost_here()),
             Err(Not::Leader(why)) => return self.leave_to_leader(why),
-            Err(Not::Told(error)) => {
-                self.answer(cycle, &error);
-                return Read::Answered;
-            }
+            Err(Not::Told(error)) => return self.answer(cycle, 0, &error),
             Err(Not::Gone) => return Read::Ended,
         };
         let Some(home) = &mut self.reads.home else {
@@ -142,32 +154,39 @@ impl Relay {
         conversation.reading = Reading {
             fresh: stamp == Stamp::Asked,
             executions: cycle.executions,
+            stays,
             why: None,
         };
-        conversation.output.lend(self.client.lend());
+        conversation.output.lend(self.client.lend(), !stays);
         let buffer = &self.input.buffer;
+        let mut at = 0;
         let ended = conversation
-            .read(buffer, &mut self.input.watch, &cycle)
+            .read(buffer, &mut self.input.watch, &cycle, &mut at)
             .await;
         let left = conversation.output.has_left();
-        let stream = conversation.output.give_back();
+        let stream = conversation.output.give_back(ended.is_ok());
         self.client.give_back(stream);
         match ended {
             Ok(()) => {
-                self.sheet.read_here(stamp);
+                if cycle.reads {
+                    self.sheet.read_here(stamp);
+                }
                 self.keep_unnamed(cycle);
                 self.input.buffer.skip(cycle.bytes);
+                self.note_block();
                 Read::Answered
             }
             Err(Ended::Moved | Ended::Interrupted(_) | Ended::EngineStopped(_)) => {
                 let why = conversation.reading.why.unwrap_or(AtLeader::Lost);
-                conversation.forget_cycle();
-                if !left {
-                    return self.leave_to_leader(why);
+                if stays {
+                    return self.answer(cycle, at, &lost_here());
                 }
-                // Some rows are with the client, so the cycle cannot be answered anew.
-                self.answer(cycle, &broken_off());
-                Read::Answered
+                if left {
+                    conversation.owed = Owed::NOTHING;
+                    // Some rows are with the client, so the cycle cannot be answered anew.
+                    return self.answer(cycle, 0, &broken_off());
+                }
+                self.leave_to_leader(why)
             }
             Err(Ended::ByClient | Ended::Gone | Ended::Fatal(_)) => Read::Ended,
         }
@@ -176,15 +195,28 @@ impl Relay {
     fn leave_to_leader(&mut self, why: AtLeader) -> Read {
         self.sheet.read_at_leader(why);
         self.reads.bypass = true;
+        self.reads.leave();
+        let home = &mut self.reads.home;
+        if let Some(conversation) = home.as_mut().map(|home| &mut home.conversation) {
+            conversation.forget_cycle();
+            // Its settings or statements are not the leader's.
+            if conversation.session.has_changed() {
+                *home = None;
+            }
+        }
         Read::Leader
     }
 
-    /// Answers a cycle with an error.
-    fn answer(&mut self, cycle: Cycle, error: &Error) {
-        self.sheet.error(error.state());
-        report::error(self.client.buffer(), error);
-        hot::ready_for_query(self.client.buffer(), Status::Idle);
+    /// Answers a cycle, from the offset `at` of the buffer on, with an error.
+    fn answer(&mut self, cycle: Cycle, at: usize, error: &Error) -> Read {
+        if let Some(home) = &mut self.reads.home {
+            let from = (&self.input.buffer, at);
+            let out = self.client.buffer();
+            home.conversation.refuse(from, &cycle, error, out);
+        }
         self.input.buffer.skip(cycle.bytes);
+        self.note_block();
+        Read::Answered
     }
 }
 

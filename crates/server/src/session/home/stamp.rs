@@ -31,6 +31,18 @@ pub(super) struct Wants {
 impl Relay {
     /// Where the session reads, by its settings.
     pub(super) fn wants(&mut self, shared: &Shared) -> Wants {
+        if let Some(home) = self
+            .reads
+            .home
+            .as_ref()
+            .filter(|_| self.reads.is_in_block())
+        {
+            let parsed = home.conversation.session.parsed_settings();
+            return Wants {
+                from: parsed.read_from,
+                max_lag: parsed.read_max_lag.filter(|lag| !lag.is_zero()),
+            };
+        }
         if let Some(wants) = self.reads.wants {
             return wants;
         }

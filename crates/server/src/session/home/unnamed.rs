@@ -7,7 +7,7 @@ use coeval_sql::session::SessionHandover;
 use super::Reads;
 use crate::session::cycle::Cycle;
 use crate::session::relay::Relay;
-use crate::session::tracker::answer;
+use crate::session::tracker::{answer, string};
 
 /// A message about the unnamed statement: Parse, or Close.
 pub(super) struct Unsent {
@@ -86,12 +86,18 @@ impl Relay {
             // This process has just encoded the piece, so applying it does not fail.
             let _ = self.handover.apply(&piece);
         }
+        let text = self.handover.prepared("").unwrap_or_default();
         let mut parse = None;
         let mut at = 0;
         while let Ok(Some((frame, end))) = self.input.buffer.peek(at)
             && end <= cycle.bytes
         {
-            if frame.kind == kind::PARSE {
+            // The last one may have been skipped after an error.
+            let query = frame.contents.get(1..).and_then(string);
+            if frame.kind == kind::PARSE
+                && frame.contents.first() == Some(&0)
+                && (parse.is_none() || query.is_some_and(|(query, _)| query == text.as_bytes()))
+            {
                 parse = Some(frame.contents);
             }
             at = end;

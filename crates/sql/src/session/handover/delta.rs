@@ -20,6 +20,8 @@ pub(in crate::session) struct HandoverDelta {
     names: BTreeSet<String>,
     /// Whether any statement with a name may have changed.
     any: bool,
+    /// Whether the unnamed statement is left out.
+    named_only: bool,
     /// What the client's node needs for reads, and has been told; `None` if it does not ask.
     reads: Option<ToldForReads>,
 }
@@ -34,7 +36,7 @@ struct ToldForReads {
 impl HandoverDelta {
     /// Records that the statement of this name was replaced or dropped.
     pub(in crate::session) fn statement(&mut self, name: &str) {
-        if self.any && !name.is_empty() {
+        if self.any && !name.is_empty() || self.named_only && name.is_empty() {
             return;
         }
         if self.names.len() >= MAX_NAMES {
@@ -61,8 +63,27 @@ impl Session {
             settings: Arc::clone(self.lasting_settings()),
             names: BTreeSet::new(),
             any: false,
+            named_only: false,
             reads: None,
         }));
+    }
+
+    /// [`Session::note_changes`] for a session on a follower, without the unnamed statement,
+    /// of which its caller takes care. Called again, it forgets what it has recorded.
+    pub fn note_changes_here(&mut self) {
+        self.note_changes();
+        if let Some(delta) = &mut self.delta {
+            delta.named_only = true;
+        }
+    }
+
+    /// Whether something has changed since the last [`Session::take_handover_changes`].
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.delta.as_ref().is_some_and(|delta| {
+            let lasting = self.lasting_settings();
+            !Arc::ptr_eq(&delta.settings, lasting) || !delta.names.is_empty() || delta.any
+        })
     }
 
     /// Makes the session also tell its client's node, from now on, who has logged in and

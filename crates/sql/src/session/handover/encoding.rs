@@ -13,21 +13,30 @@
 //!     6 forget all statements but the unnamed one
 //!     7 login      the role's number (u32), superuser (u8, 0 or 1)
 //!     8 committed  the session's newest commit (u64, as a timestamp's bits)
+//!     9 block      the time it began (i64, microseconds since 2000 UTC), for how long it has
+//!                  had a time limit (u64, microseconds), its modes, of which 0 (u8) is none:
+//!                  isolation 1 read committed, 2 snapshot isolation, 3 serializable;
+//!                  1 read write, 2 read only; 1 not deferrable, 2 deferrable;
+//!                  whether it has read (u8, 0 or 1)
 //!   role       0 (u8) or 1 (u8), number (u32), name text
 //!   text       length in bytes (u32), UTF-8
 //! ```
 //!
 //! Numbers are little-endian. A piece holds whole records and can be decoded on its own.
 //! Kind 7 is for reads on the client's node, kind 8 for those and for the session's next
-//! leader; they are written from cluster version 3 on. A record that cannot be decoded makes its piece [`Malformed`], and the decoder
+//! leader; they are written from cluster version 3 on. A piece goes from the node of a client
+//! to the leader, and kind 9 is written, from cluster version 4 on. A record that cannot be
+//! decoded makes its piece [`Malformed`], and the decoder
 //! allocates no more than the piece holds.
 
 use std::fmt;
 
+use coeval_txn::Isolation;
 use coeval_types::Timestamp;
 
-use super::{ActsAs, HandoverRole, HandoverStatement};
+use super::{ActsAs, CarriedBlock, HandoverRole, HandoverStatement};
 use crate::session::Login;
+use crate::statement::Modes;
 
 const VERSION: u8 = 1;
 
@@ -39,6 +48,14 @@ const FORGET: u8 = 5;
 const FORGET_ALL: u8 = 6;
 const LOGIN: u8 = 7;
 const COMMITTED: u8 = 8;
+const BLOCK: u8 = 9;
+
+/// The isolation levels, by their number less 1.
+const LEVELS: [Isolation; 3] = [
+    Isolation::ReadCommitted,
+    Isolation::SnapshotIsolation,
+    Isolation::Serializable,
+];
 
 /// Maximum size of a record, in bytes. A larger setting or statement is not handed over.
 pub const MAX_RECORD: usize = 1 << 20;
@@ -87,6 +104,7 @@ pub(super) enum Record<'piece> {
     ForgetAll,
     Login(Login),
     Committed(Timestamp),
+    Block(CarriedBlock),
 }
 
 /// Memory a setting or a statement takes in addition to its text, in bytes.
@@ -108,7 +126,8 @@ impl Record<'_> {
             | Self::Forget { .. }
             | Self::ForgetAll
             | Self::Login(_)
-            | Self::Committed(_) => 0,
+            | Self::Committed(_)
+            | Self::Block(_) => 0,
         }
     }
 }
@@ -218,6 +237,23 @@ impl Writer {
         self.record.push(COMMITTED);
         self.record
             .extend_from_slice(&commit.to_bits().to_le_bytes());
+        self.end();
+    }
+
+    pub(super) fn block(&mut self, block: &CarriedBlock) {
+        self.record.push(BLOCK);
+        self.record.extend_from_slice(&block.began.to_le_bytes());
+        self.record.extend_from_slice(&block.ran.to_le_bytes());
+        let modes = &block.modes;
+        let level = modes.isolation.and_then(|level| {
+            let position = LEVELS.iter().position(|each| *each == level);
+            Some(position? as u8 + 1)
+        });
+        let switch = |on: Option<bool>| on.map_or(0, |on| u8::from(on) + 1);
+        self.record.push(level.unwrap_or(0));
+        self.record.push(switch(modes.read_only));
+        self.record.push(switch(modes.deferrable));
+        self.record.push(u8::from(block.has_read));
         self.end();
     }
 
@@ -370,6 +406,37 @@ impl<'piece> Reader<'piece> {
         })
     }
 
+    /// A number from 0 to `most`.
+    fn choice(&mut self, most: u8) -> Result<u8, Malformed> {
+        match self.rest.first() {
+            Some(choice) if *choice > most => Err(self.wrong("a mode that there is not")),
+            _ => self.byte(),
+        }
+    }
+
+    fn switch(&mut self) -> Result<Option<bool>, Malformed> {
+        Ok(match self.choice(2)? {
+            0 => None,
+            on => Some(on == 2),
+        })
+    }
+
+    fn block(&mut self) -> Result<CarriedBlock, Malformed> {
+        Ok(CarriedBlock {
+            began: i64::from_le_bytes(self.array()?),
+            ran: u64::from_le_bytes(self.array()?),
+            modes: Modes {
+                isolation: match self.choice(LEVELS.len() as u8)? {
+                    0 => None,
+                    level => Some(LEVELS[usize::from(level) - 1]),
+                },
+                read_only: self.switch()?,
+                deferrable: self.switch()?,
+            },
+            has_read: self.flag()?,
+        })
+    }
+
     fn record(&mut self) -> Result<Record<'piece>, Malformed> {
         let unknown = self.wrong("a record of a kind that there is not");
         let large = self.wrong("a record that is larger than any");
@@ -395,6 +462,7 @@ impl<'piece> Reader<'piece> {
                 superuser: self.flag()?,
             }),
             COMMITTED => Record::Committed(Timestamp::from_bits(u64::from_le_bytes(self.array()?))),
+            BLOCK => Record::Block(self.block()?),
             _ => return Err(unknown),
         };
         if before - self.rest.len() > MAX_RECORD {

@@ -1,5 +1,6 @@
-//! Following a session of the leader: the session that reads on the client's node takes
-//! over what the leader's session has changed.
+//! Following the session on the other node: the session that reads on the client's node
+//! takes over what the leader's session has changed, and the leader's what a block at home
+//! has changed, or the block itself.
 //!
 //! Statements stay asleep, as after a resume: most are executed by the leader.
 
@@ -12,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::session::identity::Identity;
 
 impl Session {
-    /// Takes over the changes of the leader's session, in the order in which it told them.
+    /// Takes over the changes of the session on the other node, in the order in which it
+    /// told them.
     ///
     /// # Errors
     /// When a change is not understood, or the role that it names cannot be looked up: then
@@ -55,6 +57,7 @@ impl Session {
                 self.forget(name);
             }
             Record::ForgetAll => self.forget_all(),
+            Record::Block(block) => self.take_block(&block)?,
             // They concern the node that keeps the handover state.
             Record::ActsAs(_) | Record::Login(_) | Record::Committed(_) => {}
         }

@@ -15,7 +15,8 @@
 //! the first time, and reports an error then if that fails.
 //!
 //! - [`encoding`]: the encoding of the state.
-//! - `follow`: applying the pieces to the session that reads on the client's node.
+//! - `follow`: applying the pieces to the session that reads on the client's node, and what
+//!   changed there, or a block that moves, to the leader's.
 //! - [`delta`]: the changes since the last message to the client's node.
 //! - [`resume`]: starting a session with that state.
 //!
@@ -45,6 +46,7 @@ use super::identity::Identity;
 use super::prepared::Prepared;
 use super::settings::Settings;
 use crate::output::Column;
+use crate::statement::Modes;
 
 /// Maximum size of one session's handover state, in bytes. An item that does not fit is
 /// not handed over, and the session lacks it on the other node.
@@ -78,6 +80,25 @@ pub(super) struct ActsAs {
 struct HandoverRole {
     number: u32,
     name: String,
+}
+
+/// A transaction block on its way from the node of its client to the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CarriedBlock {
+    /// What `now()` returns in it.
+    pub(super) began: i64,
+    /// For how long it has had a time limit, in microseconds.
+    pub(super) ran: u64,
+    pub(super) modes: Modes,
+    /// Whether it has read, so that its modes cannot change any more.
+    pub(super) has_read: bool,
+}
+
+/// The piece that carries a block.
+pub(super) fn carried_block(block: CarriedBlock) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.block(&block);
+    writer.finish().concat()
 }
 
 /// A prepared statement in its handover form.
@@ -254,6 +275,8 @@ impl SessionHandover {
             }
             Record::Login(login) => self.login = Some(login),
             Record::Committed(commit) => self.keep_commit(commit),
+            // It is no state that outlives its transaction.
+            Record::Block(_) => {}
             Record::Forget { name } => self.forget_statement(name),
             Record::ForgetAll => {
                 let unnamed = self.statements.remove_entry("");

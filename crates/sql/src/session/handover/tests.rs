@@ -206,3 +206,50 @@ fn what_is_too_much_is_not_carried() {
     }
     assert_eq!(handover.settings["a.last"], "1");
 }
+
+#[test]
+fn a_block_comes_back_and_a_part_of_one_is_refused() {
+    use coeval_txn::Isolation;
+    let levels = [
+        None,
+        Some(Isolation::ReadCommitted),
+        Some(Isolation::SnapshotIsolation),
+        Some(Isolation::Serializable),
+    ];
+    let switches = [None, Some(false), Some(true)];
+    for isolation in levels {
+        for read_only in switches {
+            for deferrable in switches {
+                let block = CarriedBlock {
+                    began: -7_000_000_001,
+                    ran: 3,
+                    modes: Modes {
+                        isolation,
+                        read_only,
+                        deferrable,
+                    },
+                    has_read: read_only.is_some(),
+                };
+                let piece = carried_block(block);
+                let mut found = records(&piece).unwrap();
+                assert_eq!(found.next(), Some(Ok(Record::Block(block))));
+                assert_eq!(found.next(), None);
+                for end in 2..piece.len() {
+                    let mut found = records(&piece[..end]).unwrap();
+                    assert!(found.next().unwrap().is_err(), "cut at {end}");
+                }
+                let mut handover = SessionHandover::default();
+                handover.apply(&piece).unwrap();
+                assert!(handover.is_empty());
+            }
+        }
+    }
+    let mut wrong = carried_block(CarriedBlock {
+        began: 0,
+        ran: 0,
+        modes: Modes::default(),
+        has_read: false,
+    });
+    *wrong.last_mut().unwrap() = 3;
+    assert!(records(&wrong).unwrap().next().unwrap().is_err());
+}

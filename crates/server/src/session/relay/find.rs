@@ -1,0 +1,192 @@
+//! A relay without a leader: it looks for one, and serves its client meanwhile as far as it
+//! can.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use coeval_pgwire::frame::kind;
+use coeval_sql::Error;
+use coeval_sql::instance::TimeLimit;
+use coeval_sql::session::settings;
+
+use super::{BETWEEN, Leader, Relay, Stop, nobody_leads, open_unless_replaced, removed};
+use crate::serving_term::{Lead, ServingTerm};
+use crate::session::home::Offer;
+use crate::session::opening::{self, Resumed};
+use crate::session::{greet, report};
+use crate::shared::Shared;
+
+/// The node where a session can continue.
+pub(super) enum NextLeader {
+    Leader(Leader),
+    Here(Arc<ServingTerm>),
+}
+
+impl Relay {
+    /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
+    /// and a new request waits for as long as the settings and its `statement_timeout`
+    /// allow.
+    pub(super) async fn find(&mut self, shared: &Shared) -> Result<NextLeader, Stop> {
+        let Some(node) = &shared.node else {
+            return Err(Stop::Terminated);
+        };
+        let streams = node.streams();
+        let mut leads = shared.lead.subscribe();
+        loop {
+            let lead = leads.borrow_and_update().clone();
+            match lead {
+                Lead::Here(serving_term) => {
+                    self.waits_since = None;
+                    return Ok(NextLeader::Here(serving_term));
+                }
+                Lead::There(node) => {
+                    let resumed = Resumed {
+                        in_transaction: self.tracker.in_transaction(),
+                        pieces: self.handover.pieces(),
+                    };
+                    let opening = opening::session(&self.origin, Some(&resumed));
+                    drop(resumed);
+                    let _sent = self.kept.copied(opening.len());
+                    let opening = open_unless_replaced(&streams, node, &opening, &leads);
+                    if let Some(leader) = self.meanwhile(shared, opening).await? {
+                        self.waits_since = None;
+                        return Ok(NextLeader::Leader(leader));
+                    }
+                    let changed = async {
+                        let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;
+                    };
+                    self.meanwhile(shared, changed).await?;
+                }
+                Lead::Nowhere => {
+                    let changed = async {
+                        // The sender lives as long as the server.
+                        let _ = leads.changed().await;
+                    };
+                    self.meanwhile(shared, changed).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for `work`, and serves the client as far as possible without a leader.
+    async fn meanwhile<T>(
+        &mut self,
+        shared: &Shared,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        let mut late = None;
+        let of_statement = self.timeout(shared, "statement_timeout");
+        let of_statement = of_statement.filter(|timeout| *timeout < self.patience);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            let mut is_canceled = self.signal.is_canceled() && !self.signal.is_deposed();
+            if let Some(stop) = self.poll_signal(context, None) {
+                return Poll::Ready(Err(stop));
+            }
+            loop {
+                let mut moved = false;
+                if self.client.poll_send(context, &mut moved).is_err() {
+                    return Poll::Ready(Err(Stop::Client));
+                }
+                let held = self.input.buffer.capacity();
+                if let Err(error) = self.kept.charge_messages(held) {
+                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                }
+                if !self.input.buffer.has_frame() {
+                    match self.input.poll_fill(context) {
+                        Poll::Ready(Ok(())) => moved = true,
+                        Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
+                        Poll::Pending => {}
+                    }
+                } else if self.input.poll_gone(context).is_ready() {
+                    return Poll::Ready(Err(Stop::Client));
+                }
+                let mut goes = self.input.buffer.has_frame();
+                if goes {
+                    match self.offer(shared, false) {
+                        Offer::Home(cycle) => return Poll::Ready(Err(Stop::Reads(cycle))),
+                        Offer::Wait => {
+                            goes = false;
+                            match self.input.poll_fill(context) {
+                                Poll::Ready(Ok(())) => moved = true,
+                                Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
+                                Poll::Pending => {}
+                            }
+                        }
+                        Offer::Leader => {}
+                    }
+                }
+                if goes {
+                    let since = *self.waits_since.get_or_insert_with(coeval_env::now);
+                    let at = since + of_statement.unwrap_or(self.patience);
+                    let late = late.get_or_insert_with(|| Box::pin(coeval_env::sleep_until(at)));
+                    let is_late = late.as_mut().poll(context).is_ready();
+                    let refusal = if std::mem::take(&mut is_canceled) {
+                        Some(Error::canceled())
+                    } else if shared.cluster.is_removed() {
+                        Some(removed(shared))
+                    } else {
+                        is_late.then(|| match of_statement {
+                            Some(_) => TimeLimit::Statement.error(),
+                            None => nobody_leads(),
+                        })
+                    };
+                    if let Some(stop) = self.refuse(refusal.as_ref()) {
+                        return Poll::Ready(Err(stop));
+                    }
+                    moved |= refusal.is_some();
+                }
+                if !goes || !self.input.buffer.has_frame() {
+                    (self.waits_since, late) = (None, None);
+                }
+                if let Some(error) = self.poll_silence(shared, context) {
+                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                }
+                if !moved {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// The session's timeout of this name, if it has one: what the session has set is part of
+    /// its handover state, and what it began with comes from the client or the settings.
+    pub(super) fn timeout(&self, shared: &Shared, name: &str) -> Option<Duration> {
+        let time = match self.handover.setting(name) {
+            Some(value) => settings::time(value),
+            None => settings::time(&greet::at_start(shared, &self.origin.request, name)?),
+        };
+        time.filter(|time| !time.is_zero())
+    }
+
+    /// Answers the client's messages with this error; without one, drops only the
+    /// messages that the session skips until Sync.
+    fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
+        if error.is_some() {
+            self.refuse_block();
+        }
+        while error.is_some() || self.tracker.is_skipping() {
+            match self.input.buffer.next_frame() {
+                Ok(Some(next)) if next.kind == kind::TERMINATE => return Some(Stop::Client),
+                Ok(Some(next)) => {
+                    self.reads.begin_cycle();
+                    let out = &mut self.client.buffer;
+                    match error {
+                        Some(error) => self.tracker.refuse(next.kind, error, out),
+                        None => self.tracker.skip(next.kind, out),
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
+            }
+        }
+        None
+    }
+}
