@@ -81,10 +81,10 @@ impl Logins {
         }
     }
 
-    /// Logs a login.
-    pub(crate) fn admitted(&self, client: &Client, method: &str) {
+    /// Logs a login, with a remark about it.
+    pub(crate) fn admitted(&self, client: &Client, method: &str, remark: &str) {
         report_suppressed(self.failures.take_suppressed());
-        login(client, method, "ok", "");
+        login(client, method, "ok", remark);
     }
 
     /// Logs a failed login, with the error that the client got and a detail that only the

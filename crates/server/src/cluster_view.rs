@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Status};
+use coeval_leader::node::{
+    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, Status,
+};
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
@@ -104,14 +106,37 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
         let Ok(status) = node.status().await else {
             return;
         };
-        let reads = status.cluster_version >= READS;
-        shared.tells_reads.fetch_or(reads, Ordering::Relaxed);
-        let carries = status.cluster_version >= CARRIES;
-        shared.carries_blocks.fetch_or(carries, Ordering::Relaxed);
+        note_version(&shared, &status);
         shared.cluster.note(status, EvaluationContext::clock());
         drop(shared);
         coeval_env::sleep(INTERVAL).await;
     }
+}
+
+/// Notes what all members read. A cluster version never falls.
+fn note_version(shared: &Shared, status: &Status) {
+    let reads = status.cluster_version >= READS;
+    shared.tells_reads.fetch_or(reads, Ordering::Relaxed);
+    let carries = status.cluster_version >= CARRIES;
+    shared.carries_blocks.fetch_or(carries, Ordering::Relaxed);
+    let logins = status.cluster_version >= NODE_LOGINS;
+    shared.lets_clients_in.fetch_or(logins, Ordering::Relaxed);
+}
+
+/// Whether each node of the cluster lets its own clients in, as far as this one knows.
+pub(crate) fn lets_clients_in(shared: &Shared) -> bool {
+    shared.lets_clients_in.load(Ordering::Relaxed)
+}
+
+/// [`lets_clients_in`], by the node's present status: the last one may be old, or there may
+/// be none yet.
+pub(crate) async fn lets_clients_in_asked(shared: &Shared, node: &Node) -> bool {
+    if !lets_clients_in(shared)
+        && let Ok(status) = node.status().await
+    {
+        note_version(shared, &status);
+    }
+    lets_clients_in(shared)
 }
 
 /// The message by which a node reports that it has been removed from its cluster; `coeval

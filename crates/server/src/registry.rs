@@ -71,6 +71,12 @@ pub(crate) fn node_of(process_id: i32) -> u64 {
     u64::try_from(process_id >> NODE_BITS).unwrap_or(0)
 }
 
+/// Whether the clients of this node have sessions of this number.
+pub(crate) fn is_number_of(node: u64, process_id: i32) -> bool {
+    let (first, count) = numbers(node);
+    process_id >= first && process_id - first < count
+}
+
 impl Registry {
     pub(crate) fn new(limit: usize, reserved: usize, node: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -306,6 +312,20 @@ mod tests {
         let signal = Arc::new(Signal::default());
         let entry = registry.enter(&signal, Protocol::V3_0, &role(10, None));
         (signal, entry)
+    }
+
+    #[test]
+    fn a_number_is_of_one_node() {
+        let registry = Registry::new(10, 0, 3);
+        let signal = Arc::new(Signal::default());
+        let entry = registry.enter(&signal, Protocol::V3_0, &role(10, None));
+        let number = entry.unwrap().process_id();
+        assert_eq!(node_of(number), 3);
+        let owners = (0..=2000).filter(|node| *node > 0 && is_number_of(*node, number));
+        assert_eq!(owners.collect::<Vec<u64>>(), [3]);
+        for strange in [0, -1, i32::MIN, number + (1 << NODE_BITS)] {
+            assert!(!is_number_of(3, strange), "{strange}");
+        }
     }
 
     #[test]

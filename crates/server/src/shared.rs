@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) tells_reads: Arc<AtomicBool>,
     /// Whether every member understands what the node of a client tells a leader of blocks.
     pub(crate) carries_blocks: Arc<AtomicBool>,
+    /// Whether each node of the cluster lets its own clients in.
+    pub(crate) lets_clients_in: AtomicBool,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -78,6 +80,7 @@ impl Shared {
             reader_is_given: AtomicBool::new(false),
             tells_reads: Arc::default(),
             carries_blocks: Arc::default(),
+            lets_clients_in: AtomicBool::new(false),
             cluster: Seen::default(),
             failure,
             access: Mutex::new(Arc::new(doors)),

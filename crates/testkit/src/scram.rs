@@ -20,8 +20,12 @@ pub fn request(answer: &Answer) -> u32 {
 
 /// Starts a session as this user, and returns the mechanisms that the server offers.
 pub async fn begin(wire: &mut Wire, user: &str) -> Vec<String> {
-    wire.send(&start(&[("user", user), ("database", "bank")]))
-        .await;
+    begin_with(wire, &[("user", user), ("database", "bank")]).await
+}
+
+/// [`begin`], with these parameters.
+pub async fn begin_with(wire: &mut Wire, parameters: &[(&str, &str)]) -> Vec<String> {
+    wire.send(&start(parameters)).await;
     let offer = wire.receive().await.unwrap();
     assert_eq!(request(&offer), 10, "{offer:?}");
     let names = offer.contents[4..].split(|&byte| byte == 0);
@@ -87,7 +91,16 @@ pub fn last_bound(answer: &Answer, password: &str, binding: &[u8]) -> Vec<u8> {
 
 /// Logs in; returns the answers up to the session's start or its refusal.
 pub async fn log_in(wire: &mut Wire, user: &str, password: &str) -> Vec<Answer> {
-    begin(wire, user).await;
+    log_in_with(wire, &[("user", user), ("database", "bank")], password).await
+}
+
+/// [`log_in`], with these parameters.
+pub async fn log_in_with(
+    wire: &mut Wire,
+    parameters: &[(&str, &str)],
+    password: &str,
+) -> Vec<Answer> {
+    begin_with(wire, parameters).await;
     wire.send(&first()).await;
     let answer = wire.receive().await.unwrap();
     wire.send(&last(&answer, password)).await;

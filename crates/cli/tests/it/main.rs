@@ -9,7 +9,8 @@
 //!   sound. `client_tls`: which servers these commands trust.
 //! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
 //!   `cluster_sessions`: those whose client and leader are at different nodes.
-//!   `cluster_reads`: reads through any node. `cluster_disk`: a follower whose disk is full.
+//!   `cluster_login`: who is let in by which node. `cluster_reads`: reads through any node.
+//!   `cluster_disk`: a follower whose disk is full.
 //!   `cluster_restore`: clusters founded from backups, and back. `cluster_recover`: of a
 //!   cluster that has lost its majority.
 //!   `cluster_command`: looking at them, and changing which nodes take part and which one
@@ -35,6 +36,7 @@ mod cluster_certificates;
 mod cluster_command;
 mod cluster_disk;
 mod cluster_home;
+mod cluster_login;
 mod cluster_names;
 mod cluster_reads;
 mod cluster_recover;

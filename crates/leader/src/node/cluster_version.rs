@@ -20,7 +20,8 @@
 //! | 1 | what builds read that announce nothing |
 //! | 2 | memberships with a version and the identities of directories |
 //! | 3 | questions of followers for the read index, and how far followers show their log |
-//! | 4 | what the node of a client tells the leader of transaction blocks |
+//! | 4 | sessions of clients that their own node has let in, and what that node tells of
+//!       transaction blocks |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -33,11 +34,15 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = 4;
+pub const NEWEST_VERSION: u32 = NODE_LOGINS;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.
 pub(super) const FOLLOWER_READS: u32 = 3;
+
+/// The first version in which a node lets its own clients in, and the leader takes its word
+/// for them.
+pub const NODE_LOGINS: u32 = 4;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

@@ -139,7 +139,7 @@ use peer_set::PeerSet;
 use standing::{Standing, Start};
 
 pub use apply_progress::ApplyProgress;
-pub use cluster_version::NEWEST_VERSION;
+pub use cluster_version::{NEWEST_VERSION, NODE_LOGINS};
 pub use elections::{Cause, Election};
 pub use error::Error;
 pub use lag::Lag;

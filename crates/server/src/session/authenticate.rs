@@ -14,6 +14,9 @@
 //!
 //! Until a client is let in, its messages are limited to the length and the types that
 //! the exchange needs.
+//!
+//! In a cluster, the node that a client is connected to lets it in, by its own rules; the
+//! leader, where the session may run, takes that node's word ([`vouched`]).
 
 use std::net::IpAddr;
 
@@ -24,13 +27,15 @@ use coeval_pgwire::scram::{self, Exchange, Failure, Keys};
 use coeval_sql::access::{FIRST_ROLE, Role, Verifier, password};
 use coeval_sql::session::{Account, Database, Login};
 use coeval_sql::{Error, SqlState};
-use coeval_types::Timestamp;
+use tokio::io::AsyncWriteExt;
 
 use super::input::{Input, Wake};
-use super::output::Output;
+use super::opening::Vouched;
 use super::report;
 use super::signal::Signal;
+use super::transport::WriteHalf;
 use crate::access::{Applicant, Method, Rules};
+use crate::metrics::Sheet;
 use crate::registry::SessionRequest;
 use crate::shared::Doors;
 
@@ -50,6 +55,19 @@ pub(super) struct Admitted {
     /// The role that the session is counted for, and its limits.
     pub(super) place: SessionRequest,
     pub(super) method: Method,
+    /// Whether the client's name has no role: it was let in as the first role, because the
+    /// database is open.
+    pub(super) as_visitor: bool,
+}
+
+impl Admitted {
+    /// What this node tells the leader about the client.
+    pub(super) const fn vouched(&self) -> Vouched {
+        Vouched {
+            role: self.login.role,
+            as_visitor: self.as_visitor,
+        }
+    }
 }
 
 /// Why a client is not let in.
@@ -69,18 +87,20 @@ impl From<Error> for Refusal {
 /// The connection to the client, as authentication uses it.
 pub(super) struct Line<'a> {
     pub(super) input: &'a mut Input,
-    pub(super) output: &'a mut Output,
+    /// Messages that have not been sent.
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) write: &'a mut WriteHalf,
     pub(super) signal: &'a Signal,
+    pub(super) sheet: &'a Sheet,
 }
 
-/// Authenticates a client by the method that the access rules ask for.
+/// Authenticates the client of this account, by the method that the access rules ask for.
 pub(super) async fn authenticate(
     doors: &Doors,
-    database: &Database,
+    account: &Account,
     claim: &Claim<'_>,
     line: Line<'_>,
 ) -> Result<Admitted, Refusal> {
-    let account = database.login(claim.user).await?;
     let rules = &doors.rules;
     let role = account.role.as_deref();
     let applicant = Applicant {
@@ -97,7 +117,7 @@ pub(super) async fn authenticate(
         Some(Method::Trust) => {}
         Some(Method::Scram) => {
             // The exchange offers the client SASL's mechanisms, not the rules' method.
-            exchange(claim, &account, line).await?;
+            exchange(claim, account, line).await?;
         }
         Some(Method::Reject) | None => return Err(rejected(claim, method, rules).into()),
     }
@@ -105,13 +125,61 @@ pub(super) async fn authenticate(
     // After SCRAM the role exists, so only the default rules' `trust` may admit a client
     // without one.
     let by_default = !matches!(rules, Rules::File(_)) && method == Method::Trust;
-    admitted(&account, claim.user, by_default, method)
+    admitted(account, claim.user, by_default, method)
 }
 
-/// Admits a client that another node has authenticated already.
-pub(super) async fn known(database: &Database, user: &str) -> Result<Admitted, Refusal> {
-    let account = database.login(user).await?;
+/// Admits a client that was authenticated before: by another node, or for a session that
+/// goes on. Its role is known by number if a node vouches for it, and by name else.
+pub(super) async fn known(
+    database: &Database,
+    user: &str,
+    vouched: Option<Vouched>,
+) -> Result<Admitted, Refusal> {
+    let account = match vouched {
+        Some(Vouched {
+            role,
+            as_visitor: false,
+        }) => {
+            // The name may be another role's by now, and the role may have another name.
+            let account = database.login_of_role(role).await?;
+            return admitted(&account, user, false, Method::Trust);
+        }
+        Some(_) | None => database.login(user).await?,
+    };
+    if vouched.is_some() && account.role.is_some() {
+        return Err(no_role(user).into());
+    }
     admitted(&account, user, true, Method::Trust)
+}
+
+/// Whether the client that was let in by the state `before` would be let in by the state
+/// `now`, which is newer.
+pub(super) fn still_holds(
+    user: &str,
+    (before, by): (&Account, &Admitted),
+    now: &Account,
+) -> Result<(), Refusal> {
+    let after = admitted(now, user, by.as_visitor, by.method)?;
+    let password = |account: &Account| account.role.as_ref()?.password.clone();
+    let late = by.method == Method::Scram && now.role.as_deref().is_some_and(expired);
+    if after.vouched() == by.vouched() && password(before) == password(now) && !late {
+        return Ok(());
+    }
+    let error = Error::new(
+        SqlState("28P01"),
+        format!("the role or the password of user \"{user}\" has changed"),
+    )
+    .with_detail(
+        "This client was let in while no leader could be asked, by a state of the database that \
+         was out of date.",
+    )
+    .with_hint("Log in again.");
+    Err(error.into())
+}
+
+fn no_role(user: &str) -> Error {
+    let message = format!("role \"{user}\" does not exist");
+    Error::new(SqlState("28000"), message)
 }
 
 fn admitted(
@@ -134,10 +202,10 @@ fn admitted(
                     privileged: false,
                 },
                 method,
+                as_visitor: true,
             });
         }
-        let message = format!("role \"{user}\" does not exist");
-        return Err(Error::new(SqlState("28000"), message).into());
+        return Err(no_role(user).into());
     };
     if !role.login {
         let message = format!("role \"{user}\" is not permitted to log in");
@@ -156,6 +224,7 @@ fn admitted(
             privileged: role.superuser,
         },
         method,
+        as_visitor: false,
     })
 }
 
@@ -205,7 +274,7 @@ async fn exchange(claim: &Claim<'_>, account: &Account, mut line: Line<'_>) -> R
         Some(_) => &[scram::BOUND, scram::PLAIN],
         None => &[scram::PLAIN],
     };
-    cold::authentication_sasl(&mut line.output.buffer, offered);
+    cold::authentication_sasl(line.out, offered);
     line.flush().await?;
     let mut nonce = [0; scram::NONCE];
     coeval_env::random_bytes(&mut nonce);
@@ -225,13 +294,13 @@ async fn exchange(claim: &Claim<'_>, account: &Account, mut line: Line<'_>) -> R
         })
         .await?;
     let (exchange, server_first): (Exchange, String) = begun.map_err(failed)?;
-    cold::authentication_sasl_continue(&mut line.output.buffer, &server_first);
+    cold::authentication_sasl_continue(line.out, &server_first);
     line.flush().await?;
     let ended = line
         .answer(|contents| Ok(exchange.finish(contents)))
         .await?;
     let server_final = ended.map_err(failed)?;
-    cold::authentication_sasl_final(&mut line.output.buffer, &server_final);
+    cold::authentication_sasl_final(line.out, &server_final);
     Ok(())
 }
 
@@ -267,8 +336,14 @@ fn expired(role: &Role) -> bool {
 impl Line<'_> {
     /// Sends the buffered messages, which depend on no data.
     async fn flush(&mut self) -> Result<(), Refusal> {
-        let flushed = self.output.flush(Timestamp::ZERO).await;
-        flushed.map_err(|()| Refusal::Gone)
+        let sent = async {
+            self.write.write_all(self.out).await?;
+            self.write.flush().await
+        };
+        sent.await.map_err(|_| Refusal::Gone)?;
+        self.sheet.sent(self.out.len());
+        self.out.clear();
+        Ok(())
     }
 
     /// Waits for the client's next message, and decodes it with `read`.

@@ -14,19 +14,20 @@ use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Error, SqlState};
 use coeval_types::{Remedy, Timestamp};
 use tokio::io::AsyncWriteExt;
-use tracing::debug;
+use tracing::{debug, warn};
 
-use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate};
+use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate, known};
 use super::conversation::{Conversation, Moves};
 use super::first::{First, Request, first, say};
 use super::input::Input;
-use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin};
+use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin, Vouched};
 use super::output::Output;
 use super::relay::{self, Leader, Relay};
 use super::signal::Signal;
 use super::transport::{ReadHalf, Transport, WriteHalf};
-use super::{Here, SessionLocation, report, resume};
+use super::{Here, SessionLocation, login, report, resume};
 use crate::audit::Client;
+use crate::cluster_view;
 use crate::metrics::Sheet;
 use crate::registry::{self, Entry};
 use crate::serving_term::{Lead, ServingTerm};
@@ -67,9 +68,21 @@ pub(super) async fn greet_elsewhere(
                 shared.registry.cancel(process_id, &secret);
                 return None;
             }
+            Opening::Account { user } => {
+                tell_account(shared, stream, &user).await;
+                return None;
+            }
             Opening::Session(origin, resumed) => (origin, resumed),
         };
-        let serving_term = shared.serving_term();
+        let node = stream.node();
+        if !registry::is_number_of(node.0, origin.process_id) {
+            warn!(%node, session = origin.process_id, "a node has opened the session of another one");
+            return None;
+        }
+        let serving_term = shared.serving_term().filter(|_| {
+            // The node learns soon that it lets its clients in itself.
+            origin.vouched.is_some() || resumed.is_some() || !cluster_view::lets_clients_in(shared)
+        });
         let word = if serving_term.is_some() {
             ACCEPTED
         } else {
@@ -87,6 +100,7 @@ pub(super) async fn greet_elsewhere(
             read,
             write,
             number: Some((origin.process_id, origin.secret.clone())),
+            vouched: origin.vouched,
         };
         match resumed {
             None => welcome(shared, &serving_term, arrival, sheet).await,
@@ -96,6 +110,28 @@ pub(super) async fn greet_elsewhere(
         }
     };
     coeval_env::timeout(patience, greeted).await.ok().flatten()
+}
+
+/// Tells another node, if this one leads, what the login of a user is checked against.
+async fn tell_account(shared: &Shared, mut stream: PeerStream, user: &str) {
+    let answer = match shared.serving_term() {
+        None => vec![NOT_LEADING],
+        Some(serving_term) => match serving_term.database.login(user).await {
+            Ok(account) => [vec![ACCEPTED], opening::account(&account)].concat(),
+            Err(error) => {
+                debug!(%error, "no account for the login on another node");
+                return;
+            }
+        },
+    };
+    let told = async {
+        stream.write_all(&answer).await?;
+        stream.flush().await?;
+        stream.shutdown().await
+    };
+    if let Err(error) = told.await {
+        debug!(%error, "an account for the login on another node is not told");
+    }
 }
 
 /// A client that wants a session, with its connection.
@@ -110,6 +146,8 @@ pub(super) struct Arrival {
     /// The number and the secret of the session on the node that the client is connected
     /// to.
     pub(super) number: Option<(i32, Vec<u8>)>,
+    /// As whom that node has let the client in, if it has.
+    pub(super) vouched: Option<Vouched>,
 }
 
 async fn let_in(
@@ -129,15 +167,18 @@ async fn let_in(
             return None;
         }
     };
-    let leader = match &shared.node {
+    let route = match &shared.node {
         None => Ok(SessionRoute::Here(shared.serving_term()?)),
         Some(node) => {
             let who = (peer, tls, start.binding.as_ref());
             leader(shared, node, &start.request, who).await
         }
     };
-    let serving_term = match leader {
+    let serving_term = match route {
         Ok(SessionRoute::Here(serving_term)) => serving_term,
+        Ok(SessionRoute::OwnLogin(node)) => {
+            return login::login(shared, &node, start, Client::new(peer, tls), sheet).await;
+        }
         Ok(SessionRoute::Leader(leader, entry, signal, origin)) => {
             let (read, write) = start.transport.into_split();
             let line = relay::Line {
@@ -168,6 +209,7 @@ async fn let_in(
         read,
         write,
         number: None,
+        vouched: None,
     };
     let here = welcome(shared, &serving_term, arrival, sheet).await;
     here.map(|here| SessionLocation::Here(Box::new(here)))
@@ -185,16 +227,19 @@ async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
 /// The node where a new session runs.
 enum SessionRoute {
     Here(Arc<ServingTerm>),
+    /// On the leader, which authenticates the client.
     Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
+    /// On the leader, or beside a relay; this node authenticates the client.
+    OwnLogin(Arc<Node>),
 }
 
 /// Interval of the checks for a leader, and for this node's removal.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 /// Finds the leader of the cluster, for a new session.
 async fn leader(
     shared: &Shared,
-    node: &Node,
+    node: &Arc<Node>,
     request: &Request,
     (peer, tls, binding): (SocketAddr, bool, Option<&Arc<[u8]>>),
 ) -> Result<SessionRoute, Error> {
@@ -206,6 +251,10 @@ async fn leader(
             let lead = leads.borrow_and_update().clone();
             if !matches!(lead, Lead::Here(_)) && shared.cluster.is_removed() {
                 return Err(relay::removed(shared));
+            }
+            let is_elsewhere = !matches!(lead, Lead::Here(_));
+            if is_elsewhere && cluster_view::lets_clients_in_asked(shared, node).await {
+                return Ok(SessionRoute::OwnLogin(Arc::clone(node)));
             }
             let wait = match lead {
                 Lead::Here(serving_term) => return Ok(SessionRoute::Here(serving_term)),
@@ -220,6 +269,7 @@ async fn leader(
                         tls,
                         binding: binding.cloned(),
                         request: request.clone(),
+                        vouched: None,
                     });
                     let opening = opening::session(&origin, None);
                     let opened = relay::open_unless_replaced(&streams, node, &opening, &leads);
@@ -251,33 +301,49 @@ async fn welcome(
         mut request,
         buffer,
         read,
-        write,
+        mut write,
         number,
+        vouched,
     } = arrival;
     // A copy of the request for other nodes, should the session move there.
     let whole = (shared.node.is_some() && number.is_none()).then(|| request.clone());
     let signal = Arc::new(Signal::default());
     let mut input = Input::new(read, buffer, Arc::clone(sheet));
-    let mut output = new_output(shared, serving_term, write, &signal, sheet);
+    let mut out = Vec::new();
     let line = Line {
         input: &mut input,
-        output: &mut output,
+        out: &mut out,
+        write: &mut write,
         signal: &signal,
+        sheet,
     };
     let place = (shared, &**serving_term);
-    let admitted = admit(place, &mut request, &mut client, binding.as_deref(), line).await;
+    let admitted = match take_names(&mut request, &mut client) {
+        Err(refused) => Err(refused.into()),
+        Ok(()) => match vouched {
+            Some(_) => known(&serving_term.database, &client.user, vouched).await,
+            None => admit(place, &request, &client, binding.as_deref(), line).await,
+        },
+    };
     let refusal = match admitted {
         Ok(admitted) => {
             let number = number.as_ref().map(|(number, secret)| (*number, &**secret));
             let who = (&client, &admitted);
-            let opened = open(place, request, number, who, &signal, &mut output);
+            let opened = open(place, request, number, who, &signal, &mut out);
             match opened {
                 Ok((entry, mut session)) => {
-                    shared.logins.admitted(&client, admitted.method.as_str());
+                    // The node that has let the client in has logged that.
+                    if vouched.is_none() {
+                        shared
+                            .logins
+                            .admitted(&client, admitted.method.as_str(), "");
+                    }
                     input.buffer.set_limits(match number {
                         None => relay::limits(shared),
                         Some(_) => relay::limits_of_node(shared),
                     });
+                    let mut output = new_output(shared, serving_term, write, &signal, sheet);
+                    output.begin_with(out);
                     // The session has not read the database yet, so its messages depend
                     // on no commit.
                     output.flush(Timestamp::ZERO).await.ok()?;
@@ -290,6 +356,8 @@ async fn welcome(
                             tls: client.tls,
                             binding,
                             request,
+                            vouched: cluster_view::lets_clients_in(shared)
+                                .then(|| admitted.vouched()),
                         })
                     });
                     if number.is_some() {
@@ -318,21 +386,38 @@ async fn welcome(
         }
         Err(refusal) => refusal,
     };
-    output.sheet().refused();
+    turn_away(shared, &client, refusal, &mut write, sheet).await;
+    None
+}
+
+/// Tells a client that it is not let in, and closes the connection.
+pub(super) async fn turn_away(
+    shared: &Shared,
+    client: &Client,
+    refusal: Refusal,
+    write: &mut WriteHalf,
+    sheet: &Sheet,
+) {
+    sheet.refused();
     let Refusal::Error(mut refused, detail) = refusal else {
-        return None;
+        return;
     };
     if shared.node.is_some() && refused.remedy() == Remedy::Fatal {
         refused = relay::nobody_leads();
     }
-    output.sheet().error(refused.state());
-    shared.logins.refused(&client, &refused, &detail);
-    output.buffer.clear();
-    report::fatal(&mut output.buffer, &refused);
-    if output.flush(Timestamp::ZERO).await.is_ok() {
-        output.close().await;
+    sheet.error(refused.state());
+    shared.logins.refused(client, &refused, &detail);
+    let mut out = Vec::new();
+    report::fatal(&mut out, &refused);
+    let told = async {
+        write.write_all(&out).await?;
+        write.flush().await?;
+        sheet.sent(out.len());
+        write.shutdown().await
+    };
+    if let Err(error) = told.await {
+        debug!(%error, "a client that is not let in is not told so");
     }
-    None
 }
 
 /// A new output buffer for the session's answers.
@@ -350,17 +435,11 @@ pub(super) fn new_output(
     Output::new(write, engine, signal, high_water, most, sheet)
 }
 
-/// Reads the client's name and database, and authenticates it.
-async fn admit(
-    (shared, serving_term): (&Arc<Shared>, &ServingTerm),
-    request: &mut Request,
-    client: &mut Client,
-    binding: Option<&[u8]>,
-    line: Line<'_>,
-) -> Result<Admitted, Refusal> {
+/// Takes the client's name and database from its request.
+pub(super) fn take_names(request: &mut Request, client: &mut Client) -> Result<(), Error> {
     let Some(user) = request.take("user").filter(|user| !user.is_empty()) else {
         let missing = "no PostgreSQL user name specified in startup packet";
-        return Err(Error::new(SqlState("28000"), missing).into());
+        return Err(Error::new(SqlState("28000"), missing));
     };
     client.user = coeval_sql::catalog::truncate_name(&user, MAX_NAME_BYTES).to_owned();
     client.database = request
@@ -370,14 +449,30 @@ async fn admit(
     if let Some(replication) = request.take("replication")
         && !matches!(replication.as_str(), "false" | "off" | "no" | "0")
     {
-        return Err(Error::unsupported("replication by PostgreSQL's protocol").into());
+        return Err(Error::unsupported("replication by PostgreSQL's protocol"));
     }
-    if request.negotiate {
-        let options: Vec<_> = request.options.iter().map(String::as_str).collect();
-        let out = &mut line.output.buffer;
-        cold::negotiate_protocol_version(out, request.protocol, &options)
-            .map_err(|error| report::from_wire(&error))?;
+    Ok(())
+}
+
+/// Tells a client that speaks a newer protocol which one this server speaks.
+pub(super) fn negotiate(request: &Request, out: &mut Vec<u8>) -> Result<(), Error> {
+    if !request.negotiate {
+        return Ok(());
     }
+    let options: Vec<_> = request.options.iter().map(String::as_str).collect();
+    cold::negotiate_protocol_version(out, request.protocol, &options)
+        .map_err(|error| report::from_wire(&error))
+}
+
+/// Authenticates a client whose session runs here.
+async fn admit(
+    (shared, serving_term): (&Arc<Shared>, &ServingTerm),
+    request: &Request,
+    client: &Client,
+    binding: Option<&[u8]>,
+    line: Line<'_>,
+) -> Result<Admitted, Refusal> {
+    negotiate(request, line.out)?;
     let claim = Claim {
         user: &client.user,
         database: &client.database,
@@ -385,7 +480,8 @@ async fn admit(
         tls: client.tls,
         binding,
     };
-    authenticate(&shared.access(), &serving_term.database, &claim, line).await
+    let account = serving_term.database.login(&client.user).await?;
+    authenticate(&shared.access(), &account, &claim, line).await
 }
 
 /// The registration of a relayed session: the leader counts it against its role's limit.
@@ -449,7 +545,7 @@ fn open(
     number: Option<(i32, &[u8])>,
     (client, admitted): (&Client, &Admitted),
     signal: &Arc<Signal>,
-    output: &mut Output,
+    out: &mut Vec<u8>,
 ) -> Result<(Entry, Session), Error> {
     let (place, registry) = (&admitted.place, &shared.registry);
     let entry = match number {
@@ -458,8 +554,16 @@ fn open(
     };
     let options = options(shared, &mut request, client, admitted, (&entry, signal))?;
     let mut session = Session::new(Arc::clone(&serving_term.database), options)?;
+    tell_beginning(&mut session, &entry, out)?;
+    Ok((entry, session))
+}
 
-    let out = &mut output.buffer;
+/// Tells a client that its session has begun.
+pub(super) fn tell_beginning(
+    session: &mut Session,
+    entry: &Entry,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     let unsendable = |error| report::from_wire(&error);
     cold::authentication_ok(out);
     for (name, value) in session.take_parameter_changes() {
@@ -468,7 +572,7 @@ fn open(
     cold::backend_key_data(out, entry.process_id(), entry.secret()).map_err(unsendable)?;
     let idle = coeval_pgwire::backend::hot::TransactionStatus::Idle;
     coeval_pgwire::backend::hot::ready_for_query(out, idle);
-    Ok((entry, session))
+    Ok(())
 }
 
 /// Parses settings in the form of command line switches: `-c name=value` and

@@ -24,6 +24,7 @@
 //!
 //! Sources: PostgreSQL documentation, "Message Flow".
 
+mod account;
 mod authenticate;
 mod conversation;
 mod copy;
@@ -34,6 +35,7 @@ mod first;
 mod greet;
 mod home;
 mod input;
+mod login;
 mod notes;
 mod opening;
 mod output;

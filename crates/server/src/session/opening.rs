@@ -1,5 +1,5 @@
 //! The opening message of a stream between two nodes: it begins or continues the session
-//! of a client, or cancels its statement.
+//! of a client, cancels its statement, or asks for what a login is checked against.
 //!
 //! ```text
 //!   stream ──▶  length (u32), then
@@ -7,9 +7,16 @@
 //!                           options, parameters, then 0 (u8), or
 //!                             1 (u8), in a transaction (u8), pieces of handover state
 //!               2 cancel    number (i32), secret
-//!   stream ◀──  + this node leads, and the session's messages follow
+//!               3 vouched   role (u32), as a visitor (u8), then as a session
+//!               4 account   name
+//!   stream ◀──  + this node leads, and the session's messages follow, or the account
 //!               - this node does not lead
 //! ```
+//!
+//! The client of a vouched session was let in by its own node. The leader authenticates it no
+//! second time: it takes the node's word for who the client is, and checks what the role may.
+//! Kinds 3 and 4 are sent from cluster version 4 on; from then on the leader begins no session
+//! of kind 1.
 //!
 //! Numbers are little-endian; a byte string is a u32 length and its bytes; a list is a
 //! u32 count and its elements. Only members of one cluster open streams, and still the
@@ -21,6 +28,8 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::startup::Protocol;
+use coeval_sql::access::Role;
+use coeval_sql::session::Account;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::first::Request;
@@ -55,6 +64,18 @@ pub(super) struct Origin {
     /// The channel binding of the client's connection.
     pub(super) binding: Option<Arc<[u8]>>,
     pub(super) request: Request,
+    /// As whom the node of the client has let it in; `None` if the leader authenticates it.
+    pub(super) vouched: Option<Vouched>,
+}
+
+/// The word of a node about a client that it has let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vouched {
+    /// The number of the role.
+    pub(super) role: u32,
+    /// Whether the client has a name without a role, and was let in as the first role because
+    /// the database is open.
+    pub(super) as_visitor: bool,
 }
 
 /// The state of a session that continues on another node.
@@ -73,10 +94,17 @@ pub(super) enum Opening {
     Session(Box<Origin>, Option<Resumed>),
     /// A request to cancel the session's statement.
     Cancel { process_id: i32, secret: Vec<u8> },
+    /// A question for the account of a user.
+    Account { user: String },
 }
 
 const SESSION: u8 = 1;
 const CANCEL: u8 = 2;
+const VOUCHED: u8 = 3;
+const ACCOUNT: u8 = 4;
+
+/// Maximum length of an account in bytes: more names than a role can be a member of.
+const LONGEST_ACCOUNT: u32 = 16 << 20;
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_u32_le(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
@@ -86,7 +114,14 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Encodes a session's opening.
 pub(super) fn session(origin: &Origin, resumed: Option<&Resumed>) -> Vec<u8> {
     framed(|out| {
-        out.put_u8(SESSION);
+        match origin.vouched {
+            None => out.put_u8(SESSION),
+            Some(vouched) => {
+                out.put_u8(VOUCHED);
+                out.put_u32_le(vouched.role);
+                out.put_u8(u8::from(vouched.as_visitor));
+            }
+        }
         out.put_i32_le(origin.process_id);
         put(out, &origin.secret);
         put(out, origin.peer.to_string().as_bytes());
@@ -130,6 +165,41 @@ pub(super) fn cancel(process_id: i32, secret: &[u8]) -> Vec<u8> {
     })
 }
 
+/// Encodes a question for the account of this user.
+pub(super) fn account_of(user: &str) -> Vec<u8> {
+    framed(|out| {
+        out.put_u8(ACCOUNT);
+        put(out, user.as_bytes());
+    })
+}
+
+/// Encodes an account.
+pub(super) fn account(account: &Account) -> Vec<u8> {
+    framed(|out| {
+        match account.role.as_deref() {
+            None => out.put_u8(0),
+            Some(role) => {
+                out.put_u8(1);
+                out.put_u32_le(role.oid);
+                put(out, role.name.as_bytes());
+                out.put_u8(u8::from(role.superuser));
+                out.put_u8(u8::from(role.login));
+                out.put_i32_le(role.connection_limit);
+                out.put_u8(u8::from(role.valid_until.is_some()));
+                out.put_i64_le(role.valid_until.unwrap_or_default());
+                out.put_u8(u8::from(role.password.is_some()));
+                put(out, role.password.as_deref().unwrap_or_default().as_bytes());
+            }
+        }
+        out.put_u32_le(account.groups.len() as u32);
+        for group in &account.groups {
+            put(out, group.as_bytes());
+        }
+        out.put_u8(u8::from(account.open));
+        out.put_slice(&account.secret);
+    })
+}
+
 fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; 4];
     write(&mut out);
@@ -140,23 +210,70 @@ fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Reads and decodes an opening; `None` when it is truncated or invalid.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Opening> {
+    decode(&contents(stream, LONGEST).await?)
+}
+
+/// Reads and decodes an account; `None` when it is truncated or invalid.
+pub(super) async fn read_account(stream: &mut (impl AsyncRead + Unpin)) -> Option<Account> {
+    decode_account(&contents(stream, LONGEST_ACCOUNT).await?)
+}
+
+async fn contents(stream: &mut (impl AsyncRead + Unpin), longest: u32) -> Option<Vec<u8>> {
     let length = stream.read_u32_le().await.ok()?;
-    if length > LONGEST {
+    if length > longest {
         return None;
     }
     let mut bytes = Vec::new();
     let read = stream.take(u64::from(length)).read_to_end(&mut bytes).await;
     read.ok()?;
-    if bytes.len() as u64 != u64::from(length) {
-        return None;
-    }
-    decode(&bytes)
+    (bytes.len() as u64 == u64::from(length)).then_some(bytes)
+}
+
+fn decode_account(mut bytes: &[u8]) -> Option<Account> {
+    let bytes = &mut bytes;
+    let role = match flag(bytes)? {
+        false => None,
+        true => {
+            let (oid, name) = (bytes.try_get_u32_le().ok()?, text(bytes)?);
+            let (superuser, login) = (flag(bytes)?, flag(bytes)?);
+            let connection_limit = bytes.try_get_i32_le().ok()?;
+            let (ends, end) = (flag(bytes)?, bytes.try_get_i64_le().ok()?);
+            let (has_password, password) = (flag(bytes)?, text(bytes)?);
+            // A login is checked against these, and against nothing else of a role.
+            Some(Arc::new(Role {
+                superuser,
+                login,
+                connection_limit,
+                valid_until: ends.then_some(end),
+                password: has_password.then_some(password),
+                ..Role::new(oid, name)
+            }))
+        }
+    };
+    let account = Account {
+        role,
+        groups: list(bytes, text)?,
+        open: flag(bytes)?,
+        secret: {
+            let (secret, rest) = bytes.split_first_chunk()?;
+            *bytes = rest;
+            *secret
+        },
+    };
+    bytes.is_empty().then_some(account)
 }
 
 fn decode(mut bytes: &[u8]) -> Option<Opening> {
     let bytes = &mut bytes;
     let opening = match bytes.try_get_u8().ok()? {
-        SESSION => {
+        kind @ (SESSION | VOUCHED) => {
+            let vouched = match kind {
+                VOUCHED => Some(Vouched {
+                    role: bytes.try_get_u32_le().ok()?,
+                    as_visitor: flag(bytes)?,
+                }),
+                _ => None,
+            };
             let process_id = bytes.try_get_i32_le().ok()?;
             let secret = take(bytes)?.to_vec();
             let peer = text(bytes)?.parse().ok()?;
@@ -190,6 +307,7 @@ fn decode(mut bytes: &[u8]) -> Option<Opening> {
                 tls,
                 binding,
                 request,
+                vouched,
             };
             Opening::Session(Box::new(origin), resumed)
         }
@@ -197,6 +315,7 @@ fn decode(mut bytes: &[u8]) -> Option<Opening> {
             process_id: bytes.try_get_i32_le().ok()?,
             secret: take(bytes)?.to_vec(),
         },
+        ACCOUNT => Opening::Account { user: text(bytes)? },
         _ => return None,
     };
     bytes.is_empty().then_some(opening)
@@ -243,6 +362,17 @@ mod tests {
                 options: vec!["_pq_.fast".into()],
                 parameters: vec![("user".into(), "ada".into())],
             },
+            vouched: None,
+        }
+    }
+
+    fn vouched() -> Origin {
+        Origin {
+            vouched: Some(Vouched {
+                role: 16_384,
+                as_visitor: false,
+            }),
+            ..origin()
         }
     }
 
@@ -258,9 +388,18 @@ mod tests {
                 Opening::Session(Box::new(origin()), None),
             ),
             (
+                session(&vouched(), None),
+                Opening::Session(Box::new(vouched()), None),
+            ),
+            (
+                session(&vouched(), Some(&resumed)),
+                Opening::Session(Box::new(vouched()), Some(resumed.clone())),
+            ),
+            (
                 session(&origin(), Some(&resumed)),
                 Opening::Session(Box::new(origin()), Some(resumed)),
             ),
+            (account_of("ada"), Opening::Account { user: "ada".into() }),
             (
                 cancel(8, b"four"),
                 Opening::Cancel {
@@ -281,6 +420,46 @@ mod tests {
                     // Any result is right, as long as decoding does not panic.
                     let _ = decode(&changed);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn accounts_come_back_and_pieces_of_one_are_refused() {
+        let role = Role {
+            name: "ada".into(),
+            connection_limit: 3,
+            valid_until: Some(-1),
+            password: Some("SCRAM-SHA-256$…".into()),
+            ..Role::first()
+        };
+        let with_role = Account {
+            role: Some(Arc::new(role)),
+            groups: vec!["ada".into(), "readers".into()],
+            open: false,
+            secret: [7; 32],
+        };
+        let without = Account {
+            role: None,
+            groups: Vec::new(),
+            open: true,
+            ..with_role.clone()
+        };
+        for before in [with_role, without] {
+            let bytes = account(&before);
+            let contents = &bytes[4..];
+            let after = decode_account(contents).unwrap();
+            assert_eq!(after.groups, before.groups);
+            assert_eq!((after.open, after.secret), (before.open, before.secret));
+            let parts = |account: &Account| {
+                let role = account.role.as_deref()?;
+                let limits = (role.connection_limit, role.valid_until);
+                let attributes = (role.superuser, role.login, role.password.clone());
+                Some((role.oid, role.name.clone(), limits, attributes))
+            };
+            assert_eq!(parts(&after), parts(&before));
+            for end in 0..contents.len() {
+                assert!(decode_account(&contents[..end]).is_none(), "cut at {end}");
             }
         }
     }

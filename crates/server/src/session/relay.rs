@@ -18,8 +18,10 @@
 //! - What the relay keeps of a session, and long messages that arrive, are charged to this
 //!   node's relayed sessions together; one that finds no room ends with 53200.
 
+mod errors;
 mod find;
 mod kept;
+mod lazy;
 mod side;
 mod silence;
 
@@ -40,8 +42,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
+use self::errors::ending;
+pub(super) use self::errors::{nobody_leads, removed};
 use self::find::NextLeader;
 use self::kept::Kept;
+pub(super) use self::lazy::Unconfirmed;
 pub(super) use self::side::Side;
 use self::silence::Silence;
 use super::cycle::Cycle;
@@ -54,7 +59,6 @@ use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
 use super::{report, shutdown};
-use crate::cluster_view;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
 use crate::serving_term::{Lead, ServingTerm};
@@ -79,8 +83,12 @@ pub(super) struct Relay {
     pub(super) client: Side<WriteHalf>,
     /// The reads that this node executes for the client.
     pub(super) reads: Reads,
-    /// Whether the leader has let the client in.
+    /// Whether the client has been let in, and told so.
     is_admitted: bool,
+    /// Whether the leader gets the session only once the client needs the leader.
+    is_lazy: bool,
+    /// Set if no leader was asked when the client was let in.
+    pub(super) unconfirmed: Option<Box<Unconfirmed>>,
     /// Whether the leader has sent the error that ends the session.
     is_ended: bool,
     kept: Kept,
@@ -96,7 +104,7 @@ pub(super) struct Relay {
 pub(super) struct Leader {
     node: NodeId,
     side: Side<tokio::io::WriteHalf<PeerStream>>,
-    read: tokio::io::ReadHalf<PeerStream>,
+    pub(super) read: tokio::io::ReadHalf<PeerStream>,
     came: BytesMut,
 }
 
@@ -190,32 +198,6 @@ pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, s
     }
 }
 
-/// SQLSTATE 57P03, `cannot_connect_now`: this node knows no leader, because it is no
-/// longer a member.
-pub(super) fn removed(shared: &Shared) -> Error {
-    let words = cluster_view::removed_words(shared.settings.cluster_node);
-    Error::new(SqlState("57P03"), words).with_hint("Connect to another node, and stop this one.")
-}
-
-/// SQLSTATE 57P01, `admin_shutdown`: this node stops, because it was asked to or because
-/// it has failed. The leader does not: the commit of a statement under way may happen.
-fn ending(shared: &Shared) -> Error {
-    let Some(reason) = shared.failure() else {
-        return shutdown();
-    };
-    let message = format!("terminating connection because this node has stopped: {reason}");
-    Error::new(SqlState::ADMIN_SHUTDOWN, message)
-        .with_detail("Whether the statement under way was committed is not known.")
-        .with_hint("Connect to another node.")
-}
-
-/// SQLSTATE 57P03, `cannot_connect_now`: the cluster has no leader.
-pub(super) fn nobody_leads() -> Error {
-    Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
-        .with_detail("A leader is elected while more than half of the nodes reach each other.")
-        .with_hint("Try again when enough nodes of the cluster run.")
-}
-
 /// The two directions of a client's connection.
 pub(super) struct Line {
     pub(super) input: Input,
@@ -244,6 +226,8 @@ impl Relay {
             client: Side::new(line.output, line.rest),
             reads: Reads::default(),
             is_admitted: false,
+            is_lazy: false,
+            unconfirmed: None,
             is_ended: false,
             kept: Kept::new(&shared.relayed),
             waits_since: None,
@@ -271,7 +255,8 @@ impl Relay {
         (self.input, stream, buffer, self.origin, self.entry)
     }
 
-    /// Has the leader let the client in; false when it has refused.
+    /// Has the leader let the client in, or begin the session of one that this node has let
+    /// in; false when it has refused.
     pub(super) async fn admit(&mut self, shared: &Shared, leader: &mut Leader) -> bool {
         match self.copy(shared, leader).await {
             Stop::Admitted => return true,

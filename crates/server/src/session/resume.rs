@@ -2,6 +2,7 @@
 //! leader, and a relayed session continues here.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use coeval_pgwire::backend::cold;
 use coeval_sql::Error;
@@ -12,9 +13,9 @@ use tracing::debug;
 use super::authenticate::{Admitted, Refusal, known};
 use super::conversation::{Conversation, Moves};
 use super::first::Request;
-use super::greet::{Arrival, new_output, options};
+use super::greet::{self, Arrival, new_output, options};
 use super::input::Input;
-use super::opening::{Origin, Resumed};
+use super::opening::{Origin, Resumed, Vouched};
 use super::output::Output;
 use super::relay::{self, Relay};
 use super::signal::Signal;
@@ -35,7 +36,12 @@ pub(super) fn elsewhere(
 ) -> Relay {
     let mut told = Vec::new();
     let tracker = conversation.leave(&mut told);
-    let handover = conversation.session.handover();
+    let mut handover = conversation.session.handover();
+    let commit = conversation.session.last_commit();
+    let is_understood = shared.tells_reads.load(Ordering::Relaxed);
+    if is_understood && conversation.output.knows_durable(commit) {
+        handover.keep_commit(commit);
+    }
     let Conversation {
         session,
         output,
@@ -67,22 +73,24 @@ pub(super) async fn here(
 ) -> Option<SessionLocation> {
     relay.signal.has_left();
     let mut client = Client::new(relay.origin.peer, relay.origin.tls);
-    let resumed = resume(
-        (shared, &serving_term),
-        relay.origin.request.clone(),
-        &mut client,
-        (&relay.entry, &relay.signal),
-        relay.handover.clone(),
-        relay.tracker.in_transaction(),
-    );
-    let resumed = match resumed.await {
-        Ok((admitted, mut session)) => {
-            let block = relay.reads.take_block();
-            let followed = session.follow(block.as_slice()).await;
-            followed.map(|()| (admitted, session))
-        }
-        Err(error) => Err(error),
+    let mut request = relay.origin.request.clone();
+    let resumed = async {
+        let vouched = relay.origin.vouched;
+        let admitted = readmit(&serving_term, &mut request, &mut client, vouched).await?;
+        let mut session = resume(
+            (shared, &serving_term),
+            request,
+            (&client, &admitted),
+            (&relay.entry, &relay.signal),
+            relay.handover.clone(),
+            relay.tracker.in_transaction(),
+        )
+        .await?;
+        let block = relay.reads.take_block();
+        session.follow(block.as_slice()).await?;
+        Ok((admitted, session))
     };
+    let resumed: Result<_, Error> = resumed.await;
     let (admitted, mut session) = match resumed {
         Ok(resumed) => resumed,
         Err(error) if error.remedy() == Remedy::Fatal => {
@@ -129,11 +137,12 @@ pub(super) async fn for_another(
 ) -> Option<Here> {
     let Arrival {
         mut client,
-        request,
+        mut request,
         mut buffer,
         read,
         write,
         number,
+        vouched,
         ..
     } = arrival;
     let signal = Arc::new(Signal::default());
@@ -148,17 +157,16 @@ pub(super) async fn for_another(
     let input = Input::new(read, buffer, Arc::clone(sheet));
     let (number, secret) = number?;
     let opened = async {
-        let user = user(&request)?;
-        let admitted = known(&serving_term.database, &user).await.map_err(error)?;
+        let admitted = readmit(serving_term, &mut request, &mut client, vouched).await?;
         let number = (number, &*secret);
         let place = &admitted.place;
         let entry = shared
             .registry
             .enter_from_elsewhere(&signal, place, number)?;
-        let (_, session) = resume(
+        let session = resume(
             (shared, serving_term),
             request,
-            &mut client,
+            (&client, &admitted),
             (&entry, &signal),
             handover,
             resumed.in_transaction,
@@ -197,31 +205,33 @@ pub(super) async fn for_another(
     })
 }
 
+/// Looks up, in the state that this leader has, the role of a client that was let in before.
+async fn readmit(
+    serving_term: &ServingTerm,
+    request: &mut Request,
+    client: &mut Client,
+    vouched: Option<Vouched>,
+) -> Result<Admitted, Error> {
+    greet::take_names(request, client)?;
+    let admitted = known(&serving_term.database, &client.user, vouched);
+    admitted.await.map_err(error)
+}
+
 async fn resume(
     (shared, serving_term): (&Shared, &ServingTerm),
     mut request: Request,
-    client: &mut Client,
+    (client, admitted): (&Client, &Admitted),
     place: (&Entry, &Arc<Signal>),
     handover: SessionHandover,
     in_transaction: bool,
-) -> Result<(Admitted, Session), Error> {
-    client.user = user(&request)?;
-    client.database = request
-        .take("database")
-        .filter(|database| !database.is_empty())
-        .unwrap_or_else(|| client.user.clone());
-    // These parameters are no settings; login has handled them.
-    let _ = (request.take("user"), request.take("replication"));
-    let admitted = known(&serving_term.database, &client.user)
-        .await
-        .map_err(error)?;
-    let options = options(shared, &mut request, client, &admitted, place)?;
+) -> Result<Session, Error> {
+    let options = options(shared, &mut request, client, admitted, place)?;
     let database = Arc::clone(&serving_term.database);
     let (session, refused) = Session::resume(database, options, handover, in_transaction).await?;
     for error in refused {
         debug!(%error, "a setting of a session is not taken over");
     }
-    Ok((admitted, session))
+    Ok(session)
 }
 
 pub(super) fn user(request: &Request) -> Result<String, Error> {
@@ -232,7 +242,7 @@ pub(super) fn user(request: &Request) -> Result<String, Error> {
     Ok(coeval_sql::catalog::truncate_name(user, most).to_owned())
 }
 
-fn error(refusal: Refusal) -> Error {
+pub(super) fn error(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Error(error, _) => error,
         Refusal::Gone => report::violation("the client has gone"),

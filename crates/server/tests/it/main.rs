@@ -7,7 +7,7 @@
 //!   seeing that another session of the same server goes on working.
 //! - `timeouts`, `limits`, `admission`, `busy`: how long things may take, how large they
 //!   may be, how many there may be at once.
-//! - `login`, `tls`: which clients are let in.
+//! - `login`, `tls`: which clients are let in; `node_login`: on a node that follows.
 //! - `home`, `follower`: what a follower's clients read there; `two_nodes` starts its cluster.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
@@ -30,6 +30,7 @@ mod home_orders;
 mod hostile;
 mod limits;
 mod login;
+mod node_login;
 mod portals;
 mod session_memory;
 mod timeouts;

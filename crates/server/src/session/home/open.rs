@@ -50,7 +50,9 @@ impl Relay {
     /// Prepares for another leader, which tells the session's role anew. A block that is here
     /// goes on.
     pub(in crate::session) fn meet_leader(&mut self) {
-        self.handover.forget_login();
+        if self.origin.vouched.is_none() {
+            self.handover.forget_login();
+        }
         let in_block = self.reads.is_in_block();
         let before = std::mem::take(&mut self.reads);
         self.reads.block = before.block;
@@ -135,6 +137,7 @@ impl Relay {
                 privileged: login.superuser,
             },
             method: Method::Trust,
+            as_visitor: false,
         };
         let place = (&self.entry, &self.signal);
         let options = greet::options(shared, &mut request, &client, &admitted, place)?;

@@ -37,6 +37,17 @@ impl Relay {
         let mut leads = shared.lead.subscribe();
         loop {
             let lead = leads.borrow_and_update().clone();
+            if self.unconfirmed.is_some() && !matches!(lead, Lead::Nowhere) {
+                self.confirm(shared, node).await?;
+                if self.unconfirmed.is_some() {
+                    self.meanwhile(shared, coeval_env::sleep(BETWEEN)).await?;
+                    continue;
+                }
+            }
+            if self.is_lazy && !matches!(lead, Lead::Here(_)) {
+                self.wait_for_need(shared, &mut leads).await?;
+                continue;
+            }
             match lead {
                 Lead::Here(serving_term) => {
                     self.waits_since = None;

@@ -1,0 +1,330 @@
+//! Logins in a cluster: the node that a client is connected to lets it in, by its own access
+//! file and limits, by roles and passwords of the newest state, and without a leader by those
+//! that it has.
+
+use std::time::Duration;
+
+use coeval_testkit::scram::{log_in, log_in_with};
+use coeval_testkit::wire::{Answer, Wire, error, kinds, query, start};
+use rustix::process::Signal;
+
+use crate::cluster::{Cluster, ID, others};
+use crate::process::in_runtime;
+
+/// The SQLSTATE of a refused login; `None` for a session.
+fn refusal(answers: &[Answer]) -> Option<String> {
+    match answers.last().map(|answer| answer.kind) {
+        Some('Z') => None,
+        _ => Some(error(answers).sqlstate().to_owned()),
+    }
+}
+
+/// How a login with this password ends.
+async fn with_password(
+    cluster: &Cluster,
+    node: usize,
+    user: &str,
+    password: &str,
+) -> Option<String> {
+    let mut wire = Wire::open(cluster.address(node)).await;
+    refusal(&log_in(&mut wire, user, password).await)
+}
+
+/// How a login ends that the server asks for no password.
+async fn without_password(cluster: &Cluster, node: usize, user: &str) -> Option<String> {
+    let mut wire = Wire::open(cluster.address(node)).await;
+    wire.send(&start(&[("user", user), ("database", "bank")]))
+        .await;
+    refusal(&wire.until_ready_or_closed().await)
+}
+
+/// A session of this role that reads where its node is, in whatever state that has.
+async fn reader(cluster: &Cluster, node: usize, user: &str, password: &str) -> Wire {
+    let mut wire = Wire::open(cluster.address(node)).await;
+    let parameters = [
+        ("user", user),
+        ("database", "bank"),
+        ("options", "-c coeval.read_from=any"),
+    ];
+    let answers = log_in_with(&mut wire, &parameters, password).await;
+    assert_eq!(refusal(&answers), None);
+    wire
+}
+
+/// A cluster whose nodes have these access files.
+#[expect(clippy::disallowed_methods, reason = "the test writes the files")]
+async fn with_files(files: [&str; 3], further: &[&str]) -> Cluster {
+    let mut cluster = Cluster::prepare(ID);
+    for (node, text) in files.iter().enumerate() {
+        let file = cluster.directory().join(format!("hba-{node}"));
+        std::fs::write(&file, text).unwrap();
+        let file = file.display().to_string();
+        cluster.set_further(&[&["--hba-file", &file], further].concat());
+        cluster.start_node(node).await;
+    }
+    cluster
+}
+
+/// The root of all nodes is let in; of the others each node thinks differently.
+const FILES: [&str; 3] = [
+    "host all coeval 127.0.0.1/32 trust\nhost all bob 127.0.0.1/32 trust\n",
+    "host all coeval 127.0.0.1/32 trust\nhost all bob 127.0.0.1/32 scram-sha-256\n",
+    "host all coeval 127.0.0.1/32 trust\nhost all bob 127.0.0.1/32 reject\n",
+];
+
+#[test]
+fn a_node_lets_clients_in_by_its_own_access_file_whoever_leads() {
+    in_runtime(async {
+        let mut cluster = with_files(FILES, &[]).await;
+        let leader = cluster.leader().await;
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        root.rows("create role bob login password 'secret'").await;
+        root.rows("create table t (a int primary key)").await;
+        root.rows("grant select, insert on t to bob").await;
+        let mut sessions = Vec::new();
+        for next in 0..3 {
+            if cluster.leader().await != next {
+                let text = format!("select coeval.cluster_transfer({})", next + 1);
+                root.query(&text).await;
+            }
+            assert_eq!(cluster.leader().await, next);
+            assert_eq!(without_password(&cluster, 0, "bob").await, None);
+            let wrong = with_password(&cluster, 1, "bob", "wrong").await;
+            assert_eq!(wrong.as_deref(), Some("28P01"), "leader {next}");
+            let unknown = without_password(&cluster, 1, "nobody").await;
+            assert_eq!(unknown.as_deref(), Some("28000"), "no rule for it");
+            let rejected = without_password(&cluster, 2, "bob").await;
+            assert_eq!(rejected.as_deref(), Some("28000"), "leader {next}");
+            // What this node lets in works on the leader, and stays as leaders change.
+            let mut wire = Wire::open(cluster.address(1)).await;
+            let let_in = log_in(&mut wire, "bob", "secret").await;
+            assert_eq!(refusal(&let_in), None, "leader {next}");
+            sessions.push(wire);
+            for (number, wire) in sessions.iter_mut().enumerate() {
+                let key = 10 * next + number;
+                let insert = format!("insert into t values ({key})");
+                assert_eq!(kinds(&wire.query(&insert).await).replace('S', ""), "CZ");
+                let user = wire.value("select current_user::text").await;
+                assert_eq!(user.as_deref(), Some("bob"));
+                for refused in [
+                    "create role eve",
+                    "alter role bob superuser",
+                    "set session authorization coeval",
+                    "set role coeval",
+                    "select coeval.cluster_transfer(1)",
+                    "delete from t",
+                ] {
+                    let answers = wire.query(refused).await;
+                    assert_eq!(error(&answers).sqlstate(), "42501", "{refused}");
+                }
+            }
+        }
+        // Each login is in the log of the node that has decided it, and in no other.
+        for node in 0..3 {
+            let log = cluster.killed(node).await;
+            let of_bob = |words: &str| {
+                let lines = log.lines().filter(|line| {
+                    line.contains("\"target\":\"audit\"")
+                        && line.contains("\"login\"")
+                        && line.contains("bob")
+                        && line.contains(words)
+                });
+                lines.count()
+            };
+            let expected = match node {
+                0 => [3, 0, 0, 0],
+                1 => [0, 3, 3, 0],
+                _ => [0, 0, 0, 3],
+            };
+            let found = ["trust", "scram-sha-256", "28P01", "28000"].map(of_bob);
+            assert_eq!(found, expected, "node {node}");
+        }
+    });
+}
+
+#[test]
+fn a_changed_password_holds_for_the_next_login_on_every_node() {
+    const CHANGES: usize = 100;
+    in_runtime(async {
+        let cluster = with_files([FILES[1]; 3], &[]).await;
+        cluster.leader().await;
+        let mut roots = Vec::new();
+        for node in 0..3 {
+            roots.push(Wire::connect_as(cluster.address(node), "coeval").await);
+        }
+        roots[0].rows("create role bob login password 'p0'").await;
+        for change in 1..=CHANGES {
+            let (by, at) = (change % 3, (change + 1 + change / 3 % 2) % 3);
+            let text = format!("alter role bob password 'p{change}'");
+            roots[by].rows(&text).await;
+            let now = with_password(&cluster, at, "bob", &format!("p{change}")).await;
+            assert_eq!(now, None, "change {change}");
+            let before = with_password(&cluster, at, "bob", &format!("p{}", change - 1)).await;
+            assert_eq!(before.as_deref(), Some("28P01"), "change {change}");
+        }
+        for round in 0..10 {
+            let (by, at) = (round % 3, (round + 1) % 3);
+            let password = format!("p{CHANGES}");
+            roots[by].rows("alter role bob nologin").await;
+            let refused = with_password(&cluster, at, "bob", &password).await;
+            assert_eq!(refused.as_deref(), Some("28000"), "round {round}");
+            roots[by].rows("alter role bob login").await;
+            assert_eq!(with_password(&cluster, at, "bob", &password).await, None);
+            roots[by].rows("drop role bob").await;
+            let gone = with_password(&cluster, at, "bob", &password).await;
+            assert_eq!(gone.as_deref(), Some("28P01"), "as any unknown user");
+            let text = format!("create role bob login password '{password}'");
+            roots[by].rows(&text).await;
+            assert_eq!(with_password(&cluster, at, "bob", &password).await, None);
+        }
+    });
+}
+
+#[test]
+fn without_a_majority_a_client_logs_in_and_reads() {
+    in_runtime(async {
+        let further = ["--cluster-wait-milliseconds", "1500"];
+        let mut cluster = with_files([FILES[1]; 3], &further).await;
+        let leader = cluster.leader().await;
+        let (survivor, other) = others(leader);
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        root.rows("create role bob login password 'secret'").await;
+        root.rows("create table t (a int primary key)").await;
+        root.rows("grant select, insert on t to bob").await;
+        root.rows("insert into t values (7)").await;
+        // The survivor shows all that.
+        let mut early = reader(&cluster, survivor, "bob", "secret").await;
+        let commit = root.value("select coeval.last_commit()").await.unwrap();
+        early
+            .rows(&format!("select coeval.wait_for('{commit}')"))
+            .await;
+        cluster.kill(leader).await;
+        cluster.kill(other).await;
+
+        let read = "select a from t";
+        let mut late = reader(&cluster, survivor, "bob", "secret").await;
+        for wire in [&mut early, &mut late] {
+            assert_eq!(wire.value(read).await.as_deref(), Some("7"));
+            // What needs a leader waits for one, and the session stays.
+            let answers = wire.query("insert into t values (8)").await;
+            assert_eq!(error(&answers).sqlstate(), "57P03");
+            assert_eq!(wire.value(read).await.as_deref(), Some("7"));
+        }
+        let wrong = with_password(&cluster, survivor, "bob", "wrong").await;
+        assert_eq!(wrong.as_deref(), Some("28P01"));
+        let mut trusted = Wire::connect_as(cluster.address(survivor), "coeval").await;
+
+        // The others change the password while the survivor hears nothing.
+        cluster.signal(survivor, Signal::STOP);
+        cluster.set_further(&[&["--hba-file", &file(&cluster)], &further[..]].concat());
+        cluster.start_node(leader).await;
+        cluster.start_node(other).await;
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        root.rows("alter role bob password 'changed'").await;
+        cluster.signal(survivor, Signal::CONT);
+        // Who was let in by the old one is not let on; who had been before, is.
+        let last = coeval_env::timeout(Duration::from_secs(60), late.until_closed()).await;
+        let last = last.expect("the session ends");
+        assert_eq!(error(&last).sqlstate(), "28P01");
+        for (number, wire) in [&mut early, &mut trusted].into_iter().enumerate() {
+            let insert = format!("insert into t values ({})", 10 + number);
+            let mut tries = 0..100;
+            loop {
+                let answers = wire.query(&insert).await;
+                if kinds(&answers).contains('C') {
+                    break;
+                }
+                assert_eq!(error(&answers).sqlstate(), "57P03");
+                assert!(tries.next().is_some(), "no leader");
+            }
+        }
+        let old = with_password(&cluster, survivor, "bob", "secret").await;
+        assert_eq!(old.as_deref(), Some("28P01"));
+        assert_eq!(
+            with_password(&cluster, survivor, "bob", "changed").await,
+            None
+        );
+        let log = cluster.killed(survivor).await;
+        let said = log
+            .lines()
+            .filter(|line| line.contains("no leader answered: by the newest state"));
+        assert_eq!(said.count(), 3, "late, wrong and trusted");
+    });
+}
+
+/// The access file of the first node.
+fn file(cluster: &Cluster) -> String {
+    cluster.directory().join("hba-0").display().to_string()
+}
+
+#[test]
+fn limits_hold_on_the_clients_node_and_on_the_leader() {
+    in_runtime(async {
+        let further = [
+            "--max-connections",
+            "6",
+            "--superuser-reserved-connections",
+            "2",
+        ];
+        let cluster = with_files([FILES[0]; 3], &further).await;
+        let leader = cluster.leader().await;
+        let (one, two) = others(leader);
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        root.rows("create role bob login connection limit 1").await;
+        root.rows("create table t (a int primary key)").await;
+        root.rows("grant select, insert on t to bob").await;
+        // Sessions that run on the leader are counted there, wherever they come from.
+        let first = Wire::connect_as(cluster.address(one), "bob").await;
+        for node in 0..3 {
+            let refused = without_password(&cluster, node, "bob").await;
+            assert_eq!(refused.as_deref(), Some("53300"), "node {node}");
+        }
+        drop(first);
+        let open = async |node: usize| loop {
+            let mut wire = Wire::open(cluster.address(node)).await;
+            let parameters = [("user", "bob"), ("options", "-c coeval.read_from=any")];
+            wire.send(&start(&parameters)).await;
+            match refusal(&wire.until_ready_or_closed().await).as_deref() {
+                None => return wire,
+                Some(state) => assert_eq!(state, "53300"),
+            }
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        };
+        // Those that read where they are, on each node apart; the leader gets one.
+        let mut readers = [open(one).await, open(two).await];
+        for wire in &mut readers {
+            wire.rows("select a from t").await;
+        }
+        assert_eq!(
+            without_password(&cluster, one, "bob").await.as_deref(),
+            Some("53300")
+        );
+        readers[0].rows("insert into t values (1)").await;
+        readers[1].send(&query("insert into t values (2)")).await;
+        let refused = readers[1].until_closed().await;
+        assert_eq!(error(&refused).sqlstate(), "53300");
+        readers[0].rows("insert into t values (3)").await;
+        drop(readers);
+
+        // The places of a node, of which superusers have some for themselves.
+        root.rows("alter role bob connection limit -1").await;
+        let mut all = Vec::new();
+        let full = loop {
+            let mut wire = Wire::open(cluster.address(one)).await;
+            let parameters = [("user", "bob"), ("options", "-c coeval.read_from=any")];
+            wire.send(&start(&parameters)).await;
+            let answers = wire.until_ready_or_closed().await;
+            match refusal(&answers) {
+                None => all.push(wire),
+                Some(state) => break state,
+            }
+            assert!(all.len() < 6);
+        };
+        assert_eq!((all.len(), &*full), (4, "53300"));
+        assert_eq!(without_password(&cluster, two, "bob").await, None);
+        let mut root = Wire::open(cluster.address(one)).await;
+        let parameters = [("user", "coeval"), ("options", "-c coeval.read_from=any")];
+        root.send(&start(&parameters)).await;
+        assert_eq!(refusal(&root.until_ready_or_closed().await), None);
+    });
+}

@@ -1,0 +1,127 @@
+//! A session that its client's node has let in, before the leader has it: the relay opens it
+//! there when the client needs the leader, and asks for its account again if no leader could
+//! be asked at the login.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use coeval_leader::node::Node;
+use coeval_pgwire::frame::kind;
+use coeval_sql::session::{Account, Login};
+use tokio::sync::watch;
+
+use super::super::account;
+use super::super::authenticate::{Admitted, Refusal, still_holds};
+use super::super::home::Offer;
+use super::super::resume;
+use super::{Relay, Stop};
+use crate::audit::Client;
+use crate::serving_term::Lead;
+use crate::shared::Shared;
+
+/// How long a leader's answer about a client that was let in without one may take, until the
+/// relay serves the client again.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
+/// A client that was let in by a state that may have been old.
+pub(in crate::session) struct Unconfirmed {
+    /// The account as this node's tables showed it.
+    pub(in crate::session) account: Account,
+    pub(in crate::session) admitted: Admitted,
+}
+
+impl Relay {
+    /// Begins a session that this node has let in and no leader has. If `is_lazy`, the leader
+    /// gets it once the client needs the leader, and at once otherwise.
+    pub(in crate::session) fn begin(&mut self, login: Login, is_lazy: bool) {
+        self.handover.begin(login);
+        self.kept.resume(self.handover.bytes());
+        self.is_admitted = true;
+        self.is_lazy = is_lazy;
+    }
+
+    /// Asks for the account again of a client that was let in without a leader, if this one
+    /// was: before anything of it goes to the leader. Without an answer it stays unconfirmed.
+    pub(super) async fn confirm(&mut self, shared: &Shared, node: &Node) -> Result<(), Stop> {
+        let Some(unconfirmed) = &self.unconfirmed else {
+            return Ok(());
+        };
+        let user = resume::user(&self.origin.request).map_err(Stop::Nonsense)?;
+        let newest = account::newest(shared, node, &user);
+        let Ok(newest) = coeval_env::timeout(CONFIRMATION, newest).await else {
+            return Ok(());
+        };
+        let newest = newest.map_err(Stop::Nonsense)?;
+        let before = (&unconfirmed.account, &unconfirmed.admitted);
+        match still_holds(&user, before, &newest) {
+            Ok(()) => {
+                self.unconfirmed = None;
+                Ok(())
+            }
+            Err(Refusal::Error(error, detail)) => {
+                let mut client = Client::new(self.origin.peer, self.origin.tls);
+                client.user = user;
+                shared.logins.refused(&client, &error, &detail);
+                Err(Stop::Nonsense(error))
+            }
+            Err(Refusal::Gone) => Err(Stop::Client),
+        }
+    }
+
+    /// Serves a client that does not need the leader, until it does, or the lead changes.
+    pub(super) async fn wait_for_need(
+        &mut self,
+        shared: &Shared,
+        leads: &mut watch::Receiver<Lead>,
+    ) -> Result<(), Stop> {
+        let has_leader = matches!(*leads.borrow(), Lead::There(_));
+        let mut changed = pin!(leads.changed());
+        poll_fn(|context| {
+            if changed.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(stop) = self.poll_signal(context, None) {
+                return Poll::Ready(Err(stop));
+            }
+            loop {
+                let mut moved = false;
+                if self.client.poll_send(context, &mut moved).is_err() {
+                    return Poll::Ready(Err(Stop::Client));
+                }
+                let held = self.input.buffer.capacity();
+                if let Err(error) = self.kept.charge_messages(held) {
+                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                }
+                if self.input.buffer.has_frame() {
+                    if let Ok(Some((first, _))) = self.input.buffer.peek(0)
+                        && first.kind == kind::TERMINATE
+                    {
+                        return Poll::Ready(Err(Stop::Client));
+                    }
+                    match self.offer(shared, has_leader) {
+                        Offer::Home(cycle) => return Poll::Ready(Err(Stop::Reads(cycle))),
+                        Offer::Leader => {
+                            self.is_lazy = false;
+                            return Poll::Ready(Ok(()));
+                        }
+                        Offer::Wait => {}
+                    }
+                }
+                match self.input.poll_fill(context) {
+                    Poll::Ready(Ok(())) => moved = true,
+                    Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
+                    Poll::Pending => {}
+                }
+                if let Some(error) = self.poll_silence(shared, context) {
+                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                }
+                if !moved {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+}
