@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_leader::node::Node;
-use coeval_peers::PeerStream;
+use coeval_peers::{NodeId, PeerStream};
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::{Limits as BufferLimits, ReadBuffer};
 use coeval_sql::catalog::MAX_NAME_BYTES;
+use coeval_sql::instance::activity::Interrupt;
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Error, SqlState};
 use coeval_types::{Remedy, Timestamp};
@@ -23,7 +24,7 @@ use super::input::Input;
 use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin, Vouched};
 use super::output::Output;
 use super::relay::{self, Leader, Relay};
-use super::signal::Signal;
+use super::signal::{ElsewhereToo, Signal};
 use super::transport::{ReadHalf, Transport, WriteHalf};
 use super::{Here, SessionLocation, login, report, resume};
 use crate::audit::Client;
@@ -507,7 +508,7 @@ pub(super) fn options(
         application_name: request.take("application_name").unwrap_or_default(),
         process_id: entry.process_id(),
         cancel: signal.cancel_flag(),
-        interrupt: Some(signal.clone()),
+        interrupt: Some(interrupt(shared, entry, signal)),
         client: Some(client.peer),
         defaults: shared.settings.of_sessions(),
         parameters: Vec::new(),
@@ -519,6 +520,22 @@ pub(super) fn options(
     }
     options.parameters.append(&mut request.parameters);
     Ok(options)
+}
+
+/// The handle by which other sessions cancel the session's statement. The statement of another
+/// node's client may run there.
+fn interrupt(shared: &Shared, entry: &Entry, signal: &Arc<Signal>) -> Arc<dyn Interrupt> {
+    let of_client = registry::node_of(entry.process_id());
+    match &shared.node {
+        Some(node) if of_client != shared.settings.cluster_node => Arc::new(ElsewhereToo {
+            signal: Arc::clone(signal),
+            streams: node.streams(),
+            of_client: NodeId(of_client),
+            process_id: entry.process_id(),
+            secret: entry.secret().to_vec(),
+        }),
+        _ => Arc::clone(signal) as _,
+    }
 }
 
 /// The value with which a session begins that its client asks for with `request`: the

@@ -1,11 +1,13 @@
 //! The signals to a session: other tasks use them to cancel its statement, to end it, or
 //! to have it move.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 
+use coeval_peers::{NodeId, Streams};
 use coeval_sql::instance::activity::Interrupt;
 
 /// Bit of a session that must end.
@@ -126,5 +128,45 @@ impl Interrupt for Signal {
         // bits.
         self.ending.fetch_or(TERMINATED, Ordering::Release);
         Self::cancel(self);
+    }
+}
+
+/// The signals to a session of another node's client, of which that node executes some
+/// statements.
+pub(super) struct ElsewhereToo {
+    pub(super) signal: Arc<Signal>,
+    pub(super) streams: Streams,
+    pub(super) of_client: NodeId,
+    pub(super) process_id: i32,
+    pub(super) secret: Vec<u8>,
+}
+
+impl fmt::Debug for ElsewhereToo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ElsewhereToo")
+            .field("signal", &self.signal)
+            .field("of_client", &self.of_client)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Interrupt for ElsewhereToo {
+    fn cancel(&self) {
+        self.signal.cancel();
+    }
+
+    fn terminate(&self) {
+        Interrupt::terminate(&*self.signal);
+    }
+
+    /// Sends that node a cancel request. If nothing runs there by then, the request comes back,
+    /// and cancels what the client has sent here since.
+    fn cancel_at_client(&self) {
+        let (streams, node) = (self.streams.clone(), self.of_client);
+        let (process_id, secret) = (self.process_id, self.secret.clone());
+        coeval_env::spawn("cancel request", async move {
+            super::relay::cancel(&streams, node, process_id, &secret).await;
+        });
     }
 }

@@ -580,3 +580,49 @@ fn what_runs_at_home_ends_as_elsewhere() {
         }
     });
 }
+
+/// Waits until the follower's tables are read once more.
+async fn is_begun(two: &Two, before: u64) {
+    while two.begun() == before {
+        coeval_env::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn a_session_is_canceled_and_ended_from_the_leader_wherever_its_statement_runs() {
+    run(async |two| {
+        let mut root = Wire::connect(two.leader.address()).await;
+        let mut wire = two.client().await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        let number = i32::from_be_bytes(wire.key[..4].try_into().unwrap());
+        for endless in [
+            "select count(*) from generate_series(1, 1000000000)",
+            "select count(*), max(txid_current()) from generate_series(1, 1000000000)",
+        ] {
+            let begun = two.begun();
+            wire.send(&query(endless)).await;
+            if !endless.contains("txid") {
+                is_begun(two, begun).await;
+            }
+            coeval_env::sleep(Duration::from_millis(50)).await;
+            let cancel = format!("select pg_cancel_backend({number})");
+            assert_eq!(root.value(&cancel).await.as_deref(), Some("t"));
+            let answers = wire.until('Z').await;
+            assert_eq!(error(&answers).sqlstate(), "57014", "{endless}");
+            // Nothing of it is left for the next statement.
+            for _ in 0..20 {
+                assert_eq!(who(&wire.query(WHO).await), "home");
+            }
+        }
+        let begun = two.begun();
+        let endless = "select count(*) from generate_series(1, 1000000000)";
+        wire.send(&query(endless)).await;
+        is_begun(two, begun).await;
+        let terminate = format!("select pg_terminate_backend({number})");
+        assert_eq!(root.value(&terminate).await.as_deref(), Some("t"));
+        let answers = wire.until_closed().await;
+        let errors = answers.iter().filter(|answer| answer.kind == 'E');
+        let states: Vec<_> = errors.map(|answer| answer.sqlstate()).collect();
+        assert_eq!(states.last(), Some(&"57P01"), "{answers:?}");
+    });
+}

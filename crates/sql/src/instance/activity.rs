@@ -37,6 +37,8 @@ pub trait Interrupt: Send + Sync + fmt::Debug {
     fn cancel(&self);
     /// Terminates the session, and cancels the statement that runs.
     fn terminate(&self);
+    /// Cancels the statement that the node of the session's client executes for it, if any.
+    fn cancel_at_client(&self) {}
 }
 
 /// State of a session, as `pg_stat_activity` shows it.
@@ -191,6 +193,16 @@ impl Activity {
         page.query.push_str(first_of(text));
     }
 
+    /// OID of the role that has logged in.
+    pub(crate) const fn role(&self) -> u32 {
+        self.role
+    }
+
+    /// The handle that cancels the session's statement, or ends the session.
+    pub(crate) const fn interrupt(&self) -> Option<&Arc<dyn Interrupt>> {
+        self.interrupt.as_ref()
+    }
+
     /// Whether the session runs a statement.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -321,16 +333,14 @@ impl Activities {
         found.next().and_then(|(_, page)| page.client)
     }
 
-    /// OID of the role, and the interrupt handle, of the session with this process id.
+    /// The page of the session with this process id.
     #[must_use]
-    pub fn find(&self, process_id: i32) -> Option<(u32, Option<Arc<dyn Interrupt>>)> {
+    pub fn find(&self, process_id: i32) -> Option<Arc<Activity>> {
         let pages = self.pages();
         let mut found = pages
             .by_session
             .range((process_id, 0)..=(process_id, u64::MAX));
-        found
-            .next()
-            .map(|(_, page)| (page.role, page.interrupt.clone()))
+        found.next().map(|(_, page)| Arc::clone(page))
     }
 }
 

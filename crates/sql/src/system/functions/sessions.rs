@@ -183,9 +183,10 @@ fn interrupt(
 ) -> Result<Value> {
     let process_id = i32::try_from(a.integer(0)).unwrap_or(0);
     let activities = context.session.around.activities();
-    let Some((role, session)) = activities.find(process_id) else {
+    let Some(page) = activities.find(process_id) else {
         return Ok(Value::Bool(false));
     };
+    let role = page.role();
     let (access, own) = (context.catalog.access(), context.session.role);
     let above = access.is_superuser(role) && !access.is_superuser(own);
     if above || !access.has_privileges_of(own, role) {
@@ -194,10 +195,16 @@ fn interrupt(
             "must be a member of the role whose session is being interrupted",
         ));
     }
-    if let Some(session) = &session {
-        how(&**session);
+    let Some(session) = page.interrupt() else {
+        return Ok(Value::Bool(false));
+    };
+    // A session executes one statement at a time, here or where its client is.
+    let is_active = page.is_active();
+    how(&**session);
+    if !is_active {
+        session.cancel_at_client();
     }
-    Ok(Value::Bool(session.is_some()))
+    Ok(Value::Bool(true))
 }
 
 /// The search path without schemas that are searched implicitly.
