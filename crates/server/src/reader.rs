@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use coeval_env::Instant;
-use coeval_occ::{FollowerEngine, MemoryAccounts, Statistics};
+use coeval_occ::{FollowerEngine, MemoryAccounts, Sending, Statistics};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 
@@ -84,6 +84,11 @@ impl Reader {
             watch.look(&**own);
             own.statistics()
         })
+    }
+
+    /// Notes that this node sends the leader a message, which may answer questions, too.
+    pub(crate) fn sends(&self) -> Option<Sending> {
+        self.own.as_ref().map(|(own, _)| own.sends())
     }
 
     /// Records that snapshots include everything that was acknowledged before `asked`.

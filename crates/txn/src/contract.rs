@@ -17,7 +17,8 @@ use coeval_types::{
 };
 
 use crate::{
-    Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party, Question, TableLock,
+    Answered, Blocked, Confirmation, ConflictCount, ConflictLocation, Error, Party, Question,
+    TableLock,
 };
 
 /// Isolation level: which effects of concurrent transactions a transaction may see.
@@ -304,6 +305,12 @@ pub trait Engine: Send + Sync + 'static {
         _context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
+    }
+
+    /// How the question was answered; `None` while it is not. From then on snapshots wait for
+    /// this engine's own tables only.
+    fn answered(&self, _question: Question) -> Option<Answered> {
+        Some(Answered::Asked)
     }
 
     /// Whether this engine only reads: it refuses writes, row locks and table locks that

@@ -57,7 +57,7 @@ pub use contract::{
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};
-pub use response_dependencies::{Confirmation, Question, ResponseDependencies};
+pub use response_dependencies::{Answered, Confirmation, Question, ResponseDependencies};
 pub use serial::Serial;
 pub use table_lock::TableLock;
 pub use wait::{

@@ -16,6 +16,17 @@ pub struct Confirmation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question(pub u64);
 
+/// How an engine has learned what answers a [`Question`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answered {
+    /// The leader was asked for this reader first.
+    Asked,
+    /// The leader was asked, for an earlier reader as well.
+    Shared,
+    /// By a commit that the leader has reported in its answer to another message.
+    Spared,
+}
+
 /// The conditions that a response depends on. See rule 3 of the [crate].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseDependencies {

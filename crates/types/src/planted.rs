@@ -169,6 +169,12 @@ bugs! {
     /// A follower's reads that come while a question to the leader is under way share its
     /// answer.
     ReuseQuestion = "reuse-question",
+    /// A commit that the leader reports answers readers that asked after the message was sent
+    /// that made it.
+    StampBeforeArrival = "stamp-before-arrival",
+    /// A client's node takes the newest commit of its session for one that its last message
+    /// has made.
+    StampByOldCommit = "stamp-by-old-commit",
     /// A follower answers its reads from the commit index that it knows itself.
     SkipQuestion = "skip-question",
     /// A follower asks the leader of the term before its own, and takes that answer.
@@ -217,6 +223,8 @@ impl Bug {
                 | Self::VoteWithUnknownIdentity
                 | Self::FoundAtOnce
                 | Self::ReuseQuestion
+                | Self::StampBeforeArrival
+                | Self::StampByOldCommit
                 | Self::SkipQuestion
                 | Self::AskOldTerm
                 | Self::TrustAsker

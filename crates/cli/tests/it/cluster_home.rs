@@ -15,7 +15,7 @@ async fn sum(cluster: &Cluster, node: usize, beginning: &str) -> f64 {
     named.map(|(_, value)| value).sum()
 }
 
-const LOCAL: &str = "coeval_reads_total{route=\"local\",stamp=\"asked\"";
+const LOCAL: &str = "coeval_reads_total{route=\"local\"";
 const SELECTS: &str = "coeval_statement_duration_seconds_count{kind=\"select\"}";
 
 /// Waits until reads run on this node, for a client that wants them to.

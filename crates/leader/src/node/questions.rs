@@ -8,17 +8,21 @@
 //!
 //! # Worked example
 //!
+//! Readers are numbered as they come; an answer answers all up to a number.
+//!
 //! ```text
-//!   readers     a       b  c             d  e
-//!   collecting  1 ──▶ 2 ───────────▶ 3 ──────────────────────────▶ 4
-//!   question    └─ 1: a ──────────▶ 80
-//!                                    └─ 2: b c ── lost ─┬─ 3: b c d e ──▶ 96
-//!                                                    2 ticks
+//!   readers     1       2  3             4  5        6
+//!   question    └─ 1: 1 ──────────▶ 80
+//!                                    └─ 2: 1-3 ─ lost ─┬─ 3: 1-5 ──▶ 96
+//!                                                   2 ticks
+//!   a commit            └── sent ───────── 92 ──▶ answers 1-2
 //! ```
 //!
-//! `b` and `c` wait for question 2. It is lost on the way, and after two ticks the driver asks
+//! Readers 2 and 3 wait for question 2. It is lost on the way, and after two ticks the driver asks
 //! question 3, which all who wait by then share. Had the answer to question 2 come after all, it
-//! would be right for `b` and `c`, and not for `d` and `e`.
+//! would be right for 2 and 3, and not for 4 and 5. Meanwhile a client of this node commits at 92,
+//! by a message that was sent after reader 2 had come and before reader 3: that answers
+//! reader 2 ([`Sending`](coeval_occ::Sending) has the argument).
 //!
 //! # Invariants
 //!
@@ -26,13 +30,14 @@
 //! 2. *No reader waits for an answer that cannot come*: when the node follows no leader, or the
 //!    leader or the term changes, its readers get an error, and so do readers that ask while the
 //!    node may not ask.
-//! 3. An answer answers all earlier questions.
+//! 3. An answer answers all earlier readers. What answers a reader stays its answer.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use coeval_occ::Questions;
-use coeval_txn::{Error, Question};
+use coeval_txn::{Answered, Error, Question};
 use coeval_types::{Lsn, planted};
 use tokio::sync::Notify;
 
@@ -53,16 +58,23 @@ struct Shared {
 struct State {
     /// Whether this node may ask: it follows a leader, and the cluster version lets it.
     is_open: bool,
-    /// The last question sent: readers that ask now share the next.
-    begun: u64,
-    /// The last question answered, and the newest answer.
+    /// Number of readers that have asked, of whom the last has this number.
+    came: u64,
+    /// The last reader that shares a question which was sent.
+    sent: u64,
+    /// The last reader that has an answer, and the newest answer.
     answered: u64,
     at: Lsn,
-    /// The last question that is lost, as all before it that are not answered.
+    /// The last reader whose question was answered: others have their answer from a commit.
+    by_question: u64,
+    /// The last reader whose question is lost, unless it has an answer.
     lost: u64,
-    /// Whether a reader waits for the next question.
-    is_wanted: bool,
-    /// The waiting readers, each with its question.
+    /// The last question sent.
+    begun: u64,
+    /// The questions under way, each with the last reader that shares it: one, and those that
+    /// it repeats.
+    under_way: VecDeque<(u64, u64)>,
+    /// The waiting readers.
     waiting: Waiters,
     counts: Counts,
 }
@@ -80,6 +92,8 @@ pub struct Counts {
     pub repeated: u64,
     /// Questions lost with their leader or term.
     pub lost: u64,
+    /// Readers that a commit of this node's clients has answered.
+    pub spared: u64,
 }
 
 impl Shared {
@@ -91,35 +105,74 @@ impl Shared {
 impl State {
     /// Whether a question is under way.
     fn is_under_way(&self) -> bool {
-        self.begun > self.answered.max(self.lost)
+        !self.under_way.is_empty()
+    }
+
+    /// Whether a reader waits for the next question.
+    fn is_wanted(&self) -> bool {
+        self.came > self.sent.max(self.answered).max(self.lost)
     }
 
     /// Whether the driver has a question to send.
     fn is_due(&self) -> bool {
-        self.is_open && self.is_wanted && !self.is_under_way()
+        self.is_open && self.is_wanted() && !self.is_under_way()
+    }
+
+    /// Ends a question, and those before it. Returns the last reader that shares it, if it was
+    /// under way.
+    fn end(&mut self, question: u64) -> Option<u64> {
+        let mut last = None;
+        while let Some((_, reader)) = self.under_way.pop_front_if(|(its, _)| *its <= question) {
+            last = Some(reader);
+        }
+        last
+    }
+
+    /// All readers up to this one may read at `at`. Returns those to wake.
+    fn answer(&mut self, reader: u64, at: Lsn) -> Vec<Waker> {
+        self.answered = self.answered.max(reader);
+        self.at = self.at.max(at);
+        self.waiting.take(reader)
+    }
+
+    /// The next question, for all readers that have come.
+    fn begin(&mut self) -> u64 {
+        self.begun += 1;
+        self.sent = self.came;
+        self.counts.sent += 1;
+        self.under_way.push_back((self.begun, self.came));
+        self.begun
     }
 }
 
-/// The questions as readers use them.
+/// The questions as readers use them. A reader's question has its number, and says whether it
+/// shares the one of an earlier reader.
 #[derive(Debug)]
 struct Readers(Arc<Shared>);
+
+const fn question_of(reader: u64, is_shared: bool) -> Question {
+    Question(reader << 1 | is_shared as u64)
+}
+
+const fn reader_of(question: Question) -> u64 {
+    question.0 >> 1
+}
 
 impl Questions for Readers {
     fn ask(&self) -> Question {
         let mut state = self.0.state();
         state.counts.asked += 1;
-        if !state.is_open {
-            // A question of its own, which is never sent.
-            state.counts.refused += 1;
-            state.begun += 1;
-            state.lost = state.begun;
-            return Question(state.begun);
-        }
         if state.is_under_way() && planted!(ReuseQuestion) {
-            return Question(state.begun);
+            return question_of(state.sent, true);
         }
-        let question = Question(state.begun + 1);
-        state.is_wanted = true;
+        let is_shared = state.is_wanted();
+        state.came += 1;
+        let question = question_of(state.came, is_shared);
+        if !state.is_open {
+            state.counts.refused += 1;
+            state.lost = state.came;
+            return question;
+        }
         let is_due = state.is_due();
         drop(state);
         if is_due {
@@ -130,16 +183,48 @@ impl Questions for Readers {
 
     fn poll(&self, question: Question, context: &mut Context<'_>) -> Poll<Result<Lsn, Error>> {
         let mut state = self.0.state();
-        if question.0 <= state.answered {
+        let reader = reader_of(question);
+        if reader <= state.answered {
             return Poll::Ready(Ok(state.at));
         }
-        if question.0 <= state.lost {
+        if reader <= state.lost {
             let reason = "this node follows no leader that could tell it what is committed; try \
                           again";
             return Poll::Ready(Err(Error::Stopped(reason.to_owned())));
         }
-        state.waiting.add(question.0, context);
+        state.waiting.add(reader, context);
         Poll::Pending
+    }
+
+    fn answered(&self, question: Question) -> Option<Answered> {
+        let state = self.0.state();
+        let reader = reader_of(question);
+        if reader > state.answered {
+            return None;
+        }
+        Some(if reader > state.by_question {
+            Answered::Spared
+        } else if question == question_of(reader, true) {
+            Answered::Shared
+        } else {
+            Answered::Asked
+        })
+    }
+
+    fn asked(&self) -> u64 {
+        self.0.state().came
+    }
+
+    fn learn(&self, asked: u64, end: Lsn) {
+        let mut state = self.0.state();
+        let before = state.answered.max(state.lost);
+        if asked <= before {
+            return;
+        }
+        state.counts.spared += asked - before;
+        let done = state.answer(asked, end);
+        drop(state);
+        done.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -173,11 +258,8 @@ impl NodeQuestions {
         if !state.is_due() {
             return None;
         }
-        state.is_wanted = false;
-        state.begun += 1;
-        state.counts.sent += 1;
         self.ticks = 0;
-        Some(state.begun)
+        Some(state.begin())
     }
 
     /// A tick has passed. Returns the number of another question to send, if the one under way
@@ -196,20 +278,20 @@ impl NodeQuestions {
         if !state.is_under_way() {
             return None;
         }
-        state.is_wanted = false;
-        state.begun += 1;
-        state.counts.sent += 1;
         state.counts.repeated += 1;
         self.ticks = 0;
-        Some(state.begun)
+        Some(state.begin())
     }
 
     /// The leader has answered this question, and so all before it.
     pub(super) fn answered(&self, question: u64, at: Lsn) {
         let mut state = self.shared.state();
-        state.answered = state.answered.max(question);
-        state.at = state.at.max(at);
-        let done = state.waiting.take(question);
+        let Some(reader) = state.end(question) else {
+            // A later one was answered before, or it was given up.
+            return;
+        };
+        state.by_question = state.by_question.max(reader);
+        let done = state.answer(reader, at);
         drop(state);
         done.into_iter().for_each(Waker::wake);
     }
@@ -217,11 +299,12 @@ impl NodeQuestions {
     /// This question will not be answered, nor one before it that is not.
     pub(super) fn lose(&self, question: u64) {
         let mut state = self.shared.state();
-        if question > state.answered.max(state.lost) {
-            state.counts.lost += 1;
-        }
-        state.lost = state.lost.max(question);
-        let done = state.waiting.take(question);
+        let Some(reader) = state.end(question) else {
+            return;
+        };
+        state.counts.lost += 1;
+        state.lost = state.lost.max(reader);
+        let done = state.waiting.take(reader);
         drop(state);
         done.into_iter().for_each(Waker::wake);
     }
@@ -236,10 +319,10 @@ impl NodeQuestions {
         if is_open {
             return;
         }
-        // Readers of the question that is not sent yet get the error, too.
         state.counts.lost += u64::from(state.is_under_way());
-        state.begun += u64::from(std::mem::take(&mut state.is_wanted));
-        state.lost = state.begun;
+        state.under_way.clear();
+        // Readers of the question that is not sent yet get the error, too.
+        state.lost = state.came;
         let all = state.waiting.take_all();
         drop(state);
         all.into_iter().for_each(Waker::wake);
@@ -331,8 +414,8 @@ mod tests {
         }
         driver.set_open(true);
         let again = readers.ask();
-        assert_eq!(driver.begin(), Some(again.0));
-        driver.lose(again.0);
+        let question = driver.begin().expect("a reader waits");
+        driver.lose(question);
         assert_eq!(poll(&*readers, again), Poll::Ready(Err(())));
         let counts = driver.counts();
         assert_eq!((counts.lost, counts.refused), (2, 1));
@@ -356,5 +439,34 @@ mod tests {
         assert_eq!(driver.begin(), Some(2));
         driver.answered(2, Lsn(8));
         assert_eq!(poll(&*readers, lost), Poll::Ready(Ok(8)));
+    }
+
+    #[test]
+    fn readers_are_told_how_they_were_answered() {
+        let mut driver = open();
+        let readers = driver.readers();
+        let first = readers.ask();
+        assert_eq!(driver.begin(), Some(1));
+        let (second, third) = (readers.ask(), readers.ask());
+        let before = readers.asked();
+        let fourth = readers.ask();
+        assert_eq!(readers.answered(first), None);
+        driver.answered(1, Lsn(80));
+        assert_eq!(readers.answered(first), Some(Answered::Asked));
+        assert_eq!(readers.answered(second), None);
+        // A message that was sent before the fourth reader came is answered with a commit.
+        readers.learn(before, Lsn(92));
+        assert_eq!(poll(&*readers, second), Poll::Ready(Ok(92)));
+        assert_eq!(readers.answered(third), Some(Answered::Spared));
+        assert_eq!(poll(&*readers, fourth), Poll::Pending);
+        assert_eq!(driver.begin(), Some(2));
+        driver.answered(2, Lsn(92));
+        assert_eq!(readers.answered(fourth), Some(Answered::Shared));
+        assert_eq!(driver.counts().spared, 2);
+        // All have an answer: there is nothing to ask.
+        readers.ask();
+        readers.learn(readers.asked(), Lsn(96));
+        assert_eq!(driver.begin(), None);
+        assert_eq!(driver.counts().sent, 2);
     }
 }

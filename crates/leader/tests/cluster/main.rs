@@ -19,6 +19,7 @@ mod reads;
 mod removed;
 mod room;
 mod runs;
+mod spared;
 mod table;
 mod unawaited;
 mod versions;

@@ -7,6 +7,9 @@
 //!   get, scan …                   by the read path that a leader's transactions use
 //! ```
 //!
+//! Readers ask one after the other and the node once for many of them. A commit of this node's
+//! clients that the leader was sent meanwhile answers as well ([`Sending`]).
+//!
 //! What a snapshot shows is committed, so no result waits for a disk or a confirmation. A
 //! read needs no question when its caller may see an older state.
 //!
@@ -19,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use coeval_txn::contract::Visit;
-use coeval_txn::{BeginOptions, Engine, Error, Question, Transaction, UnbuiltIndexes};
+use coeval_txn::{Answered, BeginOptions, Engine, Error, Question, Transaction, UnbuiltIndexes};
 use coeval_types::{
     IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
 };
@@ -27,7 +30,7 @@ use coeval_types::{
 use super::reader::Reader;
 use super::tables::Followed;
 use super::transaction::FollowerTransaction;
-use super::{FollowedTables, Questions, ended};
+use super::{FollowedTables, Questions, Sending, ended};
 use crate::Statistics;
 use crate::memory::{self, Budget, Memory, MemoryAccounts};
 
@@ -108,6 +111,12 @@ impl FollowerEngine {
         followed.map_or_else(Statistics::default, |followed| followed.statistics())
     }
 
+    /// Notes that this node sends the leader a message, before it is sent.
+    #[must_use]
+    pub fn sends(&self) -> Sending {
+        Sending::new(Arc::clone(&self.questions))
+    }
+
     /// Ends the engine, and every other engine on the same tables: from now on every
     /// transaction answers [`Error::Stopped`] at its next step, and none is in the middle of
     /// one. The tables can be led or dropped without waiting for the sessions that hold a
@@ -172,6 +181,10 @@ impl Engine for FollowerEngine {
         let followed = self.tables()?;
         let at = ready!(self.questions.poll(question, context))?;
         followed.visibility.poll(at, context)
+    }
+
+    fn answered(&self, question: Question) -> Option<Answered> {
+        self.questions.answered(question)
     }
 
     fn is_read_only(&self) -> bool {

@@ -2,10 +2,11 @@
 //! which offset its snapshots must reach (a read index asked by a follower).
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use coeval_txn::{Error, Question};
-use coeval_types::Lsn;
+use coeval_txn::{Answered, Error, Question};
+use coeval_types::{Lsn, Timestamp, planted};
 
 /// Consensus, as a follower's engine sees it: the source of answers.
 ///
@@ -24,4 +25,53 @@ pub trait Questions: Send + Sync + fmt::Debug {
     /// Ready with the offset before which everything is committed; [`Error::Stopped`] when
     /// the question was lost, or no leader is known.
     fn poll(&self, question: Question, context: &mut Context<'_>) -> Poll<Result<Lsn, Error>>;
+
+    /// How the question was answered; `None` while it is not.
+    fn answered(&self, question: Question) -> Option<Answered>;
+
+    /// Number of callers that have asked.
+    fn asked(&self) -> u64;
+
+    /// The first so many callers that have asked may read once everything before `end` is
+    /// visible, which is committed ([`Sending::answered`]).
+    fn learn(&self, asked: u64, end: Lsn);
+}
+
+/// A message that this node sends to the leader, whose answer may answer questions, too.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    questions: Arc<dyn Questions>,
+    /// How many readers had asked before the message was sent.
+    asked: u64,
+}
+
+impl Sending {
+    /// Notes who has asked, before the message is sent.
+    #[must_use]
+    pub fn new(questions: Arc<dyn Questions>) -> Self {
+        let asked = questions.asked();
+        Self { questions, asked }
+    }
+
+    /// The leader has answered that what it did for this message is this commit, which is
+    /// durable. So the readers that had asked before the message was sent may read once the
+    /// commit is visible:
+    ///
+    /// The leader reserved the commit's place in the log after the message was sent. Whatever
+    /// was acknowledged before that was committed then, in this term or another one. In the
+    /// committed log, of which there is one, it stands before this commit: had it stood
+    /// behind, then this commit had been in the log before it was made. So no term has to be
+    /// compared, and one offset covers all.
+    ///
+    /// The commit must be the message's: one that the leader only reports with the answer may
+    /// be older than what others were told meanwhile.
+    pub fn answered(&self, commit: Timestamp) {
+        let asked = match planted!(StampBeforeArrival) {
+            true => self.questions.asked(),
+            false => self.asked,
+        };
+        // A commit's frame is longer than a byte: an end past its start is past its end.
+        let end = Lsn(commit.lsn().0.saturating_add(1));
+        self.questions.learn(asked, end);
+    }
 }

@@ -9,6 +9,7 @@
 //! record, by key and by scans in every order.
 
 mod reads;
+mod unasked;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -21,7 +22,9 @@ use coeval_types::{
 };
 use proptest::prelude::*;
 
-use coeval_txn::{BeginOptions, Engine as _, Isolation, Question, Transaction};
+use coeval_txn::{BeginOptions, Engine as _, Isolation, Transaction};
+
+pub(super) use self::unasked::Unasked;
 
 use super::*;
 use crate::storage::Index;
@@ -181,20 +184,6 @@ impl Draw {
 
     fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
-    }
-}
-
-/// No leader answers.
-#[derive(Debug)]
-pub(super) struct Unasked;
-
-impl Questions for Unasked {
-    fn ask(&self) -> Question {
-        Question(0)
-    }
-
-    fn poll(&self, _: Question, _: &mut Context<'_>) -> Poll<Result<Lsn, Error>> {
-        Poll::Ready(Err(Error::Stopped("no leader was asked".to_owned())))
     }
 }
 

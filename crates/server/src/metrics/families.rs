@@ -151,7 +151,7 @@ families! {
             out.value(&[("kind", kind.name())], r.sheets.of(kind).rows as f64);
         };
     Counter coeval_reads_total ["route", "stamp", "reason"] "cycles"
-        "Queries and pipelines of clients of this node, a follower, that may only read, if their sessions want them executed here (coeval.read_from): by route, local or leader. A local one has the stamp asked, if the leader was asked for the newest commit, session, if it includes the session's own commits, or none, and no reason. One that went to the leader has a reason and no stamp."
+        "Queries and pipelines of clients of this node, a follower, that may only read, if their sessions want them executed here (coeval.read_from): by route, local or leader. A local one has a stamp, and no reason: asked, if the leader was asked for the newest commit, for this one first; shared, if for an earlier one as well; spared, if a commit of this node's clients has answered; session, if it includes the session's own commits; or none. One that went to the leader has a reason and no stamp."
         = |r, out| {
             for (stamp, count) in Stamp::ALL.iter().zip(r.sheets.reads_here) {
                 let labels = [("route", "local"), ("stamp", stamp.name()), ("reason", "")];
@@ -423,6 +423,13 @@ families! {
         "Where the log of this node ends."
         = |r, out| if let Some(cluster) = &r.cluster {
             out.value(&[], cluster.end as f64);
+        };
+    Gauge coeval_visibility_lag_seconds [] "seconds"
+        "Age of the oldest commit that this node does not show to its clients' reads, as far as it knows: 0 when it shows all, however long ago that was; it grows while the node knows no leader."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            let own = cluster.members.iter().find(|member| member.node == cluster.node);
+            let lag = own.and_then(|own| own.progress.lag);
+            out.value(&[], lag.map_or(0.0, |lag| lag.time.as_secs_f64()));
         };
     Gauge coeval_cluster_lag_bytes ["node", "stage"] "bytes"
         "How much of the log a node has not been sent, has not flushed, does not know as committed, or has not replayed. Only the leader knows this of other nodes, and the last two as those report five times a second."

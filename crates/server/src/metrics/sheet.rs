@@ -31,8 +31,12 @@ pub(crate) struct Sheet {
 /// How a cycle that this node executed for its client got its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// The leader was asked for the newest commit.
+    /// The leader was asked for the newest commit, for this cycle first.
     Asked,
+    /// The leader was asked, for an earlier cycle as well.
+    Shared,
+    /// The leader has reported a later commit in its answer to another message.
+    Spared,
     /// The snapshot includes the session's own commits.
     Session,
     /// The snapshot is what this node had.
@@ -40,11 +44,27 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
-    pub(crate) const ALL: [Self; 3] = [Self::Asked, Self::Session, Self::None];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Asked,
+        Self::Shared,
+        Self::Spared,
+        Self::Session,
+        Self::None,
+    ];
+
+    /// Whether the snapshot includes everything that was acknowledged before the cycle came.
+    pub(crate) const fn is_fresh(self) -> bool {
+        match self {
+            Self::Asked | Self::Shared | Self::Spared => true,
+            Self::Session | Self::None => false,
+        }
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Asked => "asked",
+            Self::Shared => "shared",
+            Self::Spared => "spared",
             Self::Session => "session",
             Self::None => "none",
         }

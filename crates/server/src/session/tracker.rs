@@ -187,14 +187,16 @@ impl Tracker {
         self.owed.is_skipping()
     }
 
-    /// Whether the client waits for nothing, owes nothing, and is in no transaction block:
-    /// its next message begins a cycle that depends on none before.
+    /// Whether the client waits for nothing and owes nothing: the leader has handled all of
+    /// its messages.
+    pub(super) fn is_answered(&self) -> bool {
+        self.asked.is_empty() && self.owed.is_nothing() && !self.copying && !self.leader_skips
+    }
+
+    /// Whether besides that the client is in no transaction block: its next message begins a
+    /// cycle that depends on none before.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.asked.is_empty()
-            && self.owed.is_nothing()
-            && !self.copying
-            && !self.leader_skips
-            && !self.in_transaction()
+        self.is_answered() && !self.in_transaction()
     }
 
     /// What the client is owed by the node where its session runs next.

@@ -200,3 +200,57 @@ fn an_index_is_used_once_it_is_built_and_keeps_no_other_table_waiting() {
         },
     );
 }
+
+/// The line of EXPLAIN ANALYZE that says how fresh a read was.
+async fn freshness(reader: &mut Wire, options: &str) -> String {
+    let explained = reader
+        .rows(&format!("explain ({options}) select count(*) from t"))
+        .await;
+    let mut lines = explained.into_iter().flatten().flatten();
+    let line = lines.find(|line| line.starts_with("Read: "));
+    line.unwrap_or_default()
+}
+
+#[test]
+fn explain_analyze_says_how_fresh_a_read_was_and_what_it_waited_for() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            writer.rows("create table t (a int primary key)").await;
+            let mut reader = pair.reader().await;
+            let line = freshness(&mut reader, "analyze").await;
+            let words: Vec<_> = line.split([' ', '/']).collect();
+            let number = |at: usize| words[at].trim_end_matches(',').parse::<f64>();
+            assert_eq!(words.len(), 13, "{line}");
+            assert_eq!(
+                (words[0], words[1], words[3], words[4]),
+                ("Read:", "node", "up", "to"),
+                "{line}"
+            );
+            assert!(["asked", "shared"].contains(&words[7]), "{line}");
+            assert_eq!((words[9], words[10], words[12]), ("ms,", "waited", "ms"));
+            let _ = [2, 5, 6, 8, 11].map(|at| number(at).unwrap());
+            let line = freshness(&mut reader, "analyze, timing off").await;
+            assert!(
+                line.ends_with("asked") || line.ends_with("shared"),
+                "{line}"
+            );
+            assert_eq!(freshness(&mut reader, "timing off").await, "");
+            // Its own commit, which the node shows in time.
+            reader.rows("insert into t values (1)").await;
+            reader.rows("set coeval.read_from = session").await;
+            let line = freshness(&mut reader, "analyze").await;
+            assert!(line.ends_with(", session"), "{line}");
+            assert_eq!(
+                reader.value("select count(*) from t").await.as_deref(),
+                Some("1")
+            );
+            reader.rows("set coeval.read_from = any").await;
+            let line = freshness(&mut reader, "analyze").await;
+            assert!(line.ends_with(", none"), "{line}");
+            // The leader's own reads have nothing to say.
+            assert_eq!(freshness(&mut writer, "analyze").await, "");
+        },
+    );
+}

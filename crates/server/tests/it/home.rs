@@ -626,3 +626,33 @@ fn a_session_is_canceled_and_ended_from_the_leader_wherever_its_statement_runs()
         assert_eq!(states.last(), Some(&"57P01"), "{answers:?}");
     });
 }
+
+#[test]
+fn a_read_that_waits_for_the_leaders_answer_is_seen_to() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        assert_eq!(who(&wire.query(WHO).await), "home");
+        let mut watcher = two.client().await;
+        watcher.rows("set coeval.read_from = any").await;
+        watcher.rows("select 1").await;
+        two.tables.hangs.store(true, Ordering::Relaxed);
+        wire.send(&query(WHO)).await;
+        let shown = format!(
+            "select state || ' ' || wait_event_type || ' ' || wait_event \
+             from pg_stat_activity where query = '{WHO}'"
+        );
+        let deadline = coeval_env::now() + Duration::from_secs(20);
+        loop {
+            let seen = watcher.value(&shown).await;
+            if seen.as_deref() == Some("active IPC ReadIndex") {
+                break;
+            }
+            assert!(coeval_env::now() < deadline, "{seen:?}");
+            coeval_env::sleep(Duration::from_millis(5)).await;
+        }
+        two.tables.hangs.store(false, Ordering::Relaxed);
+        wire.until('Z').await;
+        let seen = watcher.value(&shown).await;
+        assert_eq!(seen.as_deref(), Some("idle Client ClientRead"));
+    });
+}

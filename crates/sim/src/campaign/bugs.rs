@@ -112,7 +112,8 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   [`Bug::AdoptVouched`]): those of `coeval-leader`.
 /// - Statements of simulated clients are executed by the leader only: no follower asks it
 ///   ([`Bug::ReuseQuestion`], [`Bug::SkipQuestion`], [`Bug::AskOldTerm`],
-///   [`Bug::TrustAsker`], [`Bug::VerifiedForSettled`]).
+///   [`Bug::TrustAsker`], [`Bug::VerifiedForSettled`], [`Bug::StampBeforeArrival`]), and no
+///   client's node takes a commit for an answer ([`Bug::StampByOldCommit`]).
 /// - No simulated client reads on a follower ([`Bug::ForgetDisplaced`],
 ///   [`Bug::CollectWithoutReaders`], [`Bug::ShowUnbuiltIndex`]): the model of `coeval-occ` does.
 pub const BENEATH: &[Bug] = &[
@@ -126,6 +127,8 @@ pub const BENEATH: &[Bug] = &[
     Bug::VoteWithUnknownIdentity,
     Bug::FoundAtOnce,
     Bug::ReuseQuestion,
+    Bug::StampBeforeArrival,
+    Bug::StampByOldCommit,
     Bug::SkipQuestion,
     Bug::AskOldTerm,
     Bug::TrustAsker,

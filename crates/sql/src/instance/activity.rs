@@ -93,16 +93,20 @@ pub enum AnswerWait {
     LogSpace = 4,
     /// The other nodes have not yet confirmed that this node still leads.
     Confirmation = 5,
+    /// The leader has not yet said which commits a fresh read must include, or this node's
+    /// tables do not show them yet.
+    Newest = 6,
 }
 
 impl AnswerWait {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::None,
         Self::Durable,
         Self::Client,
         Self::Admission,
         Self::LogSpace,
         Self::Confirmation,
+        Self::Newest,
     ];
 
     /// Type and name of the wait event: PostgreSQL's, where PostgreSQL has one.
@@ -114,6 +118,7 @@ impl AnswerWait {
             Self::Admission => Some(("IPC", "Admission")),
             Self::LogSpace => Some(("IO", "WALWrite")),
             Self::Confirmation => Some(("IPC", "LeaderConfirmation")),
+            Self::Newest => Some(("IPC", "ReadIndex")),
         }
     }
 }
@@ -201,6 +206,12 @@ impl Activity {
     /// The handle that cancels the session's statement, or ends the session.
     pub(crate) const fn interrupt(&self) -> Option<&Arc<dyn Interrupt>> {
         self.interrupt.as_ref()
+    }
+
+    /// Records that a statement waits, before it is executed, for a state that is new enough.
+    pub fn asks(&self, text: &str, now: i64) {
+        self.begin(text, now);
+        self.answer_waits(AnswerWait::Newest);
     }
 
     /// Whether the session runs a statement.

@@ -1,6 +1,7 @@
 //! EXPLAIN: describing a statement's plan, and running it for EXPLAIN ANALYZE.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use coeval_txn::Direction;
 
@@ -80,6 +81,7 @@ impl Session {
             }
         };
         let took = began.elapsed();
+        lines.extend(self.describe_freshness(explain.timing));
         lines.push(format!("Rows: {rows}"));
         if explain.timing {
             lines.push(format!(
@@ -91,7 +93,39 @@ impl Session {
     }
 }
 
+/// How a follower came to the state that a statement reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// The name of the way, as in the metric `coeval_reads_total`.
+    pub stamp: &'static str,
+    /// How long the leader's answer took, and how long the node's tables took to show the
+    /// commit in it; `None` if the leader was not asked.
+    pub waits: Option<(Duration, Duration)>,
+}
+
 impl Session {
+    /// Records how fresh the snapshots of the next statements are.
+    pub fn note_freshness(&mut self, freshness: Freshness) {
+        self.freshness = Some(freshness);
+    }
+
+    /// On a follower: the commit up to which the statement has read, and what it waited for.
+    fn describe_freshness(&self, timing: bool) -> Option<String> {
+        let Freshness { stamp, waits } = self.freshness?;
+        let node = self.info.around.host()?.cluster()?.node;
+        let snapshot = self.running.as_ref()?.transaction.snapshot();
+        let read = format!("Read: node {node}, up to {snapshot}, {stamp}");
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+        Some(match waits.filter(|_| timing) {
+            None => read,
+            Some((asked, waited)) => format!(
+                "{read} {:.1} ms, waited {:.1} ms",
+                milliseconds(asked),
+                milliseconds(waited)
+            ),
+        })
+    }
+
     /// In a cluster: the node that runs the statement, and why that one.
     fn describe_route(&self, route: Route) -> Option<String> {
         let cluster = self.info.around.host()?.cluster()?;

@@ -73,6 +73,7 @@ use smol_str::SmolStr;
 
 pub use at_home::{BlockHere, lost_here, not_in_this_block};
 pub use database::{Account, Database, Login};
+pub use explain::Freshness;
 pub use handover::{MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover};
 pub use portal::Portal;
 pub use prepared::Prepared;
@@ -138,6 +139,8 @@ pub struct Session {
     database: Arc<Database>,
     info: SessionInfo,
     limits: Limits,
+    /// How fresh the next statement's snapshot is, on a follower.
+    freshness: Option<Freshness>,
     /// What the session keeps between statements.
     memory: Arc<SessionMemory>,
     ticket: Ticket,
@@ -287,6 +290,7 @@ impl Session {
             portals: Portals::default(),
             finishing: false,
             newest_seen: Timestamp::ZERO,
+            freshness: None,
             read_confirmation: ReadConfirmation::new(),
             minimum: None,
             commit_elsewhere: Timestamp::ZERO,

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use coeval_log::Entry;
 use coeval_txn::{
-    BeginOptions, Bounds, Direction, Engine as _, Error, Isolation, LockWait, Outcome, Question,
-    ScanRequest, ScanSource, TableLock, Transaction,
+    Answered, BeginOptions, Bounds, Direction, Engine as _, Error, Isolation, LockWait, Outcome,
+    Question, ScanRequest, ScanSource, TableLock, Transaction,
 };
 use coeval_types::planted::{Bug, plant};
 use coeval_types::{IndexId, Lsn, Rid, RowLock, RowRef, StorageId, Term, Timestamp};
@@ -486,6 +486,16 @@ impl Questions for Answers {
             at => Poll::Ready(Ok(Lsn(at))),
         }
     }
+
+    fn answered(&self, _: Question) -> Option<Answered> {
+        None
+    }
+
+    fn asked(&self) -> u64 {
+        0
+    }
+
+    fn learn(&self, _: u64, _: Lsn) {}
 }
 
 #[test]

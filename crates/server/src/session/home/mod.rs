@@ -34,6 +34,7 @@
 //! - An error that is found in a state that may be old is not told: the leader executes the
 //!   cycle again.
 mod block;
+mod commits;
 mod open;
 mod read;
 mod stamp;
@@ -44,12 +45,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coeval_sql::Error;
+use coeval_sql::session::Freshness;
 use coeval_sql::session::settings::ReadFrom;
 
 use self::block::Block;
+use self::commits::Commits;
 use self::open::Home;
 pub(super) use self::read::{Read, Reading};
-use self::stamp::Wants;
+use self::stamp::{Asked, Wants};
 use self::unnamed::Unsent;
 use super::cycle::{self, Cycle, Peeked, Place};
 use super::relay::{BETWEEN, Relay, nobody_leads};
@@ -67,6 +70,8 @@ pub(super) struct Reads {
     wants: Option<Wants>,
     /// Whether the next cycle goes to the leader, whatever it is.
     bypass: bool,
+    /// The commits of the leader's session, which answer readers, too.
+    commits: Commits,
     /// A message about the unnamed statement that the leader must get before the next cycle
     /// that it executes.
     unsent: Option<Unsent>,
@@ -111,6 +116,12 @@ enum Not {
 impl Relay {
     /// Looks at the client's next cycle, before anything of it is taken.
     pub(super) fn offer(&mut self, shared: &Shared, has_leader: bool) -> Offer {
+        if self.tracker.is_answered()
+            && let Some(reader) = &*shared.reader.borrow()
+            && let Some(sending) = reader.sends()
+        {
+            self.reads.commits.send(sending);
+        }
         if self.reads.bypass || !self.tracker.is_at_rest() {
             return Offer::Leader;
         }
@@ -153,7 +164,7 @@ impl Relay {
             return Err(Not::Leader(AtLeader::Lost));
         };
         let commit = self.handover.newest_commit();
-        let stamp = self.stamp(shared, &reader, commit);
+        let mut stamp = self.stamp(shared, &reader, commit);
         let begins = shared.carries_blocks.load(Ordering::Relaxed);
         if !in_block {
             self.follow(shared, &reader).await?;
@@ -173,8 +184,23 @@ impl Relay {
         if !cycle.reads || self.reads.keeps_snapshot() {
             return Ok(Stamp::None);
         }
-        if stamp == Stamp::Asked {
-            self.ask_until_answered(shared, &reader, timeout).await?;
+        let mut waits = None;
+        if stamp.is_fresh() {
+            let asked = self.ask_until_answered(shared, &reader, timeout).await;
+            if asked.is_err()
+                && let Some(home) = &mut self.reads.home
+            {
+                home.conversation.session.rest();
+            }
+            let asked = asked?;
+            (stamp, waits) = (asked.stamp, Some(asked.waits));
+        }
+        if let Some(home) = &mut self.reads.home {
+            let freshness = Freshness {
+                stamp: stamp.name(),
+                waits,
+            };
+            home.conversation.session.note_freshness(freshness);
         }
         Ok(stamp)
     }
@@ -186,7 +212,7 @@ impl Relay {
         shared: &Shared,
         reader: &Arc<Reader>,
         timeout: Option<Duration>,
-    ) -> Result<(), Not> {
+    ) -> Result<Asked, Not> {
         let since = coeval_env::now();
         loop {
             match self.ask(reader, timeout).await {

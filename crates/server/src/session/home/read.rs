@@ -11,7 +11,7 @@ use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
 
 use super::Not;
-use crate::metrics::{AtLeader, Stamp};
+use crate::metrics::AtLeader;
 use crate::session::Ended;
 use crate::session::conversation::{Conversation, Moves};
 use crate::session::cycle::Cycle;
@@ -152,7 +152,7 @@ impl Relay {
         };
         let conversation = &mut home.conversation;
         conversation.reading = Reading {
-            fresh: stamp == Stamp::Asked,
+            fresh: stamp.is_fresh(),
             executions: cycle.executions,
             stays,
             why: None,

@@ -2,12 +2,19 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use coeval_pgwire::ReadBuffer;
+use coeval_pgwire::frame::kind;
 use coeval_sql::Error;
+use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::TimeLimit;
+use coeval_sql::instance::activity::AnswerWait;
+use coeval_sql::session::SessionHandover;
 use coeval_sql::session::settings::{self, ReadFrom};
+use coeval_txn::Answered;
 use coeval_types::Timestamp;
 
 use super::Not;
@@ -83,16 +90,36 @@ impl Relay {
         &mut self,
         reader: &Reader,
         timeout: Option<Duration>,
-    ) -> Result<(), Not> {
+    ) -> Result<Asked, Not> {
         self.signal.forget_cancel();
-        let asked = coeval_env::now();
+        let began = coeval_env::now();
         let timeout = timeout.filter(|timeout| *timeout < PATIENCE);
-        let mut late = pin!(coeval_env::sleep_until(asked + timeout.unwrap_or(PATIENCE)));
-        let mut newest = pin!(coeval_txn::newest(&*reader.engine));
+        let mut late = pin!(coeval_env::sleep_until(began + timeout.unwrap_or(PATIENCE)));
+        let engine = &*reader.engine;
+        let question = engine.ask_newest();
+        let mut answered = None;
+        let home = self.reads.home.as_ref();
+        let activity = home.map(|home| Arc::clone(home.conversation.session.activity()));
+        let (buffer, handover) = (&self.input.buffer, &self.handover);
         let (signal, watch) = (&self.signal, &mut self.input.watch);
+        let mut is_shown = false;
         let told = poll_fn(|context| {
-            if let Poll::Ready(told) = newest.as_mut().poll(context) {
+            let newest = match question {
+                Some(question) => engine.poll_newest(question, context),
+                None => Poll::Ready(Ok(())),
+            };
+            if answered.is_none() {
+                let how = question.and_then(|question| engine.answered(question));
+                answered = how.map(|how| (how, began.elapsed()));
+            }
+            if let Poll::Ready(told) = newest {
                 return Poll::Ready(told.map_err(|_| Not::Leader(AtLeader::Lost)));
+            }
+            if let Some(activity) = &activity
+                && !std::mem::replace(&mut is_shown, true)
+            {
+                let text = first_text(buffer, handover).unwrap_or_default();
+                activity.asks(text, EvaluationContext::clock());
             }
             signal.register(context);
             if signal.shall_go() {
@@ -112,8 +139,43 @@ impl Relay {
             })
         })
         .await;
+        if let Some(activity) = &activity {
+            activity.answer_waits(AnswerWait::None);
+        }
         told?;
-        reader.is_fresh_since(asked);
-        Ok(())
+        reader.is_fresh_since(began);
+        let (how, asked) = answered.unwrap_or((Answered::Asked, Duration::ZERO));
+        Ok(Asked {
+            stamp: match how {
+                Answered::Asked => Stamp::Asked,
+                Answered::Shared => Stamp::Shared,
+                Answered::Spared => Stamp::Spared,
+            },
+            waits: (asked, began.elapsed().saturating_sub(asked)),
+        })
     }
+}
+
+/// The text of the first statement of the cycle at the front of the buffer.
+fn first_text<'a>(buffer: &'a ReadBuffer, handover: &'a SessionHandover) -> Option<&'a str> {
+    let (frame, _) = buffer.peek(0).ok()??;
+    let mut strings = frame.contents.split(|byte| *byte == 0);
+    let mut string = || str::from_utf8(strings.next()?).ok();
+    match frame.kind {
+        kind::QUERY => string(),
+        // After a name: the text, or that of the statement.
+        kind::PARSE => string().and(string()),
+        kind::BIND => {
+            let name = string().and(string())?;
+            handover.prepared(name)
+        }
+        _ => None,
+    }
+}
+
+/// How a question was answered.
+pub(super) struct Asked {
+    pub(super) stamp: Stamp,
+    /// How long the answer took, and how long this node's tables took to show it.
+    pub(super) waits: (Duration, Duration),
 }
