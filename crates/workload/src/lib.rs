@@ -30,6 +30,8 @@
 //! - [`pipelines`]: a raw client that knows what each of its requests is owed.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and a check that its balances
 //!   add up.
+//! - [`reports`]: long reads on a follower beside writers and definitions, and how its memory
+//!   use develops.
 //! - [`soak`]: updates for a long time beside a long scan, and how the server's memory
 //!   use develops.
 //!
@@ -53,6 +55,7 @@ pub mod overload;
 pub mod pgbench;
 pub mod pipelines;
 pub mod plot;
+pub mod reports;
 pub mod server;
 pub mod soak;
 pub mod store;
