@@ -83,6 +83,8 @@ pub(crate) async fn start_node(
             0 => NEWEST_VERSION,
             limit => limit,
         },
+        away_milliseconds: settings.any_read_away_milliseconds,
+        hold_milliseconds: settings.any_read_hold_milliseconds,
         engine: engine::engine_settings(settings).await,
         definitions: Some(Arc::new(coeval_sql::FollowedCatalog)),
         observer,

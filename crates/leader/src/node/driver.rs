@@ -13,6 +13,7 @@ use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::apply_progress::{ApplyProgressTable, Replayed};
+use super::away::PauseDetector;
 use super::disk::{Command, Done};
 use super::elections::Elections;
 use super::follower_reads::FollowerReads;
@@ -69,6 +70,8 @@ pub(super) struct Driver {
     pub(super) follower_reads: FollowerReads,
     /// The memory budget of the engine, whichever it is.
     pub(super) budget: Budget,
+    /// Notices that this process did not run.
+    pauses: Arc<PauseDetector>,
     /// Number of confirmation rounds begun for admissions; then the last one confirmed.
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
@@ -159,7 +162,7 @@ impl Driver {
         (peers, peer_set): (Peers, PeerSet),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
         shown: watch::Sender<NodeStatus>,
-        replayed: Replayed,
+        (replayed, pauses): (Replayed, Arc<PauseDetector>),
         settings: &Settings,
     ) -> Self {
         Self {
@@ -174,6 +177,7 @@ impl Driver {
             counts: Counts::default(),
             follower_reads: FollowerReads::default(),
             budget: settings.engine.budget,
+            pauses,
             admissions: 0,
             admission_confirmed: None,
             peer_set,
@@ -244,6 +248,9 @@ impl Driver {
             .into_iter()
             .flatten()
             .fold(self.next_tick, Instant::min);
+        let wake = self
+            .pauses
+            .waits(coeval_env::now(), wake, self.lead.is_none());
         tokio::select! {
             biased;
             () = coeval_env::sleep_until(wake) => {}
@@ -329,6 +336,7 @@ impl Driver {
     /// Delivers the ticks that are due: consensus relies on ticks arriving before later
     /// events.
     fn make_up_for_ticks(&mut self) -> Result<(), Error> {
+        self.pauses.runs(coeval_env::now());
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
             self.look_whether_removed()?;

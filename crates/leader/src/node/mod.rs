@@ -45,7 +45,8 @@
 //! The leader answers read-only transactions once a majority has confirmed that it still
 //! leads (`read_index`): a leader that is cut off from the others would not know. A follower
 //! reads its own tables, after it has asked the leader up to where they must be replayed
-//! (`questions`, `follower_reads`).
+//! (`questions`, `follower_reads`). A follower that did not run for a while has reads that do not
+//! ask wait until it has caught up (`away`).
 //!
 //! A follower takes checkpoints of the committed state, as a leader does (`checkpoint`).
 //! A follower whose log ends before the leader's log begins is sent a checkpoint
@@ -89,6 +90,7 @@
 mod admission;
 mod apply_progress;
 mod apply_ready;
+mod away;
 mod checkpoint;
 mod cluster_version;
 mod disk;
@@ -139,6 +141,7 @@ use peer_set::PeerSet;
 use standing::{Standing, Start};
 
 pub use apply_progress::ApplyProgress;
+pub use away::{HoldCounts, PauseDetector};
 pub use cluster_version::{NEWEST_VERSION, NODE_LOGINS};
 pub use elections::{Cause, Election};
 pub use error::Error;
@@ -196,6 +199,7 @@ pub struct Node {
     requests: mpsc::UnboundedSender<Request>,
     node_status: watch::Receiver<NodeStatus>,
     streams: Streams,
+    pauses: Arc<PauseDetector>,
     driver: JoinHandle<()>,
 }
 
@@ -318,13 +322,14 @@ impl Node {
         let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
         let (shown, node_status) = watch::channel(NodeStatus::of(&consensus));
+        let pauses = Arc::new(PauseDetector::new(settings.away(), settings.hold()));
         let driver = Driver::new(
             consensus,
             (standing, origins),
             (peers, peer_set),
             (disk, directory),
             shown,
-            replayed,
+            (replayed, Arc::clone(&pauses)),
             &settings,
         );
         let running = coeval_env::spawn("node", driver.run(inbox, done, asked));
@@ -332,6 +337,7 @@ impl Node {
             requests,
             node_status,
             streams,
+            pauses,
             driver: running,
         })
     }
@@ -340,6 +346,12 @@ impl Node {
     #[must_use]
     pub fn node_status(&self) -> watch::Receiver<NodeStatus> {
         self.node_status.clone()
+    }
+
+    /// What notices that this process did not run, for reads of the state that the node has.
+    #[must_use]
+    pub fn pauses(&self) -> &PauseDetector {
+        &self.pauses
     }
 
     /// Opens a stream from this node to another member; see [`Streams`].

@@ -36,6 +36,11 @@ pub struct Settings {
     /// Bytes of log that a connected follower may lack before the leader removes that log
     /// after a checkpoint; the follower is then sent the checkpoint.
     pub follower_log_bytes: u64,
+    /// How late the node's driver may be before the node was away, and reads that take a
+    /// follower's state as it is are held; 0 to notice nothing.
+    pub away_milliseconds: u64,
+    /// How long such reads are held at most.
+    pub hold_milliseconds: u64,
     /// Reads the index definitions from rows: a follower maintains the indexes as it
     /// replays, and need not build them when it is elected.
     pub definitions: Option<Arc<dyn Definitions>>,
@@ -56,6 +61,8 @@ impl Default for Settings {
             engine: coeval_occ::Settings::default(),
             replay_ahead_bytes: 64 << 20,
             follower_log_bytes: 1 << 30,
+            away_milliseconds: 0,
+            hold_milliseconds: 200,
             definitions: None,
             peers: coeval_peers::Settings::default(),
             observer: None,
@@ -87,6 +94,14 @@ impl Settings {
     pub(super) fn batch_interval(&self) -> Option<Duration> {
         let interval = Duration::from_millis(self.batch_interval_milliseconds);
         Some(interval).filter(|interval| !interval.is_zero())
+    }
+
+    pub(super) fn away(&self) -> Duration {
+        Duration::from_millis(self.away_milliseconds)
+    }
+
+    pub(super) fn hold(&self) -> Duration {
+        Duration::from_millis(self.hold_milliseconds)
     }
 
     pub(super) fn tick(&self) -> Duration {

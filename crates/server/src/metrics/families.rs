@@ -162,6 +162,16 @@ families! {
                 out.value(&labels, count as f64);
             }
         };
+    Counter coeval_any_read_holds_total ["event"] "holds"
+        "Times that this node's process did not run for longer than any_read_away_milliseconds, so that reads with coeval.read_from = any were to wait: begun, ended because the node had heard from the leader and caught up, or ran_out. On a server that is no node of a cluster there is no value."
+        = |r, out| if let Some(holds) = r.holds {
+            out.value(&[("event", "begun")], holds.begun as f64);
+            out.value(&[("event", "ended")], holds.ended as f64);
+            out.value(&[("event", "ran_out")], holds.ran_out as f64);
+        };
+    Histogram coeval_any_read_hold_seconds [] "seconds"
+        "How long reads with coeval.read_from = any waited in such a hold, those that did."
+        = |r, out| out.distribution(&[], &r.sheets.held_reads, MICROSECONDS);
     Histogram coeval_answer_duration_seconds [] "seconds"
         "How long clients waited for an answer: from the first message taken to the last byte sent, the disk included."
         = |r, out| out.distribution(&[], &r.sheets.answers, MICROSECONDS);

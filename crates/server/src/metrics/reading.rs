@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use coeval_leader::node::HoldCounts;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::activity::{SessionState, Shown};
 use coeval_sql::instance::{AdmissionCounts, Cluster};
@@ -42,6 +43,8 @@ pub(crate) struct Reading {
     pub(crate) process: Process,
     /// The status of the cluster that the server is a node of.
     pub(crate) cluster: Option<Cluster>,
+    /// Counters of the holds of `any` reads, on a node of a cluster.
+    pub(crate) holds: Option<HoldCounts>,
 }
 
 /// The operating system's figures of the process. A figure that it does not report is
@@ -115,6 +118,7 @@ impl Reading {
             start: metrics.start.get().copied().unwrap_or_default(),
             process: Process::read(),
             cluster: cluster_view::cluster(shared),
+            holds: shared.node.as_ref().map(|node| node.pauses().counts()),
         }
     }
 }

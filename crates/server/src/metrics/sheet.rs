@@ -19,6 +19,7 @@ pub(crate) struct Sheet {
     answers: Durations,
     durability_waits: Durations,
     confirmation_waits: Durations,
+    held_reads: Durations,
     received_bytes: Counter,
     sent_bytes: Counter,
     sessions: Counter,
@@ -161,6 +162,11 @@ impl Sheet {
         self.confirmation_waits.record_time_alone(time);
     }
 
+    /// Records how long a read of this node's state was held because the node was away.
+    pub(crate) fn was_held(&self, time: Duration) {
+        self.held_reads.record_time_alone(time);
+    }
+
     #[inline]
     pub(crate) fn received(&self, bytes: usize) {
         self.received_bytes.add_alone(bytes as u64);
@@ -203,6 +209,7 @@ pub(crate) struct Sum {
     pub(crate) answers: Distribution,
     pub(crate) durability_waits: Distribution,
     pub(crate) confirmation_waits: Distribution,
+    pub(crate) held_reads: Distribution,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) sessions: u64,
@@ -235,6 +242,7 @@ impl Sum {
         self.durability_waits.merge(&sheet.durability_waits.read());
         self.confirmation_waits
             .merge(&sheet.confirmation_waits.read());
+        self.held_reads.merge(&sheet.held_reads.read());
         self.received_bytes += sheet.received_bytes.get();
         self.sent_bytes += sheet.sent_bytes.get();
         self.sessions += sheet.sessions.get();

@@ -172,6 +172,11 @@ fn reading() -> Reading {
         start: std::time::Duration::ZERO,
         process: Process::default(),
         cluster: Some(cluster()),
+        holds: Some(coeval_leader::node::HoldCounts {
+            begun: 3,
+            ended: 2,
+            ran_out: 1,
+        }),
     }
 }
 
@@ -254,6 +259,7 @@ fn names_and_values_are_as_prometheus_wants_them() {
         "coeval_log_group_commits_bucket{le=\"+Inf\"} 0",
         "coeval_log_sync_seconds_bucket{le=\"0.000001\"} 0",
         "coeval_cluster_term 4",
+        "coeval_any_read_holds_total{event=\"ran_out\"} 1",
         "coeval_cluster_leader 1",
         "coeval_cluster_voters{reachable=\"no\"} 1",
         "coeval_cluster_member{node=\"2\",kind=\"voter\"} 1",

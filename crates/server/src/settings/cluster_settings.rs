@@ -137,6 +137,14 @@ impl Settings {
             let reason = "must be from 0 to 3600000".into();
             return refuse("cluster_wait_milliseconds", reason);
         }
+        if !matches!(self.any_read_away_milliseconds, 0 | 5..=60_000) {
+            let reason = "must be from 5 to 60000, or 0 for never".into();
+            return refuse("any_read_away_milliseconds", reason);
+        }
+        if !(1..=60_000).contains(&self.any_read_hold_milliseconds) {
+            let reason = "must be from 1 to 60000".into();
+            return refuse("any_read_hold_milliseconds", reason);
+        }
         if !self.is_node() {
             let said = self.cluster_id.0.is_some()
                 || !self.cluster_members.0.is_empty()
@@ -283,7 +291,13 @@ mod tests {
         type Change = fn(&mut Settings);
         node().check().unwrap();
         assert_eq!(node().cluster_address().unwrap().port(), 7002);
-        let changes: [(&str, Change); 11] = [
+        let changes: [(&str, Change); 13] = [
+            ("any_read_away_milliseconds", |settings| {
+                settings.any_read_away_milliseconds = 4;
+            }),
+            ("any_read_hold_milliseconds", |settings| {
+                settings.any_read_hold_milliseconds = 0;
+            }),
             ("cluster_without", |settings| {
                 settings.cluster_found = true;
                 settings.cluster_without = NodeNumbers::parse("2").unwrap();

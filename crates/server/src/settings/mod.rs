@@ -259,6 +259,13 @@ settings! {
     /// How long a statement waits for a leader when there is none, in milliseconds,
     /// before it fails with 57P03.
     cluster_wait_milliseconds: u64 = 10_000, "MS";
+    /// How long a follower's process may not have run, in milliseconds, before reads with
+    /// coeval.read_from = any wait until the node has heard from the leader and caught up; 0
+    /// for never. Shorter absences than half as much again may go unnoticed.
+    any_read_away_milliseconds: u64 = 20, "MS";
+    /// How long such a read waits at most, in milliseconds, before it is answered from the
+    /// state that the node has.
+    any_read_hold_milliseconds: u64 = 200, "MS";
     /// Statements that take at least this long are logged, without their values; 0
     /// logs all, -1 none. Sessions of superusers can set it too.
     log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";

@@ -35,6 +35,7 @@
 //!   cycle again.
 mod block;
 mod commits;
+mod hold;
 mod open;
 mod read;
 mod stamp;
@@ -201,6 +202,9 @@ impl Relay {
                 waits,
             };
             home.conversation.session.note_freshness(freshness);
+        }
+        if stamp == Stamp::None {
+            self.hold(shared, &reader, timeout).await?;
         }
         Ok(stamp)
     }
