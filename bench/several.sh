@@ -43,7 +43,7 @@ start_three() {
     for n in 1 2 3; do
         node[$n]=$(free_port)
         between[$n]=$(free_port)
-        # shellcheck disable=SC2034 — for those who source this
+        # shellcheck disable=SC2034 — for the scripts that source this
         admin[$n]=$(free_port)
         members+=${members:+,}$n=127.0.0.1:${between[$n]}
     done
@@ -55,7 +55,7 @@ start_three() {
             --cluster-found \
             >"$work/three-$n.log" 2>&1 &
         processes+=($!)
-        # shellcheck disable=SC2034 — for those who source this
+        # shellcheck disable=SC2034 — for the scripts that source this
         process[$n]=$!
     done
     port[coeval-three]=${node[1]}
