@@ -2,6 +2,7 @@
 //! executor, and on while leaders change.
 
 use coeval_testkit::wire::Wire;
+use rustix::process::Signal;
 
 use crate::cluster::{Cluster, others};
 use crate::process::in_runtime;
@@ -16,6 +17,7 @@ async fn sum(cluster: &Cluster, node: usize, beginning: &str) -> f64 {
 }
 
 const LOCAL: &str = "coeval_reads_total{route=\"local\"";
+const LAG: &str = "coeval_visibility_lag_seconds";
 const SELECTS: &str = "coeval_statement_duration_seconds_count{kind=\"select\"}";
 
 /// Waits until reads run on this node, for a client that wants them to.
@@ -135,11 +137,49 @@ fn without_a_majority_any_state_can_be_read() {
         assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
         wire.rows("set coeval.read_from = any").await;
         assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
+        // The gauge is of a state that is looked at now and then.
+        while sum(&cluster, follower, LAG).await > 0.0 {
+            coeval_env::sleep(std::time::Duration::from_millis(50)).await;
+        }
         cluster.kill(leader).await;
         cluster.kill(other).await;
         for _ in 0..20 {
             assert_eq!(wire.value("select id from t").await.as_deref(), Some("7"));
             coeval_env::sleep(std::time::Duration::from_millis(100)).await;
         }
+        // Nothing is known to be missing, nor that nothing is.
+        let mut before = 0.0;
+        for _ in 0..3 {
+            let lag = loop {
+                let lag = sum(&cluster, follower, LAG).await;
+                if lag > before {
+                    break lag;
+                }
+                coeval_env::sleep(std::time::Duration::from_millis(50)).await;
+            };
+            before = lag;
+        }
+    });
+}
+
+#[test]
+fn slow_statements_are_logged_where_they_run() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, _) = others(leader);
+        let mut wire = reader(&cluster, follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        reads_locally(&cluster, follower, &mut wire).await;
+        wire.rows("set log_min_duration_statement = 0").await;
+        let before = sum(&cluster, follower, LOCAL).await;
+        wire.rows("select id from t where id = 4711").await;
+        assert!(sum(&cluster, follower, LOCAL).await > before, "it ran here");
+        cluster.signal(follower, Signal::TERM);
+        let (_, said) = cluster.last_words(follower).await;
+        let is_it = |line: &&str| line.contains("slow statement") && line.contains("from t where");
+        let logged = said.lines().find(is_it);
+        let logged = logged.unwrap_or_else(|| panic!("not in {said}"));
+        assert!(!logged.contains("4711"), "{logged}");
     });
 }
