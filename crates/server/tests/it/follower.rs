@@ -54,6 +54,25 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// Bytes of the follower's tables, once dropped ones have gone.
+    async fn is_steady(&self) -> u64 {
+        let bytes = async || {
+            let memory = self.follower.memory().await.accounts;
+            memory.rows + memory.old_versions + memory.records + memory.indexes
+        };
+        let mut before = bytes().await;
+        loop {
+            coeval_env::sleep(Duration::from_millis(100)).await;
+            let now = bytes().await;
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+}
+
 /// Rows of a table that no client's buffers hold.
 const ROWS: usize = 10_000;
 
@@ -251,6 +270,86 @@ fn explain_analyze_says_how_fresh_a_read_was_and_what_it_waited_for() {
             assert!(line.ends_with(", none"), "{line}");
             // The leader's own reads have nothing to say.
             assert_eq!(freshness(&mut writer, "analyze").await, "");
+        },
+    );
+}
+
+/// Begins a block with one snapshot at the follower, once the cluster lets blocks begin there.
+async fn begin_report(reader: &mut Wire) {
+    loop {
+        reader
+            .rows("begin isolation level repeatable read read only")
+            .await;
+        let explained = reader.rows("explain select count(*) from t").await;
+        let mut lines = explained.into_iter().flatten().flatten();
+        if lines.any(|line| line.contains("which follows")) {
+            return;
+        }
+        reader.rows("rollback").await;
+        coeval_env::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Rows of the tables that a report reads.
+const REPORTED: u64 = 500;
+
+#[test]
+fn a_report_at_one_snapshot_ends_well_beside_writes_and_definitions() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            let fill = |table: &str| {
+                format!("insert into {table} select g, 1 from generate_series(1, {REPORTED}) g")
+            };
+            for table in ["t", "u", "v"] {
+                writer
+                    .rows(&format!("create table {table} (a int primary key, n int)"))
+                    .await;
+                writer.rows(&fill(table)).await;
+            }
+            let mut reader = pair.reader().await;
+            let all = "select (select sum(n) from t), (select count(*) from u), \
+                       (select count(*) from v)";
+            let mut taken = Vec::new();
+            for round in 0..12 {
+                begin_report(&mut reader).await;
+                let before = reader.rows(all).await;
+                let count = Some(REPORTED.to_string());
+                assert_eq!(before[0][1..], [count.clone(), count], "round {round}");
+                for change in [
+                    "update t set n = n + 1",
+                    "update t set n = n + 1",
+                    "alter table t add column c int",
+                    "create index of_n on t (n)",
+                    "truncate u",
+                    "drop table v",
+                ] {
+                    writer.rows(change).await;
+                    // The report goes on, with its rows as of its snapshot.
+                    let seen = reader.rows(all).await;
+                    assert_eq!(seen, before, "round {round}: {change}");
+                }
+                reader.rows("commit").await;
+                let refused = reader.query(all).await;
+                assert_eq!(error(&refused).sqlstate(), "42P01", "round {round}");
+                for change in [
+                    "drop index of_n",
+                    "alter table t drop column c",
+                    "create table v (a int primary key, n int)",
+                ] {
+                    writer.rows(change).await;
+                }
+                writer.rows(&fill("u")).await;
+                writer.rows(&fill("v")).await;
+                let sum = reader.value("select sum(n) from t").await;
+                assert_eq!(sum, Some((REPORTED * (2 * round + 3)).to_string()));
+                pair.is_given_back().await;
+                taken.push(pair.is_steady().await);
+            }
+            // The memory of the tables after a report is that of before it.
+            let (first, last) = (taken[3], *taken.last().unwrap());
+            assert!(last <= first + first / 20, "{taken:?}");
         },
     );
 }
