@@ -128,6 +128,11 @@ pub(crate) fn lets_clients_in(shared: &Shared) -> bool {
     shared.lets_clients_in.load(Ordering::Relaxed)
 }
 
+/// Notes that the leader begins no session of a client that its node has not let in.
+pub(crate) fn note_own_logins(shared: &Shared) {
+    shared.lets_clients_in.store(true, Ordering::Relaxed);
+}
+
 /// [`lets_clients_in`], by the node's present status: the last one may be old, or there may
 /// be none yet.
 pub(crate) async fn lets_clients_in_asked(shared: &Shared, node: &Node) -> bool {

@@ -142,6 +142,70 @@ fn a_node_lets_clients_in_by_its_own_access_file_whoever_leads() {
     });
 }
 
+/// Whether the clients of this node are let in by the access file of that one.
+async fn is_let_in_by(cluster: &Cluster, node: usize, file: usize) -> bool {
+    match file {
+        0 => without_password(cluster, node, "bob").await.is_none(),
+        1 => {
+            let mut wire = Wire::open(cluster.address(node)).await;
+            wire.send(&start(&[("user", "bob")])).await;
+            // A request for SASL.
+            let answer = wire.receive().await.unwrap();
+            answer.kind == 'R' && answer.contents[..4] == [0, 0, 0, 10]
+        }
+        _ => without_password(cluster, node, "bob").await.as_deref() == Some("28000"),
+    }
+}
+
+#[test]
+fn below_cluster_version_4_the_file_of_the_leader_decides() {
+    in_runtime(async {
+        let mut cluster = with_files(FILES, &["--cluster-version-limit", "3"]).await;
+        let version = "select cluster_version from coeval.cluster_status";
+        while cluster.leader().await != 1 {
+            let mut root = Wire::connect_as(cluster.address(0), "coeval").await;
+            root.query("select coeval.cluster_transfer(2)").await;
+        }
+        let mut root = Wire::connect_as(cluster.address(1), "coeval").await;
+        root.rows("create role bob login password 'secret'").await;
+        root.rows("create table t (a int primary key)").await;
+        for node in 0..3 {
+            assert!(is_let_in_by(&cluster, node, 1).await, "node {node}");
+        }
+        assert_eq!(root.value(version).await.as_deref(), Some("3"));
+
+        // The nodes that lead no more do no longer hold the version back.
+        for node in [0, 2] {
+            cluster.kill(node).await;
+            let file = cluster.directory().join(format!("hba-{node}"));
+            cluster.set_further(&["--hba-file", &file.display().to_string()]);
+            cluster.start_node(node).await;
+        }
+        let mut before = Wire::connect_as(cluster.address(0), "coeval").await;
+        before.rows("set application_name = 'before'").await;
+        assert!(is_let_in_by(&cluster, 2, 1).await);
+        assert_eq!(before.value(version).await.as_deref(), Some("3"));
+        cluster.kill(1).await;
+        let file = cluster.directory().join("hba-1");
+        cluster.set_further(&["--hba-file", &file.display().to_string()]);
+        cluster.start_node(1).await;
+        while before.value(version).await.as_deref() != Some("4") {
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+        for node in 0..3 {
+            assert!(is_let_in_by(&cluster, node, node).await, "node {node}");
+        }
+        // A session that the leader had let in goes on, at the next leader, too.
+        let leader = cluster.leader().await;
+        if leader != 0 {
+            cluster.kill(leader).await;
+        }
+        before.rows("insert into t values (1)").await;
+        let name = before.value("show application_name").await;
+        assert_eq!(name.as_deref(), Some("before"));
+    });
+}
+
 #[test]
 fn a_changed_password_holds_for_the_next_login_on_every_node() {
     const CHANGES: usize = 100;

@@ -88,11 +88,13 @@ fn without_a_leader_clients_are_told_so_in_time_and_their_sessions_stay() {
         let mut late = Wire::open(cluster.address(follower)).await;
         late.send(&start(&[("user", "ada"), ("database", "bank")]))
             .await;
-        let answers = late.until_closed().await;
+        assert_eq!(status(&late.until('Z').await), b'I');
+        let answers = late.query("select 1").await;
         assert_eq!(error(&answers).sqlstate(), "57P03");
 
         cluster.start_node(leader).await;
         cluster.leader().await;
+        assert_eq!(late.value("select 1").await.as_deref(), Some("1"));
         let name = simple.value("show application_name").await;
         assert_eq!(name.as_deref(), Some("waits"));
         let answers = extended.ask(&[execute("", 0), sync()]).await;

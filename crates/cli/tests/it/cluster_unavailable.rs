@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_testkit::http::get;
-use coeval_testkit::wire::{Wire, error, start};
+use coeval_testkit::wire::{Answer, Wire, error, start};
 use tokio::process::Command;
 
 use crate::cluster::{Cluster, others};
@@ -33,16 +33,18 @@ pub async fn until_serving(admin: SocketAddr, is_meant: impl Fn(bool, &str) -> b
     }
 }
 
-/// Whether a client that connects now is refused because no node leads.
+/// Whether a client that connects now is refused, or gets no answer to a statement, because no
+/// node leads.
 async fn refuses(address: SocketAddr) -> bool {
     let mut wire = Wire::open(address).await;
     wire.send(&start(&[("user", "coeval"), ("database", "coeval")]))
         .await;
-    let answers = wire.until_ready_or_closed().await;
-    match answers.iter().any(|answer| answer.kind == 'E') {
-        true => error(&answers).sqlstate() == "57P03",
-        false => false,
+    let mut answers = wire.until_ready_or_closed().await;
+    let is_refused = |answers: &[Answer]| answers.iter().any(|answer| answer.kind == 'E');
+    if !is_refused(&answers) {
+        answers = wire.query("select 1").await;
     }
+    is_refused(&answers) && error(&answers).sqlstate() == "57P03"
 }
 
 /// Runs `coeval cluster status` of a node's own knowledge: its exit code and its output.
@@ -96,7 +98,7 @@ fn a_node_without_a_leader_refuses_clients_and_says_so() {
         let words = [
             "no node leads".to_owned(),
             format!("node {} knows no leader since 20", left + 1),
-            format!("node {} serves no new clients: no node leads", left + 1),
+            format!("node {} is not serving: no node leads", left + 1),
             "1 of 3 voters reachable; writes wait until there are 2".to_owned(),
             format!("node {} is not connected: ", leader + 1),
             format!("node {} was last heard at 20", other + 1),

@@ -28,7 +28,7 @@ use crate::shared::Shared;
 
 /// How long a login waits for a leader's answer before it takes what this node shows, in
 /// election timeouts. An election takes about two of them.
-const PATIENCE: u64 = 6;
+const PATIENCE: u32 = 6;
 
 /// An account, and whether it is the newest.
 pub(super) struct Found {
@@ -40,7 +40,8 @@ pub(super) struct Found {
 /// node's tables show.
 pub(super) async fn find(shared: &Shared, node: &Node, user: &str) -> Result<Found, Error> {
     let wait = Duration::from_millis(shared.settings.cluster_wait_milliseconds);
-    let patience = wait.min(election_timeout(shared).saturating_mul(PATIENCE as u32));
+    // Not shorter because statements wait for less: an old state is the last resort.
+    let patience = election_timeout(shared).saturating_mul(PATIENCE);
     let newest = |account| Found {
         account,
         is_newest: true,

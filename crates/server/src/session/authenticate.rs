@@ -102,17 +102,7 @@ pub(super) async fn authenticate(
     line: Line<'_>,
 ) -> Result<Admitted, Refusal> {
     let rules = &doors.rules;
-    let role = account.role.as_deref();
-    let applicant = Applicant {
-        address: claim.address,
-        tls: claim.tls,
-        user: claim.user,
-        database: claim.database,
-        groups: &account.groups,
-        has_password: role.is_some_and(|role| role.password.is_some()),
-        open: account.open,
-    };
-    let method = rules.method(&applicant);
+    let method = rules.method(&applicant(claim, account));
     match method {
         Some(Method::Trust) => {}
         Some(Method::Scram) => {
@@ -126,6 +116,20 @@ pub(super) async fn authenticate(
     // without one.
     let by_default = !matches!(rules, Rules::File(_)) && method == Method::Trust;
     admitted(account, claim.user, by_default, method)
+}
+
+/// The client as the access rules see it.
+fn applicant<'a>(claim: &Claim<'a>, account: &'a Account) -> Applicant<'a> {
+    let role = account.role.as_deref();
+    Applicant {
+        address: claim.address,
+        tls: claim.tls,
+        user: claim.user,
+        database: claim.database,
+        groups: &account.groups,
+        has_password: role.is_some_and(|role| role.password.is_some()),
+        open: account.open,
+    }
 }
 
 /// Admits a client that was authenticated before: by another node, or for a session that
@@ -152,28 +156,31 @@ pub(super) async fn known(
     admitted(&account, user, true, Method::Trust)
 }
 
-/// Whether the client that was let in by the state `before` would be let in by the state
-/// `now`, which is newer.
+/// Whether a client that was let in by the account `before` would be let in by the account
+/// `now`, which is newer, without proving anything again.
 pub(super) fn still_holds(
-    user: &str,
+    doors: &Doors,
+    claim: &Claim<'_>,
     (before, by): (&Account, &Admitted),
     now: &Account,
 ) -> Result<(), Refusal> {
-    let after = admitted(now, user, by.as_visitor, by.method)?;
+    let after = admitted(now, claim.user, by.as_visitor, by.method)?;
+    let method = doors.rules.method(&applicant(claim, now));
     let password = |account: &Account| account.role.as_ref()?.password.clone();
     let late = by.method == Method::Scram && now.role.as_deref().is_some_and(expired);
-    if after.vouched() == by.vouched() && password(before) == password(now) && !late {
+    let same = after.vouched() == by.vouched() && password(before) == password(now);
+    if same && method == Some(by.method) && !late {
         return Ok(());
     }
-    let error = Error::new(
-        SqlState("28P01"),
-        format!("the role or the password of user \"{user}\" has changed"),
-    )
-    .with_detail(
-        "This client was let in while no leader could be asked, by a state of the database that \
-         was out of date.",
-    )
-    .with_hint("Log in again.");
+    let message = format!(
+        "what user \"{}\" is let in by has changed since the login",
+        claim.user
+    );
+    let error = Error::new(SqlState("28P01"), message)
+        .with_detail(
+            "No leader could be asked then, and this node's state of the database was out of date.",
+        )
+        .with_hint("Log in again.");
     Err(error.into())
 }
 

@@ -21,7 +21,7 @@ use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate, known};
 use super::conversation::{Conversation, Moves};
 use super::first::{First, Request, first, say};
 use super::input::Input;
-use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin, Vouched};
+use super::opening::{self, ACCEPTED, NOT_LEADING, NOT_VOUCHED, Opening, Origin, Vouched};
 use super::output::Output;
 use super::relay::{self, Leader, Relay};
 use super::signal::{ElsewhereToo, Signal};
@@ -80,18 +80,18 @@ pub(super) async fn greet_elsewhere(
             warn!(%node, session = origin.process_id, "a node has opened the session of another one");
             return None;
         }
-        let serving_term = shared.serving_term().filter(|_| {
-            // The node learns soon that it lets its clients in itself.
-            origin.vouched.is_some() || resumed.is_some() || !cluster_view::lets_clients_in(shared)
-        });
-        let word = if serving_term.is_some() {
-            ACCEPTED
-        } else {
-            NOT_LEADING
+        let serving_term = shared.serving_term();
+        // A session that has begun was let in before.
+        let may_begin =
+            origin.vouched.is_some() || resumed.is_some() || !cluster_view::lets_clients_in(shared);
+        let word = match &serving_term {
+            None => NOT_LEADING,
+            Some(_) if !may_begin => NOT_VOUCHED,
+            Some(_) => ACCEPTED,
         };
         stream.write_all(&[word]).await.ok()?;
         stream.flush().await.ok()?;
-        let serving_term = serving_term?;
+        let serving_term = serving_term.filter(|_| may_begin)?;
         let (read, write) = Transport::Peer(Box::new(stream)).into_split();
         let arrival = Arrival {
             client: Client::new(origin.peer, origin.tls),
@@ -273,11 +273,17 @@ async fn leader(
                         vouched: None,
                     });
                     let opening = opening::session(&origin, None);
-                    let opened = relay::open_unless_replaced(&streams, node, &opening, &leads);
-                    if let Some(leader) = opened.await {
-                        return Ok(SessionRoute::Leader(leader, entry, signal, origin));
+                    match relay::open_or_refused(&streams, node, &opening, &leads).await {
+                        Ok(leader) => {
+                            return Ok(SessionRoute::Leader(leader, entry, signal, origin));
+                        }
+                        // A node that joins may not know its cluster's version yet.
+                        Err(Some(NOT_VOUCHED)) => {
+                            cluster_view::note_own_logins(shared);
+                            continue;
+                        }
+                        Err(_) => relay::BETWEEN,
                     }
-                    relay::BETWEEN
                 }
                 Lead::Nowhere => LOOK,
             };

@@ -11,6 +11,7 @@
 //!               4 account   name
 //!   stream ◀──  + this node leads, and the session's messages follow, or the account
 //!               - this node does not lead
+//!               ^ the node of the client has to let it in
 //! ```
 //!
 //! The client of a vouched session was let in by its own node. The leader authenticates it no
@@ -42,6 +43,9 @@ const LONGEST: u32 = 2 * coeval_sql::session::MAX_BYTES as u32;
 pub(super) const ACCEPTED: u8 = b'+';
 /// The node does not lead; the sender asks another one.
 pub(super) const NOT_LEADING: u8 = b'-';
+
+/// The node of the client has to let it in and vouch for it: the cluster is at version 4.
+pub(super) const NOT_VOUCHED: u8 = b'^';
 
 /// Type of the message that carries a piece of a session's handover state to the node of
 /// its client, and back what a block there has changed, or the block. PostgreSQL has no message of this type; clients never see it.

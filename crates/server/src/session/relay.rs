@@ -18,6 +18,7 @@
 //! - What the relay keeps of a session, and long messages that arrive, are charged to this
 //!   node's relayed sessions together; one that finds no room ends with 53200.
 
+mod connecting;
 mod errors;
 mod find;
 mod kept;
@@ -33,15 +34,15 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use coeval_env::Instant;
-use coeval_peers::{NodeId, PeerStream, Streams};
+use coeval_peers::{NodeId, Streams};
 use coeval_pgwire::Limits;
 use coeval_pgwire::frame::{HEADER, kind};
 use coeval_sql::session::{MAX_PIECE, SessionHandover};
 use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::sync::watch;
 use tracing::debug;
 
+pub(super) use self::connecting::{Leader, cancel, open_or_refused, open_unless_replaced};
 use self::errors::ending;
 pub(super) use self::errors::{nobody_leads, removed};
 use self::find::NextLeader;
@@ -66,8 +67,6 @@ use crate::shared::Shared;
 
 /// Number of bytes per read.
 const READ: usize = 64 << 10;
-/// Timeout of a node's answer whether it leads.
-const OPENING: Duration = Duration::from_secs(3);
 /// Delay before the relay asks a node again that does not lead, or cannot be reached.
 pub(super) const BETWEEN: Duration = Duration::from_millis(50);
 
@@ -100,14 +99,6 @@ pub(super) struct Relay {
     silence: Silence,
 }
 
-/// The connection to the node where the session runs.
-pub(super) struct Leader {
-    node: NodeId,
-    side: Side<tokio::io::WriteHalf<PeerStream>>,
-    pub(super) read: tokio::io::ReadHalf<PeerStream>,
-    came: BytesMut,
-}
-
 /// Why copying stopped.
 enum Stop {
     /// The client has closed the connection, or has sent Terminate.
@@ -138,64 +129,6 @@ fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {
     out.push(message);
     out.extend_from_slice(&(contents.len() as u32 + 4).to_be_bytes());
     out.extend_from_slice(contents);
-}
-
-/// Opens a stream for a session; `None` when that node cannot be reached or does not
-/// lead, or when another leader becomes known meanwhile: a hanging node would not answer
-/// at all.
-pub(super) async fn open_unless_replaced(
-    streams: &Streams,
-    node: NodeId,
-    opening: &[u8],
-    leads: &watch::Receiver<Lead>,
-) -> Option<Leader> {
-    let mut now = leads.clone();
-    let elsewhere = |lead: &Lead| match lead {
-        Lead::There(other) => *other != node,
-        Lead::Here(_) | Lead::Nowhere => true,
-    };
-    tokio::select! {
-        biased;
-        opened = open(streams, node, opening) => opened,
-        _ = now.wait_for(elsewhere) => None,
-    }
-}
-
-async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
-    let opened = coeval_env::timeout(OPENING, begin(streams, node, opening)).await;
-    opened.ok().flatten()
-}
-
-async fn begin(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
-    let mut stream = match streams.open(node).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            debug!(leader = %node, %error, "no stream to the leader");
-            return None;
-        }
-    };
-    stream.write_all(opening).await.ok()?;
-    stream.flush().await.ok()?;
-    if stream.read_u8().await.ok()? != opening::ACCEPTED {
-        return None;
-    }
-    let (read, write) = tokio::io::split(stream);
-    Some(Leader {
-        node,
-        side: Side::new(write, Vec::new()),
-        read,
-        came: BytesMut::new(),
-    })
-}
-
-/// Cancels the statement of a session that runs on `leader`.
-pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, secret: &[u8]) {
-    if let Ok(mut stream) = streams.open(leader).await {
-        // A cancel request has no answer, so its sender does not learn whether it
-        // arrived.
-        let _ = stream.write_all(&opening::cancel(process_id, secret)).await;
-        let _ = stream.shutdown().await;
-    }
 }
 
 /// The two directions of a client's connection.

@@ -241,7 +241,7 @@ fn an_opening_that_claims_too_much_is_refused() {
             assert_eq!(answer, b"", "{stolen}");
         }
         let answer = pair.answer(&opening(None, number_of_follower, "bob")).await;
-        assert_eq!(answer, b"-");
+        assert_eq!(answer, b"^");
         let right = opening(Some((bob, false)), number_of_follower, "bob");
         for end in [1, 5, right.len() - 1] {
             assert_eq!(pair.answer(&right[..end]).await, b"", "cut at {end}");

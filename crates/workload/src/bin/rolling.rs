@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 const NODES: usize = 3;
 /// The cluster version that the new program raises the cluster to.
-const NEWEST: &str = "3";
+const NEWEST: &str = "4";
 
 #[tokio::main]
 async fn main() -> ExitCode {

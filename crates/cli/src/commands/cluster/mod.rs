@@ -49,7 +49,7 @@ const UNKNOWN: u8 = 3;
 /// long as `cluster_wait_milliseconds`.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The words of the refusal of a session while no node leads.
+/// The words of the error of a statement while no node leads.
 const NO_LEADER: &str = "no node leads";
 
 /// The way to the status that remains then.
@@ -58,7 +58,7 @@ Each node knows something by itself: coeval cluster status --admin ADDRESS, with
 admin_listen of a node, on its machine.";
 
 const HELP: &str = "\
-Any node can be asked: it asks the leader. While no node leads, no node lets a session in;
+Any node can be asked: it asks the leader. While no node leads, none can answer;
 coeval cluster status --admin ADDRESS then shows what one node knows by itself.
 
 Exit codes:

@@ -321,7 +321,7 @@ impl Picture {
             writeln!(out, "  node {node} knows no leader since {since}")?;
         }
         if let Some(reason) = &own.not_serving_because {
-            writeln!(out, "  node {node} serves no new clients: {reason}")?;
+            writeln!(out, "  node {node} is not serving: {reason}")?;
         }
         let (end, committed) = (self.end.unwrap_or(0), self.committed.unwrap_or(0));
         writeln!(
@@ -471,7 +471,7 @@ mod tests {
         let shown = picture.to_string();
         for line in [
             "  node 2 knows no leader since 2026-11-23 00:00:00+00",
-            "  node 2 serves no new clients: no node leads",
+            "  node 2 is not serving: no node leads",
             "  the log of node 2 ends at 20000000, committed up to 20000000",
         ] {
             assert!(shown.lines().any(|shown| shown == line), "{shown}");

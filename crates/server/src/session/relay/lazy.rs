@@ -13,9 +13,9 @@ use coeval_sql::session::{Account, Login};
 use tokio::sync::watch;
 
 use super::super::account;
-use super::super::authenticate::{Admitted, Refusal, still_holds};
+use super::super::authenticate::{Admitted, Claim, Refusal, still_holds};
+use super::super::greet;
 use super::super::home::Offer;
-use super::super::resume;
 use super::{Relay, Stop};
 use crate::audit::Client;
 use crate::serving_term::Lead;
@@ -48,21 +48,28 @@ impl Relay {
         let Some(unconfirmed) = &self.unconfirmed else {
             return Ok(());
         };
-        let user = resume::user(&self.origin.request).map_err(Stop::Nonsense)?;
-        let newest = account::newest(shared, node, &user);
+        let mut client = Client::new(self.origin.peer, self.origin.tls);
+        let mut request = self.origin.request.clone();
+        greet::take_names(&mut request, &mut client).map_err(Stop::Nonsense)?;
+        let newest = account::newest(shared, node, &client.user);
         let Ok(newest) = coeval_env::timeout(CONFIRMATION, newest).await else {
             return Ok(());
         };
         let newest = newest.map_err(Stop::Nonsense)?;
+        let claim = Claim {
+            user: &client.user,
+            database: &client.database,
+            address: client.peer.ip(),
+            tls: client.tls,
+            binding: None,
+        };
         let before = (&unconfirmed.account, &unconfirmed.admitted);
-        match still_holds(&user, before, &newest) {
+        match still_holds(&shared.access(), &claim, before, &newest) {
             Ok(()) => {
                 self.unconfirmed = None;
                 Ok(())
             }
             Err(Refusal::Error(error, detail)) => {
-                let mut client = Client::new(self.origin.peer, self.origin.tls);
-                client.user = user;
                 shared.logins.refused(&client, &error, &detail);
                 Err(Stop::Nonsense(error))
             }
