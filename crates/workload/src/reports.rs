@@ -104,7 +104,7 @@ impl Running {
 
 /// What a report has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundRows {
     /// Every pass found all accounts, and zero; that many passes.
     Sound(u64),
     /// A pass found another sum, or another number of accounts.
@@ -255,7 +255,11 @@ impl Load {
     ///
     /// # Errors
     /// Those of its statements: the report was ended before its time.
-    pub async fn report(&self, connection: &Connection, lasting: Duration) -> Result<Found, Error> {
+    pub async fn report(
+        &self,
+        connection: &Connection,
+        lasting: Duration,
+    ) -> Result<FoundRows, Error> {
         let began = env::now();
         connection
             .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -276,19 +280,19 @@ impl Load {
                 env::sleep(Duration::from_millis(5)).await;
             }
             if (sum, count) != (0, self.accounts) {
-                return Ok(Found::Wrong { sum, count });
+                return Ok(FoundRows::Wrong { sum, count });
             }
             passes += 1;
         }
         connection.batch_execute("COMMIT").await?;
-        Ok(Found::Sound(passes))
+        Ok(FoundRows::Sound(passes))
     }
 
     /// As [`Load::report`], by one SELECT that makes this many passes.
     ///
     /// # Errors
     /// Those of the statement.
-    pub async fn select(&self, connection: &Connection, passes: u64) -> Result<Found, Error> {
+    pub async fn select(&self, connection: &Connection, passes: u64) -> Result<FoundRows, Error> {
         let select = format!(
             "SELECT sum(a.n)::bigint, count(*) FROM accounts AS a, \
              generate_series(1, {passes}) AS g (pass)"
@@ -300,8 +304,8 @@ impl Load {
             .accounts
             .checked_mul(i64::try_from(passes).unwrap_or(i64::MAX));
         Ok(match sum == 0 && Some(count) == all {
-            true => Found::Sound(passes),
-            false => Found::Wrong { sum, count },
+            true => FoundRows::Sound(passes),
+            false => FoundRows::Wrong { sum, count },
         })
     }
 }

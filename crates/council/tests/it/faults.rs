@@ -6,7 +6,7 @@ use std::time::Duration;
 use coeval_council::NodeId;
 use coeval_types::planted::{Bug, plant};
 
-use crate::cluster::{Cluster, Shown};
+use crate::world::{Cluster, Shown};
 
 /// A small generator for the plan of a run (xorshift).
 struct Chance(u64);

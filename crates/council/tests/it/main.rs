@@ -1,8 +1,8 @@
 //! Councils in a simulated world: machines with disks that lose power, links that break, and the
 //! properties of consensus checked after every step.
 
-mod cluster;
 mod faults;
 mod judge;
 mod network;
 mod rules;
+mod world;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coeval_council::{Change, Council, Error, NodeId, Standing, Term};
 
-use crate::cluster::{Cluster, Shown, entry};
+use crate::world::{Cluster, Shown, entry};
 
 fn started(cluster: &mut Cluster, nodes: u64) -> BTreeMap<NodeId, Shown> {
     let nodes = (1..=nodes).map(NodeId);

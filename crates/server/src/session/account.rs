@@ -31,18 +31,18 @@ use crate::shared::Shared;
 const PATIENCE: u32 = 6;
 
 /// An account, and whether it is the newest.
-pub(super) struct Found {
+pub(super) struct FoundAccount {
     pub(super) account: Account,
     pub(super) is_newest: bool,
 }
 
 /// Finds the account of a user name: the newest, or, without a leader, the one that this
 /// node's tables show.
-pub(super) async fn find(shared: &Shared, node: &Node, user: &str) -> Result<Found, Error> {
+pub(super) async fn find(shared: &Shared, node: &Node, user: &str) -> Result<FoundAccount, Error> {
     let wait = Duration::from_millis(shared.settings.cluster_wait_milliseconds);
     // Not shorter because statements wait for less: an old state is the last resort.
     let patience = election_timeout(shared).saturating_mul(PATIENCE);
-    let newest = |account| Found {
+    let newest = |account| FoundAccount {
         account,
         is_newest: true,
     };
@@ -53,7 +53,7 @@ pub(super) async fn find(shared: &Shared, node: &Node, user: &str) -> Result<Fou
     if let Some(reader) = reader {
         match reader.database.login_as_shown(user).await {
             Ok(account) => {
-                return Ok(Found {
+                return Ok(FoundAccount {
                     account,
                     is_newest: false,
                 });

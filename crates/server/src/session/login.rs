@@ -26,7 +26,7 @@ use coeval_sql::session::{Account, Database, Session};
 use coeval_sql::{Error, SqlState};
 
 use super::SessionLocation;
-use super::account::{self, Found};
+use super::account::{self, FoundAccount};
 use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate};
 use super::first::{Request, Start};
 use super::greet::{at_start, negotiate, options, take_names, tell_beginning, turn_away};
@@ -48,7 +48,7 @@ struct LetIn {
     /// The request without the client's names.
     rest: Request,
     admitted: Admitted,
-    found: Found,
+    found: FoundAccount,
 }
 
 /// Lets a client in, or refuses it with an error. `None` when the connection is finished.
@@ -138,7 +138,7 @@ async fn admit(
 }
 
 /// Adds to the reason of a refusal, for the audit log, that no leader was asked.
-fn remark(refusal: Refusal, found: &Found) -> Refusal {
+fn remark(refusal: Refusal, found: &FoundAccount) -> Refusal {
     match refusal {
         Refusal::Error(error, detail) if !found.is_newest => {
             let reason = match &*detail {

@@ -20,7 +20,7 @@ use coeval_env as env;
 use coeval_workload::build::Build;
 use coeval_workload::cluster::{Cluster, Settings, resident, sum};
 use coeval_workload::connect;
-use coeval_workload::reports::{Found, Load};
+use coeval_workload::reports::{FoundRows, Load};
 
 /// Makes long reports on a follower, beside writers and definitions.
 #[derive(Debug, Parser)]
@@ -164,13 +164,13 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         };
         let took = at.elapsed();
         match found {
-            Ok(Found::Sound(done)) if arguments.one_select => {
+            Ok(FoundRows::Sound(done)) if arguments.one_select => {
                 // The next one lasts as long as it should.
                 let longer = lasting.as_secs_f64() / took.as_secs_f64().max(1e-3);
                 passes = ((done as f64 * longer) as u64).max(1);
             }
-            Ok(Found::Sound(done)) => passes = done,
-            Ok(Found::Wrong { sum, count }) => {
+            Ok(FoundRows::Sound(done)) => passes = done,
+            Ok(FoundRows::Wrong { sum, count }) => {
                 println!("report {report} found {count} accounts, and {sum} in them");
                 sound = false;
                 break;
