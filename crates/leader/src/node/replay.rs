@@ -180,6 +180,11 @@ impl Replaying {
                     Some(order) => order.ok_or(mpsc::error::TryRecvError::Disconnected),
                     None => {
                         self.tables.work();
+                        if self.tables.is_building() {
+                            // A task that never waits takes so many orders from a channel,
+                            // and no more until the runtime has had its turn.
+                            coeval_env::yield_now().await;
+                        }
                         continue;
                     }
                 },

@@ -308,6 +308,12 @@ impl FollowedTables {
         }
     }
 
+    /// Whether an index is being built.
+    #[must_use]
+    pub fn is_building(&self) -> bool {
+        self.followed().is_some_and(|its| its.is_building())
+    }
+
     /// Frees some of what ended readers held, and goes on with the index that is being built;
     /// returns whether there was anything to do. No replay may run meanwhile. Making commits
     /// visible does a little of the same, so a caller needs this only when there is nothing
