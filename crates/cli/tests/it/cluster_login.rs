@@ -392,3 +392,93 @@ fn limits_hold_on_the_clients_node_and_on_the_leader() {
         assert_eq!(refusal(&root.until_ready_or_closed().await), None);
     });
 }
+
+#[test]
+fn a_membership_that_is_revoked_holds_for_the_next_login_and_the_next_fresh_read() {
+    const ROUNDS: usize = 30;
+    in_runtime(async {
+        let by_group = "host all coeval 127.0.0.1/32 trust\nhost all +readers 127.0.0.1/32 trust\n";
+        let cluster = with_files([by_group; 3], &[]).await;
+        let leader = cluster.leader().await;
+        let (one, two) = others(leader);
+        let mut root = Wire::connect_as(cluster.address(one), "coeval").await;
+        root.rows("create role readers").await;
+        root.rows("create role bob login in role readers").await;
+        root.rows("create table t (a int primary key)").await;
+        root.rows("grant select on t to readers").await;
+        let mut bob = Wire::open(cluster.address(two)).await;
+        let parameters = [("user", "bob"), ("options", "-c coeval.read_from=fresh")];
+        bob.send(&start(&parameters)).await;
+        assert_eq!(refusal(&bob.until_ready_or_closed().await), None);
+        for round in 0..ROUNDS {
+            bob.rows("select a from t").await;
+            assert_eq!(without_password(&cluster, two, "bob").await, None);
+            root.rows("revoke readers from bob").await;
+            let answers = bob.query("select a from t").await;
+            assert_eq!(error(&answers).sqlstate(), "42501", "round {round}");
+            let refused = without_password(&cluster, two, "bob").await;
+            assert_eq!(refused.as_deref(), Some("28000"), "round {round}");
+            root.rows("grant readers to bob").await;
+        }
+        let metrics = coeval_testkit::http::metrics(cluster.admin(two)).await;
+        let local = metrics
+            .iter()
+            .filter(|(name, _)| name.starts_with("coeval_reads_total{route=\"local\""));
+        let local: f64 = local.map(|(_, value)| value).sum();
+        assert!(local >= ROUNDS as f64, "{local} reads on the node itself");
+    });
+}
+
+#[test]
+fn a_session_waits_on_its_node_for_what_another_has_committed_on_another_node() {
+    const PAIRS: u32 = 300;
+    in_runtime(async {
+        let mut cluster = with_files([FILES[0]; 3], &[]).await;
+        let leader = cluster.leader().await;
+        let (one, two) = others(leader);
+        let mut writer = Wire::connect_as(cluster.address(one), "coeval").await;
+        writer
+            .rows("create table t (a int primary key, n int)")
+            .await;
+        writer.rows("insert into t values (1, 0)").await;
+        let open = async |node: usize| {
+            let mut wire = Wire::open(cluster.address(node)).await;
+            let parameters = [("user", "coeval"), ("options", "-c coeval.read_from=any")];
+            wire.send(&start(&parameters)).await;
+            assert_eq!(refusal(&wire.until_ready_or_closed().await), None);
+            wire
+        };
+        let mut reader = open(two).await;
+        for pair in 1..=PAIRS {
+            writer.rows(&format!("update t set n = {pair}")).await;
+            let commit = writer.value("select coeval.last_commit()").await.unwrap();
+            let wait = format!("select coeval.wait_for('{commit}', '30s')");
+            assert_eq!(reader.value(&wait).await.as_deref(), Some("t"));
+            let read = reader.value("select n from t where a = 1").await;
+            assert_eq!(read, Some(pair.to_string()));
+        }
+        let commit = writer.value("select coeval.last_commit()").await.unwrap();
+        // The writer's session goes on elsewhere, and knows its commit still.
+        cluster.kill(leader).await;
+        assert_eq!(
+            writer.value("select coeval.last_commit()").await,
+            Some(commit)
+        );
+        writer.rows("update t set n = -1").await;
+        let commit = writer.value("select coeval.last_commit()").await.unwrap();
+        reader
+            .rows(&format!("select coeval.wait_for('{commit}')"))
+            .await;
+        let read = reader.value("select n from t where a = 1").await;
+        assert_eq!(read.as_deref(), Some("-1"));
+        // One that nothing makes is not there in time.
+        let (term, _) = commit.split_once('/').unwrap();
+        let never = format!(
+            "select coeval.wait_for('{}/8', '100ms')",
+            term.parse::<u32>().unwrap() + 9
+        );
+        let answers = reader.query(&never).await;
+        assert_eq!(error(&answers).sqlstate(), "57014");
+        assert_eq!(reader.value("select 1").await.as_deref(), Some("1"));
+    });
+}
