@@ -37,6 +37,9 @@ pub enum Reason {
     LocksRows,
     /// It calls a function whose result only the leader knows, or that changes the session.
     Function,
+    /// It calls a function about the session's settings, which change on the leader; but for
+    /// those of a READ ONLY block, which are where it is.
+    Setting,
     /// It reads a system table about the process that leads.
     SystemTable,
     /// It is not a query: a transaction command, a setting, a prepared statement, a
@@ -46,10 +49,11 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Writes,
         Self::LocksRows,
         Self::Function,
+        Self::Setting,
         Self::SystemTable,
         Self::Command,
     ];
@@ -61,6 +65,7 @@ impl Reason {
             Self::Writes => "write",
             Self::LocksRows => "row_lock",
             Self::Function => "function",
+            Self::Setting => "setting",
             Self::SystemTable => "system_table",
             Self::Command => "command",
         }
@@ -73,6 +78,7 @@ impl Reason {
             Self::Writes => "it writes",
             Self::LocksRows => "it locks rows",
             Self::Function => "it calls a function that is executed there only",
+            Self::Setting => "it calls a function about settings",
             Self::SystemTable => "it reads a system table that describes it",
             Self::Command => "it is not a query",
         }
@@ -80,12 +86,13 @@ impl Reason {
 }
 
 impl Route {
-    /// The stronger of two routes: the leader, where either says so.
+    /// The stronger of two routes: the leader, where either says so, and for a reason that
+    /// holds in every block.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match self {
-            Self::Anywhere => other,
-            Self::Leader(_) => self,
+        match (self, other) {
+            (Self::Anywhere, _) | (Self::Leader(Reason::Setting), Self::Leader(_)) => other,
+            (Self::Leader(_), _) => self,
         }
     }
 }

@@ -90,10 +90,11 @@ pub(crate) enum AtLeader {
 }
 
 impl AtLeader {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Statement(Reason::Writes),
         Self::Statement(Reason::LocksRows),
         Self::Statement(Reason::Function),
+        Self::Statement(Reason::Setting),
         Self::Statement(Reason::SystemTable),
         Self::Statement(Reason::Command),
         Self::Flush,

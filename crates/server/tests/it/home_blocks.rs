@@ -180,6 +180,11 @@ fn what_a_read_only_block_sets_and_prepares_is_the_sessions() {
         tag(&mut wire, "begin isolation level repeatable read read only").await;
         assert_eq!(who(&wire.query(WHO).await), "home");
         wire.rows("set local timezone = 'Asia/Tokyo'").await;
+        wire.rows("lock table t in access share mode").await;
+        let set = "select set_config('work_mem', '5MB', true), b from t";
+        assert_eq!(wire.rows(set).await.len(), 1);
+        let shown = "select b || current_setting('work_mem') from t where a = 1";
+        assert_eq!(who(&wire.query(shown).await), "home5MB");
         wire.rows("set search_path = pg_catalog, public").await;
         wire.rows("prepare p as select b from t where a = 1").await;
         assert_eq!(

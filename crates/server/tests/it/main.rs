@@ -26,6 +26,7 @@ mod fuzz;
 mod gone;
 mod home;
 mod home_blocks;
+mod home_leader;
 mod home_orders;
 mod hostile;
 mod limits;

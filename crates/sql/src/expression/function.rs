@@ -87,6 +87,9 @@ pub enum Place {
     /// The leader only: the result depends on what its process alone knows, or the call has
     /// an effect there.
     Leader,
+    /// The leader, and in a READ ONLY block the node where that is: the function reads or
+    /// changes the session's settings.
+    Session,
 }
 
 /// A built-in SQL function.
@@ -179,11 +182,20 @@ impl Function {
     }
 
     /// Declares that the result is constant within a statement, and depends on what the
-    /// leader's process knows or on its settings.
+    /// leader's process knows.
     #[must_use]
     pub const fn stable_on_leader(mut self) -> Self {
         self.immutable = false;
         self.place = Place::Leader;
+        self
+    }
+
+    /// Declares that the result is constant within a statement, and depends on the settings
+    /// of the session and its node.
+    #[must_use]
+    pub const fn stable_of_settings(mut self) -> Self {
+        self.immutable = false;
+        self.place = Place::Session;
         self
     }
 

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | outside of a block | what only reads; BEGIN of a block that may be here |
 //! | in a block that may write | what only reads, SET TRANSACTION, SHOW, and the block's end |
-//! | in a block that is READ ONLY | as well: SET, PREPARE, EXECUTE, savepoints; writes, which fail there |
+//! | in a block that is READ ONLY | as well: SET, PREPARE, EXECUTE, savepoints, LOCK TABLE in ACCESS SHARE; writes, which fail there |
 //! | in a block that has failed | everything: it fails, but for the block's end |
 //!
 //! A block that may write is here only at READ COMMITTED, because it moves to the leader at
@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use coeval_txn::Isolation;
+use coeval_txn::{Isolation, TableLock};
 
 use super::Session;
 use super::handover::{CarriedBlock, carried_block};
@@ -211,6 +211,13 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         // They fail in every block.
         Command::Vacuum(_) | Command::Backup | Command::Discard(_) => true,
         Command::Savepoint(_) | Command::RollbackTo(_) | Command::Release(_) => true,
+        // Where the block is to read: the leader.
+        Command::Set(set) if set.name == "coeval.read_from" => {
+            let value = set.values.as_ref().and_then(|values| values.first());
+            value.is_none_or(|value| !value.eq_ignore_ascii_case("leader"))
+        }
+        // Whatever is replayed, the table stays as the block's snapshots show it.
+        Command::Lock { mode, .. } => *mode == TableLock::AccessShare,
         Command::Set(_)
         | Command::Reset(_)
         | Command::SetCharacteristics(_)
@@ -222,16 +229,16 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
             *local || name.is_none()
         }
         Command::Explain(explain) => {
-            matches!(explain.statement.command(), Command::Execute { .. }) || is_refused(reason)
+            matches!(explain.statement.command(), Command::Execute { .. }) || runs_in_place(reason)
         }
-        _ => is_refused(reason),
+        _ => runs_in_place(reason),
     }
 }
 
 /// Whether a read-only transaction refuses a statement that goes to the leader for this
-/// reason.
-fn is_refused(reason: Reason) -> bool {
-    matches!(reason, Reason::Writes | Reason::LocksRows)
+/// reason, or executes it where it is.
+fn runs_in_place(reason: Reason) -> bool {
+    matches!(reason, Reason::Writes | Reason::LocksRows | Reason::Setting)
 }
 
 impl super::set::Viewer {

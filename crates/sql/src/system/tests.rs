@@ -127,7 +127,6 @@ fn functions_of_the_leader_are_known() {
             "coeval.cluster_remove",
             "coeval.cluster_transfer",
             "coeval.last_commit",
-            "current_setting",
             "pg_advisory_unlock_all",
             "pg_cancel_backend",
             "pg_conf_load_time",
@@ -136,11 +135,14 @@ fn functions_of_the_leader_are_known() {
             "pg_postmaster_start_time",
             "pg_terminate_backend",
             "pg_xact_status",
-            "set_config",
             "txid_current",
             "txid_current_if_assigned",
             "txid_status",
         ]
+    );
+    assert_eq!(
+        named(&|each| each.place == Place::Session),
+        ["current_setting", "set_config"]
     );
     // Volatile, and still callable anywhere: clocks, chance, constants, sizes that are not
     // tracked, and waits for what the executing node shows.

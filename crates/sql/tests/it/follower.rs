@@ -211,8 +211,24 @@ async fn a_follower_executes_what_only_reads() {
         ),
         ("select count(txid_current()) from t", Reason::Function),
         ("select 1 from t order by txid_current()", Reason::Function),
-        ("select set_config('a.b', 'c', false)", Reason::Function),
-        ("select current_setting('work_mem')", Reason::Function),
+        ("select set_config('a.b', 'c', false)", Reason::Setting),
+        ("select current_setting('work_mem')", Reason::Setting),
+        (
+            "select current_setting('work_mem'), txid_current()",
+            Reason::Function,
+        ),
+        (
+            "select txid_current(), current_setting('work_mem')",
+            Reason::Function,
+        ),
+        (
+            "select current_setting('work_mem') from coeval.locks",
+            Reason::SystemTable,
+        ),
+        (
+            "select current_setting('work_mem') from t for share",
+            Reason::LocksRows,
+        ),
         ("select pg_cancel_backend(1)", Reason::Function),
         ("select pg_terminate_backend(1)", Reason::Function),
         ("select pg_advisory_unlock_all()", Reason::Function),

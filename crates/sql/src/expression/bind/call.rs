@@ -277,9 +277,11 @@ impl Binder<'_> {
             .collect();
         let function = function::resolve(name, &types, self.session.system)
             .map_err(|error| error.at(position))?;
-        if function.place == Place::Leader {
-            self.route = self.route.and(Route::Leader(Reason::Function));
-        }
+        self.route = self.route.and(match function.place {
+            Place::Anywhere => Route::Anywhere,
+            Place::Leader => Route::Leader(Reason::Function),
+            Place::Session => Route::Leader(Reason::Setting),
+        });
         let (wanted, result) = function.signature(&types);
         let mut bound_arguments = Vec::with_capacity(arguments.len());
         let mut bound_types: Vec<ColumnType> = Vec::with_capacity(arguments.len());

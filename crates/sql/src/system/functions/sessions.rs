@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("current_setting", &[TEXT], TEXT, |a, context| {
         setting(a.text(0), context)
     })
-    .stable_on_leader(),
+    .stable_of_settings(),
     Function::new(
         "current_setting",
         &[TEXT, BOOL],
@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             other => other,
         },
     )
-    .stable_on_leader(),
+    .stable_of_settings(),
     Function::new("set_config", &[TEXT, TEXT, BOOL], TEXT, |a, context| {
         if a.values[0].is_null() {
             return Err(Error::new(
@@ -69,7 +69,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
     })
     .null_aware()
-    .volatile(Place::Leader),
+    .volatile(Place::Session),
     Function::new("current_query", &[], TEXT, |_, _| Ok(Value::Null)).stable(),
     Function::new("pg_backend_pid", &[], INT4, |_, context| {
         Ok(Value::Int4(context.session.process_id))
