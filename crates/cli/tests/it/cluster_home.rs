@@ -183,3 +183,108 @@ fn slow_statements_are_logged_where_they_run() {
         assert!(!logged.contains("4711"), "{logged}");
     });
 }
+
+#[test]
+fn blocks_begin_where_their_client_is_and_move_when_they_write() {
+    const ROUNDS: u32 = 100;
+    const REPORT: &str = "begin isolation level repeatable read read only";
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (one, other) = others(leader);
+        let mut clients = [cluster.connect(one).await, cluster.connect(other).await];
+        clients[0]
+            .rows("create table t (id int primary key, n int)")
+            .await;
+        clients[0].rows("insert into t values (1, 0)").await;
+        for (node, wire) in [one, other].into_iter().zip(&mut clients) {
+            reads_locally(&cluster, node, wire).await;
+        }
+        let before = sum(&cluster, one, LOCAL).await + sum(&cluster, other, LOCAL).await;
+        let read = "select n from t where id = 1";
+        for round in 0..ROUNDS {
+            let wire = &mut clients[(round % 2) as usize];
+            wire.rows("begin").await;
+            let now = wire.value("select now()").await;
+            assert_eq!(wire.value(read).await.as_deref(), Some(&*round.to_string()));
+            let update = format!("update t set n = {} where id = 1", round + 1);
+            wire.rows(&update).await;
+            assert_eq!(wire.value("select now()").await, now);
+            wire.rows("commit").await;
+        }
+        let local = sum(&cluster, one, LOCAL).await + sum(&cluster, other, LOCAL).await - before;
+        assert!(
+            local >= f64::from(2 * ROUNDS) * 0.95,
+            "{local} reads are local"
+        );
+
+        // A session that asks for its own commits only reads them without a question.
+        const OWN: &str = "coeval_reads_total{route=\"local\",stamp=\"session\"";
+        let wire = &mut clients[0];
+        wire.rows("set coeval.read_from = session").await;
+        wire.rows("update t set n = n").await;
+        let before = (
+            sum(&cluster, one, OWN).await,
+            sum(&cluster, one, LOCAL).await,
+        );
+        for round in 1..=ROUNDS {
+            wire.rows(&format!("update t set n = {round} where id = 1"))
+                .await;
+            let found = wire.value(read).await;
+            assert_eq!(found.as_deref(), Some(&*round.to_string()));
+        }
+        let own = sum(&cluster, one, OWN).await - before.0;
+        assert!(
+            own >= f64::from(ROUNDS) * 0.95,
+            "{own} reads of own commits are local"
+        );
+        assert_eq!(
+            sum(&cluster, one, LOCAL).await,
+            before.1,
+            "nothing was asked"
+        );
+        wire.rows("reset coeval.read_from").await;
+
+        // A report goes on while the leader is lost, and what was committed meanwhile is not
+        // in it.
+        let shown = Some(ROUNDS.to_string());
+        for wire in &mut clients {
+            wire.rows(REPORT).await;
+            assert_eq!(wire.value(read).await, shown);
+        }
+        let mut writer = cluster.connect(leader).await;
+        writer.rows("update t set n = -1 where id = 1").await;
+        cluster.kill(leader).await;
+        let next = loop {
+            for wire in &mut clients {
+                let answers = wire.query(read).await;
+                let lost = answers.iter().any(|answer| answer.kind == 'E');
+                if lost {
+                    // That of the node that leads by now ends with its tables.
+                    let state = coeval_testkit::wire::error(&answers).sqlstate().to_owned();
+                    assert!(["40001", "25P02"].contains(&&*state), "{answers:?}");
+                } else {
+                    let row = answers.iter().find(|answer| answer.kind == 'D').unwrap();
+                    assert_eq!(row.values().swap_remove(0), shown);
+                }
+            }
+            if let Ok(next) =
+                coeval_env::timeout(std::time::Duration::from_millis(100), cluster.leader()).await
+            {
+                break next;
+            }
+        };
+        let stays = usize::from(next == one);
+        for _ in 0..20 {
+            assert_eq!(
+                clients[stays].value(read).await,
+                shown,
+                "on the one that follows"
+            );
+        }
+        for wire in &mut clients {
+            wire.query("commit").await;
+            assert_eq!(wire.value(read).await.as_deref(), Some("-1"));
+        }
+    });
+}

@@ -198,6 +198,7 @@ fn reads_in_a_cluster_are_confirmed_and_those_of_a_server_alone_are_not() {
         let (follower, _) = others(leader);
         for node in [leader, follower] {
             let mut wire = Wire::connect(cluster.address(node)).await;
+            wire.rows("set coeval.read_from = leader").await;
             if node == leader {
                 wire.rows(statements[0]).await;
             }

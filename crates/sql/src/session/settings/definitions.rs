@@ -135,7 +135,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     setting(
         "coeval.read_from",
-        "leader",
+        "fresh",
         SettingKind::Word(READ_FROM),
         "Chooses the node that executes statements that only read.",
     ),

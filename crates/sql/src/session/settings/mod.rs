@@ -85,10 +85,10 @@ pub struct Parsed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ReadFrom {
     /// The leader.
-    #[default]
     Leader,
     /// The client's node, in a state that includes everything that was acknowledged before
     /// the statement arrived.
+    #[default]
     Fresh,
     /// The client's node, in a state that includes the session's own commits.
     Session,
@@ -177,7 +177,7 @@ impl Default for Settings {
                 work_memory: 64 << 20,
                 least_notice: Some(Severity::Notice),
                 search_path: vec!["$user".to_owned(), "public".to_owned()],
-                read_from: ReadFrom::Leader,
+                read_from: ReadFrom::Fresh,
                 read_max_lag: None,
             },
         }
