@@ -7,8 +7,8 @@
 mod contract;
 mod wire;
 
-pub use contract::{Contract, THINK, storage};
-pub use wire::{Wire, prepare};
+pub use contract::{Contract, THINK, newest, storage};
+pub use wire::{AT_HOME, Wire, prepare};
 
 use coeval_txn::Isolation;
 
@@ -65,6 +65,37 @@ impl Session {
     /// Reads the row under a key.
     pub async fn get(&mut self, key: u64) -> Result<Option<Row>, Failure> {
         either!(self, session => session.get(key).await)
+    }
+
+    /// Whether the session reads the tables of a follower, in its process.
+    #[must_use]
+    pub fn is_on_follower(&self) -> bool {
+        match self {
+            Self::Contract(contract) => contract.is_on_follower(),
+            Self::Wire(_) => false,
+        }
+    }
+
+    /// Whether the running transaction is one request at most: its statements have to be
+    /// sent together ([`Session::get_all`]).
+    #[must_use]
+    pub const fn is_one_request(&self) -> bool {
+        match self {
+            Self::Contract(_) => false,
+            Self::Wire(wire) => wire.is_one_request(),
+        }
+    }
+
+    /// Reads the rows under these keys, with a statement for each.
+    pub async fn get_all(&mut self, keys: &[u64]) -> Result<Vec<Option<Row>>, Failure> {
+        if let Self::Wire(wire) = self {
+            return wire.get_all(keys).await;
+        }
+        let mut rows = Vec::new();
+        for key in keys {
+            rows.push(self.get(*key).await?);
+        }
+        Ok(rows)
     }
 
     /// Reads the rows from one key to another, both included.

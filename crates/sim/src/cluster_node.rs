@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coeval_env::Location;
-use coeval_leader::node::{Founding, Node, NodeLocation, Observer, PropertyChecker, Settings};
+use coeval_leader::node::{Founding, Node, NodeLocation, NodeStatus, Observer, Settings};
 use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{Server, Storage};
@@ -17,14 +17,12 @@ use coeval_workload::store::{Table, definitions};
 
 use crate::Engine;
 use crate::client_session::storage;
-use crate::server::{Board, DATA, attached, refuse, serving_term, stop, take_part};
+use crate::observe::ClusterObserver;
+use crate::server::{Board, DATA, attached, follows, refuse, serving_term, stop, take_part};
 
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
 /// Node `n` listens for the other nodes on this port plus `n`.
 const PORT: u16 = 7000;
-/// The cluster version of simulated clusters, whose kept seeds it decides: nodes that raise
-/// theirs, and the founding that precedes it, are simulated by the tests of `coeval-leader`.
-const FIRST_VERSION: u32 = 1;
 /// Longer than the interval between two group commits.
 const BATCH_INTERVAL: u64 = 15;
 
@@ -44,7 +42,7 @@ pub struct Member {
     /// Numbers of all current nodes.
     numbers: Arc<Mutex<Vec<u64>>>,
     /// Checks the consensus properties after every step of any node.
-    pub property_checker: PropertyChecker,
+    pub observer: ClusterObserver,
 }
 
 /// Address on which a node listens for the others.
@@ -56,7 +54,7 @@ pub(crate) fn address(node: u64) -> SocketAddr {
 impl Member {
     /// The nodes of one cluster.
     #[must_use]
-    pub fn all(engine: Engine, property_checker: &PropertyChecker) -> Vec<Self> {
+    pub fn all(engine: Engine, observer: &ClusterObserver) -> Vec<Self> {
         let founders: Vec<u64> = (1..=engine.nodes() as u64).collect();
         let numbers = Arc::new(Mutex::new(founders.clone()));
         let member = |number| Self {
@@ -64,7 +62,7 @@ impl Member {
             machine: number,
             joins: false,
             numbers: Arc::clone(&numbers),
-            property_checker: property_checker.clone(),
+            observer: observer.clone(),
         };
         founders.into_iter().map(member).collect()
     }
@@ -103,7 +101,6 @@ impl Member {
             cluster_members: ClusterMembers(self.addresses()),
             cluster_found: !self.joins,
             cluster_join: self.joins,
-            cluster_version_limit: FIRST_VERSION,
             cluster_election_timeout_milliseconds: 200,
             cluster_batch_interval_milliseconds: BATCH_INTERVAL,
             ..settings
@@ -140,11 +137,10 @@ impl Member {
         Settings {
             tick_milliseconds: 20,
             batch_interval_milliseconds: BATCH_INTERVAL,
-            cluster_version: FIRST_VERSION,
             consensus,
             engine,
             definitions: Some(Arc::new(Known(tables))),
-            observer: Some(Arc::new(self.property_checker.clone())),
+            observer: Some(Arc::new(self.observer.clone())),
             ..Settings::default()
         }
     }
@@ -167,9 +163,9 @@ impl Definitions for Known {
 }
 
 /// Runs a node that is a whole server, and publishes its engine on the board while the
-/// server accepts sessions. Returns when the server stops by itself.
+/// server accepts sessions, and the one that reads its tables while it follows. Returns when the server stops by itself.
 pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_server::Settings) {
-    let observer: Arc<dyn Observer> = Arc::new(member.property_checker.clone());
+    let observer: Arc<dyn Observer> = Arc::new(member.observer.clone());
     let settings = member.of_server(settings);
     let starting = Server::start_observed(settings, Storage::Directory, Some(observer));
     let running = match starting.await {
@@ -185,6 +181,7 @@ pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_serve
     let failed = running.failed();
     let mut failed = std::pin::pin!(failed);
     loop {
+        show_reader(board, &node_status.borrow());
         let now = running.leads().then(|| node_status.borrow().clone());
         let leads = now.and_then(|now| Some((now.engine?, now.term)));
         let term = leads.as_ref().map(|(_, term)| *term);
@@ -201,8 +198,14 @@ pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_serve
     }
 }
 
+/// Publishes the engine that reads a node's tables while it follows.
+fn show_reader(board: &Board, now: &NodeStatus) {
+    let reader = now.reader.clone();
+    follows(board, reader.map(|reader| reader as _));
+}
+
 /// Runs a node, and publishes its engine with its tables on the board while the node is
-/// the leader. Returns when the node stops, or when its indexes contradict its records at
+/// the leader, and the one that reads them while it follows. Returns when the node stops, or when its indexes contradict its records at
 /// the start of a term.
 pub(crate) async fn live(
     board: &Board,
@@ -220,6 +223,7 @@ pub(crate) async fn live(
     let mut shown = None;
     loop {
         let now = node_status.borrow_and_update().clone();
+        show_reader(board, &now);
         if let Some(failure) = now.failure {
             return stop(board, failure.to_string());
         }

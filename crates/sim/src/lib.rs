@@ -34,7 +34,8 @@
 //! `coeval_leader` have a machine each; a client uses the engine of the leader, on the
 //! leader's machine, until that node is no longer the leader, and continues on the next
 //! one. With `servers` three whole servers form a cluster, and clients connect over links
-//! to any of them. A node that loses its disk is replaced as an operator would do it. The
+//! to any of them. Clusters raise their version to the newest as real ones do, and under two
+//! seeds of three followers [execute reads](Reads). A node that loses its disk is replaced as an operator would do it. The
 //! properties of consensus are checked after each step of any node.
 //!
 //! # How a run goes
@@ -47,7 +48,7 @@
 //!   [`run::BOUND`] of virtual time, and then the data is checked.
 //!
 //! After that each node of a cluster is made leader in turn, and all have to show the
-//! same rows.
+//! same rows. While clients work, nodes that show the same commit are compared as they follow.
 //!
 //! A server may refuse to start after its files were damaged, and that ends its run; in a
 //! cluster, only one node's files are damaged, and the two others continue. A server must
@@ -87,10 +88,12 @@ pub mod costs;
 #[cfg(test)]
 mod matrix;
 mod nemesis;
+pub mod observe;
 mod operator;
 mod panics;
 pub mod plan;
 pub mod probe;
+mod reads;
 mod report;
 pub mod run;
 mod scenario;
@@ -101,6 +104,7 @@ pub mod throughput;
 mod watchdog;
 pub mod workload;
 
+pub use reads::Reads;
 pub use report::Report;
 pub use run::{Mode, Options, run};
 pub use scenario::{Class, Engine, Load, Scenario};

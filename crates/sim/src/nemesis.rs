@@ -6,6 +6,7 @@ use std::time::Duration;
 use coeval_env::sim::{Latency, Link, Node, World};
 use coeval_types::Term;
 
+use crate::observe::ClusterObserver;
 use crate::plan::{Accident, Fault, LinkKind, Packets, Victim};
 use crate::system_under_test::SystemUnderTest;
 
@@ -15,6 +16,11 @@ const REST: Duration = Duration::from_millis(200);
 const SYNC: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(4);
 /// Bandwidth, in bytes per second, at which duplicated packets cause a noticeable delay.
 const LINE: u64 = 20_000;
+/// How long a fault waits for a follower's question.
+const WAITS_FOR_QUESTION: Duration = Duration::from_millis(500);
+/// Interval at which it is looked whether a question is under way: shorter than any link's
+/// latency.
+pub(crate) const GLANCE: Duration = Duration::from_micros(40);
 
 /// A fault in force.
 struct Running {
@@ -32,6 +38,14 @@ impl Running {
     }
 }
 
+/// A fault that waits until a follower's question is under way.
+struct Waiting {
+    fault: Fault,
+    until: Duration,
+    /// Number of questions before.
+    questions: u64,
+}
+
 pub(crate) struct Nemesis<'world> {
     world: &'world World,
     servers: Vec<Node>,
@@ -39,6 +53,7 @@ pub(crate) struct Nemesis<'world> {
     began: Option<Duration>,
     /// Future faults, the next one last.
     plan: Vec<Fault>,
+    waiting: Vec<Waiting>,
     running: Vec<Running>,
     damaged: BTreeSet<usize>,
     /// Time of the next allowed restart, by server.
@@ -63,6 +78,7 @@ impl<'world> Nemesis<'world> {
             clients,
             began: None,
             plan,
+            waiting: Vec::new(),
             running: Vec::new(),
             damaged: BTreeSet::new(),
             excused_until: Duration::ZERO,
@@ -76,7 +92,8 @@ impl<'world> Nemesis<'world> {
 
     /// Whether a fault is in force or still to come.
     pub(crate) fn is_busy(&self) -> bool {
-        self.began.is_some() && !(self.plan.is_empty() && self.running.is_empty())
+        self.began.is_some()
+            && !(self.plan.is_empty() && self.waiting.is_empty() && self.running.is_empty())
     }
 
     /// Whether a server's files were damaged.
@@ -126,26 +143,67 @@ impl<'world> Nemesis<'world> {
         }
         let Some(began) = self.began else { return };
         while let Some(fault) = self.plan.pop_if(|fault| began + fault.at <= now) {
-            let on = victims(fault.on, system);
-            for &server in &on {
-                self.strike(&fault.accident, server, system);
+            if fault.when_asked {
+                self.waiting.push(Waiting {
+                    fault,
+                    until: now + WAITS_FOR_QUESTION,
+                    questions: questions(system),
+                });
+            } else {
+                self.begin_fault(fault, system);
             }
-            let until = now + fault.lasts;
-            if hits_disk(&fault.accident) {
-                self.excused_until = self.excused_until.max(until + REST);
-            }
-            self.running.push(Running {
-                fault,
-                until,
-                on,
-                term,
-            });
         }
+    }
+
+    /// Whether a fault waits for a follower's question: then
+    /// [`Self::strike_when_asked`] is called at every [`GLANCE`].
+    pub(crate) fn waits_for_question(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Injects the faults that waited for a question that is under way.
+    pub(crate) fn strike_when_asked(&mut self, system: &mut SystemUnderTest) {
+        let (now, asked) = (self.world.elapsed(), questions(system));
+        let is_due = |waiting: &mut Waiting| waiting.until <= now || waiting.questions < asked;
+        let due: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
+        for Waiting { fault, .. } in due {
+            self.begin_fault(fault, system);
+        }
+    }
+
+    fn begin_fault(&mut self, mut fault: Fault, system: &mut SystemUnderTest) {
+        let (now, term) = (self.world.elapsed(), system.term());
+        let on = victims(fault.on, system);
+        if let Accident::CutFromLeader { requests, answers } = fault.accident {
+            fault.accident = Accident::Block {
+                clients: on
+                    .first()
+                    .and_then(|at| leader_of(*at, system))
+                    .into_iter()
+                    .collect(),
+                requests,
+                answers,
+            };
+        }
+        for &server in &on {
+            self.strike(&fault.accident, server, system);
+        }
+        let until = now + fault.lasts;
+        if hits_disk(&fault.accident) {
+            self.excused_until = self.excused_until.max(until + REST);
+        }
+        self.running.push(Running {
+            fault,
+            until,
+            on,
+            term,
+        });
     }
 
     /// Lifts all faults and drops the rest of the plan.
     pub(crate) fn heal(&mut self) {
         self.plan.clear();
+        self.waiting.clear();
         for running in std::mem::take(&mut self.running) {
             self.end(&running);
         }
@@ -212,6 +270,18 @@ impl<'world> Nemesis<'world> {
                     }
                 }
             }
+            Accident::LateAnswers(latency) => {
+                let late = Link {
+                    latency: Latency {
+                        least: *latency,
+                        ..Latency::default()
+                    },
+                    ..Link::default()
+                };
+                self.set_links_to_nodes(node, Some(late));
+            }
+            // It has become a block.
+            Accident::CutFromLeader { .. } => {}
             Accident::Reset => {
                 for client in self.neighbours(node) {
                     world.break_connections(client, node);
@@ -246,6 +316,7 @@ impl<'world> Nemesis<'world> {
             Accident::Full(_) => world.set_capacity(node, u64::MAX),
             Accident::Misdirect(_) => {}
             Accident::Link(..) => self.set_links(node, None),
+            Accident::LateAnswers(_) => self.set_links_to_nodes(node, None),
             Accident::Block { clients, .. } => {
                 for client in self.cut(node, clients) {
                     world.unblock(client, node);
@@ -257,6 +328,7 @@ impl<'world> Nemesis<'world> {
             | Accident::Power
             | Accident::LoseDisk
             | Accident::FlipBit(_)
+            | Accident::CutFromLeader { .. }
             | Accident::Reset
             | Accident::Jump(_) => {}
         }
@@ -276,12 +348,31 @@ impl<'world> Nemesis<'world> {
             .filter_map(move |&at| neighbours.clone().nth(at))
     }
 
+    /// Sets the links from a server to the other servers.
+    fn set_links_to_nodes(&self, node: Node, link: Option<Link>) {
+        for &other in self.servers.iter().filter(|other| **other != node) {
+            self.world.set_link(node, other, link);
+        }
+    }
+
     fn set_links(&self, node: Node, link: Option<Link>) {
         for other in self.neighbours(node) {
             self.world.set_link(other, node, link);
             self.world.set_link(node, other, link);
         }
     }
+}
+
+/// Number of questions that the followers of a cluster have sent.
+fn questions(system: &SystemUnderTest) -> u64 {
+    let observer = system.observer.as_ref();
+    observer.map_or(0, ClusterObserver::questions)
+}
+
+/// Position of the leader among the peers of a server, unless that leads itself.
+fn leader_of(at: usize, system: &SystemUnderTest) -> Option<usize> {
+    let leader = system.leader().filter(|leader| *leader != at)?;
+    Some(leader - usize::from(leader > at))
 }
 
 /// Indexes of the servers that a fault affects.
@@ -423,6 +514,7 @@ mod tests {
             on: None,
             until_election: false,
             checkpoint: false,
+            when_asked: false,
         };
         let mut nemesis = Nemesis::new(&world, vec![node], clients.clone(), vec![fault]);
         world.block_on(async {

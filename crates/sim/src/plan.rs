@@ -52,6 +52,16 @@ pub enum Accident {
         /// Whether messages from the server are blocked.
         answers: bool,
     },
+    /// The links between the server and the leader are blocked, in one direction or both;
+    /// all its other links work.
+    CutFromLeader {
+        /// Whether the leader's messages to the server are blocked.
+        requests: bool,
+        /// Whether the server's messages to the leader are blocked.
+        answers: bool,
+    },
+    /// What the server sends to the other nodes takes this long.
+    LateAnswers(Duration),
     /// Every connection to the server is reset.
     Reset,
     /// The server's clocks drift by this many parts per million.
@@ -147,6 +157,9 @@ pub struct Fault {
     /// For a cluster: whether an affected leader is requested to take a checkpoint a
     /// moment later.
     pub checkpoint: bool,
+    /// For a cluster: whether the fault waits until a follower's question to its leader is
+    /// under way.
+    pub when_asked: bool,
 }
 
 impl fmt::Display for Fault {
@@ -165,6 +178,9 @@ impl fmt::Display for Fault {
         if self.until_election {
             formatter.write_str(", or until another leads")?;
         }
+        if self.when_asked {
+            formatter.write_str(", when a follower asks")?;
+        }
         match self.checkpoint {
             true => formatter.write_str(", with a checkpoint"),
             false => Ok(()),
@@ -181,7 +197,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
     let mut of_packets = StdRng::seed_from_u64(seed ^ 0x7061_636B);
     let mut faults = Vec::new();
     let mut at = Duration::ZERO;
-    if class == Class::None {
+    if matches!(class, Class::None | Class::Ddl) {
         return faults;
     }
     loop {
@@ -212,6 +228,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             on: None,
             until_election: false,
             checkpoint: false,
+            when_asked: false,
         });
         if then_power {
             // Late enough for the log to have reported the damaged data as durable.
@@ -224,6 +241,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
                 on: None,
                 until_election: false,
                 checkpoint: false,
+                when_asked: false,
             });
         }
     }
@@ -247,6 +265,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
     // Other streams, so that drawing from them changes no other fault.
     let mut of_disks = StdRng::seed_from_u64(seed ^ 0x6469_736B);
     let mut of_leaders = StdRng::seed_from_u64(seed ^ 0x6C65_6164);
+    let mut of_questions = StdRng::seed_from_u64(seed ^ 0x6173_6B73);
     for fault in plan {
         if class == Class::All && fault.accident == Accident::Kill && of_disks.random_ratio(1, 3) {
             fault.accident = Accident::LoseDisk;
@@ -258,14 +277,28 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
             6..8 => Victim::Node(node),
             _ => Victim::All,
         };
+        let until_election = of_leaders.random();
         let victim = match (class, &fault.accident, drawn) {
+            (Class::Questions, Accident::CutFromLeader { .. }, _) => {
+                Victim::Follower(node % (nodes - 1))
+            }
+            (Class::Questions, ..) => Victim::Leader,
             (Class::Corruption, ..) => Victim::Node(damaged),
             (_, Accident::Full(_) | Accident::LoseDisk, Victim::All) => Victim::Node(node),
             (.., drawn) => drawn,
         };
         fault.on = Some(victim);
-        fault.until_election = of_leaders.random() && victim == Victim::Leader;
+        fault.until_election = match (class, &fault.accident) {
+            // Only then do held back answers arrive late, and under another leader.
+            (Class::Questions, Accident::LateAnswers(_)) => true,
+            _ => until_election && victim == Victim::Leader,
+        };
         fault.checkpoint = of_leaders.random();
+        fault.when_asked = match class {
+            Class::Questions => true,
+            Class::All => fault.accident == Accident::Pause && of_questions.random(),
+            _ => false,
+        };
         let cut = cut(&mut random, neighbours);
         if let Accident::Block { clients, .. } = &mut fault.accident {
             *clients = cut;
@@ -302,7 +335,7 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
     ];
     let at_once = Duration::ZERO;
     match class {
-        Class::None => (Accident::Jump(0), at_once),
+        Class::None | Class::Ddl => (Accident::Jump(0), at_once),
         Class::Kill => (Accident::Kill, between(random, 1, 1000)),
         Class::Power => match random.random_range(0..4) {
             0 | 1 => (Accident::Power, between(random, 1, 1000)),
@@ -376,6 +409,21 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
             2 => (Accident::Kill, between(random, 10, 2000)),
             _ => (Accident::Power, between(random, 10, 2000)),
         },
+        Class::Questions => match random.random_range(0..4) {
+            0 | 1 => (Accident::Pause, between(random, 1, 5000)),
+            2 => {
+                let late = between(random, 300, 2000);
+                (Accident::LateAnswers(late), between(random, 500, 3000))
+            }
+            _ => {
+                let way = random.random_range(0..3);
+                let cut = Accident::CutFromLeader {
+                    requests: way != 1,
+                    answers: way != 0,
+                };
+                (cut, between(random, 10, 5000))
+            }
+        },
         Class::All => accident(SIMPLE[random.random_range(0..SIMPLE.len())], random),
     }
 }
@@ -392,7 +440,7 @@ mod tests {
         for &class in Class::ALL {
             let plan = draw(class, 3, length);
             assert_eq!(plan, draw(class, 3, length));
-            assert_eq!(plan.is_empty(), class == Class::None);
+            assert_eq!(plan.is_empty(), matches!(class, Class::None | Class::Ddl));
             assert!(plan.is_sorted_by_key(|fault| fault.at));
             assert!(
                 plan.iter()

@@ -25,6 +25,12 @@ pub struct Report {
     pub starts: u64,
     /// How often a node of a cluster became leader.
     pub elections: u64,
+    /// Questions for the newest commit that followers have sent.
+    pub questions: u64,
+    /// Transactions that readers on followers' machines have read.
+    pub reads_on_followers: u64,
+    /// How often two nodes were compared while they showed the same commit.
+    pub compared: u64,
     /// Statistics of the simulated network.
     pub traffic: Traffic,
     /// The first server that each client entered, for the simulator's own loads over
@@ -65,6 +71,15 @@ impl fmt::Display for Report {
         )?;
         if self.elections > 0 {
             write!(formatter, "{} elections, ", self.elections)?;
+        }
+        if self.questions > 0 {
+            write!(formatter, "{} questions, ", self.questions)?;
+        }
+        if self.reads_on_followers > 0 {
+            write!(formatter, "{} read on followers, ", self.reads_on_followers)?;
+        }
+        if self.compared > 0 {
+            write!(formatter, "{} pairs compared, ", self.compared)?;
         }
         let Traffic {
             segments,

@@ -1,6 +1,7 @@
 //! A simulated run: a world, a server or cluster, clients, a plan of faults, and a
 //! verdict.
 
+mod following;
 mod replicas;
 
 use std::sync::Arc;
@@ -14,13 +15,16 @@ use coeval_types::planted::{self, Bug};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::nemesis::{GLANCE, Nemesis};
 use crate::panics::Watch;
 use crate::plan::{self, Fault};
 use crate::report::Report;
 use crate::server::{Door, Phase};
 use crate::system_under_test::SystemUnderTest;
 use crate::workload::{CLIENTS, Clients};
-use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
+use crate::{Class, Engine, Scenario, watchdog::Watchdog};
+
+use following::Comparisons;
 
 /// Virtual time after the last fault within which a database must recover and serve every
 /// client.
@@ -156,6 +160,8 @@ struct Run<'world> {
     nemesis: Nemesis<'world>,
     /// Node of a cluster that is out for good, and the reason: its files were damaged.
     refused: Option<(usize, String)>,
+    /// Comparisons of the nodes of a cluster while they follow.
+    comparisons: Comparisons,
 }
 
 /// Link between machines in the same rack.
@@ -194,7 +200,7 @@ impl<'world> Run<'world> {
             world.set_torn_sectors(machine, true);
         }
         let machines: Vec<Node> = match options.scenario.engine.is_remote() {
-            true => (0..CLIENTS).map(|_| world.node()).collect(),
+            true => (0..clients.count()).map(|_| world.node()).collect(),
             false => Vec::new(),
         };
         Self {
@@ -206,6 +212,7 @@ impl<'world> Run<'world> {
             clients: Arc::new(clients),
             tasks: Vec::new(),
             refused: None,
+            comparisons: Comparisons::default(),
         }
     }
 
@@ -220,10 +227,14 @@ impl<'world> Run<'world> {
             traffic: self.world.traffic(),
             elapsed: self.world.elapsed(),
             entered: self.clients.entered(),
+            reads_on_followers: self.clients.reads_on_followers(),
+            compared: self.comparisons.compared(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
-        if let Some(property_checker) = &self.system.property_checker {
+        if let Some(observer) = &self.system.observer {
+            report.questions = observer.questions();
+            let property_checker = &observer.property_checker;
             report.elections = property_checker.elections();
             let violations = property_checker.violations().into_iter().take(TOLD);
             let objections = violations.map(|violation| format!("consensus: {violation}"));
@@ -254,7 +265,7 @@ impl<'world> Run<'world> {
             if self.world.elapsed() >= until {
                 self.clients.slow_down();
             }
-            self.world.wait(TICK).await;
+            self.pass_tick().await;
             self.tick()?;
         }
         self.nemesis.heal();
@@ -273,6 +284,18 @@ impl<'world> Run<'world> {
         self.compare_replicas().await
     }
 
+    /// Waits for the next tick, at which [`Run::tick`] is due, and meanwhile injects the faults
+    /// that wait for a follower's question.
+    async fn pass_tick(&mut self) {
+        let until = self.world.elapsed() + TICK;
+        while self.nemesis.waits_for_question() && self.world.elapsed() < until {
+            self.world.wait(GLANCE).await;
+            self.nemesis.strike_when_asked(&mut self.system);
+        }
+        let left = until.saturating_sub(self.world.elapsed());
+        self.world.wait(left).await;
+    }
+
     /// Does what is due: injects faults, restarts servers that are down, and places
     /// clients that have no server.
     fn tick(&mut self) -> Result<(), Stop> {
@@ -282,12 +305,18 @@ impl<'world> Run<'world> {
         }
         self.system.operate(self.world);
         self.look_after_clients();
-        Ok(())
+        self.compare_followers()
     }
 
     /// Whether a node of a cluster is out for good.
     fn is_out(&self, at: usize) -> bool {
         matches!(&self.refused, Some((out, _)) if *out == at)
+    }
+
+    /// Whether the client reads on a node that is out for good.
+    fn has_no_node(&self, client: usize) -> bool {
+        let is_reader = client >= CLIENTS && self.machines.is_empty();
+        is_reader && self.is_out((client - CLIENTS) % self.system.servers.len())
     }
 
     /// Restarts a server that has stopped by itself, as a supervisor would.
@@ -354,14 +383,15 @@ impl<'world> Run<'world> {
     }
 
     fn begin_clients(&mut self) {
-        self.tasks.resize_with(CLIENTS, || None);
-        for client in 0..CLIENTS {
+        let count = self.clients.count();
+        self.tasks.resize_with(count, || None);
+        for client in 0..count {
             self.begin_client(client);
         }
     }
 
     /// Clients on a server's machine die and restart with it; those of a cluster continue
-    /// on the machine of the leader.
+    /// on the machine of the leader, and readers on that of their own node.
     fn look_after_clients(&mut self) {
         if self.clients.is_stopping() || self.tasks.is_empty() {
             return;
@@ -369,7 +399,7 @@ impl<'world> Run<'world> {
         let is_over =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
         if self.system.is_cluster() {
-            for client in 0..CLIENTS {
+            for client in 0..self.tasks.len() {
                 if is_over(&self.tasks[client]) {
                     self.begin_client(client);
                 }
@@ -443,16 +473,18 @@ impl<'world> Run<'world> {
             self.world.wait(TICK).await;
             self.tick()?;
             let now = self.clients.progress();
-            let waiting = before
-                .iter()
-                .zip(&now)
-                .filter(|(before, now)| before == now);
-            match waiting.count() {
+            let progress = before.iter().zip(&now).enumerate();
+            let waiting: Vec<usize> = progress
+                .filter(|(client, (before, now))| before == now && !self.has_no_node(*client))
+                .map(|(client, _)| client)
+                .collect();
+            match waiting.len() {
                 0 => break,
                 _ if self.world.elapsed() < until => {}
-                count => {
+                _ => {
                     let objection = format!(
-                        "liveness: {count} of {CLIENTS} clients get nothing committed in {} s without faults",
+                        "liveness: of {} clients {waiting:?} get nothing committed in {} s without faults",
+                        now.len(),
                         BOUND.as_secs()
                     );
                     return Err(Stop::Objection(objection));

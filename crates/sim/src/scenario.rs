@@ -102,6 +102,13 @@ named! {
         /// A node's disk and all its data are lost, and the node is replaced by a new
         /// one, while processes are killed and the power fails.
         Loss = "loss",
+        /// In a cluster, while a follower's question to its leader is under way: the leader
+        /// is paused, its answers are held back until another node leads, or the follower
+        /// is cut off from the leader alone.
+        Questions = "questions",
+        /// In a cluster of servers, definitions change all the time beside reads: tables
+        /// are emptied, altered and replaced, indexes come and go.
+        Ddl = "ddl",
     }
 }
 
@@ -170,8 +177,9 @@ pub fn level(isolation: Isolation) -> &'static str {
 
 impl Scenario {
     /// Whether load and class of faults are meaningful for the engine: an in-memory
-    /// database has no disk, clients on its machine have no links and no protocol, and a
-    /// single node's lost disk has no other copy.
+    /// database has no disk, clients on its machine have no links and no protocol, a
+    /// single node's lost disk has no other copy, and only followers ask questions. Only
+    /// servers have definitions that change.
     #[must_use]
     pub fn applies(&self) -> bool {
         if self.load.is_of_protocol() && !self.engine.is_remote() {
@@ -179,9 +187,13 @@ impl Scenario {
         }
         match self.engine {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
-            Engine::Occ => !matches!(self.class, Class::Network | Class::Partition | Class::Loss),
-            Engine::Server => self.class != Class::Loss,
-            Engine::Cluster | Engine::Servers => true,
+            Engine::Occ => !matches!(
+                self.class,
+                Class::Network | Class::Partition | Class::Loss | Class::Questions | Class::Ddl
+            ),
+            Engine::Server => !matches!(self.class, Class::Loss | Class::Questions | Class::Ddl),
+            Engine::Cluster => self.class != Class::Ddl,
+            Engine::Servers => true,
         }
     }
 

@@ -11,6 +11,7 @@ use coeval_env::{JoinError, JoinHandle};
 use coeval_leader::node::Node as Member;
 use coeval_occ::Validator;
 use coeval_server::{Settings, Storage, Timeout};
+use coeval_txn::Isolation;
 use coeval_txn::serial::Serial;
 use coeval_types::Term;
 use coeval_workload::store::{Database, Pace, Table};
@@ -19,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
 use crate::Engine;
-use crate::client_session::{Contract, Failure, Session, THINK, Wire, storage};
+use crate::client_session::{AT_HOME, Contract, Failure, Session, THINK, Wire, newest, storage};
 use crate::cluster_node;
 
 /// Port of the first server.
@@ -50,6 +51,8 @@ pub(crate) struct Told {
     engine: Option<Arc<dyn coeval_txn::Engine>>,
     /// The node and its term, if it is the leader of a cluster.
     leads: Option<(Arc<Member>, Term)>,
+    /// Engine that reads the node's tables, while it follows in a cluster.
+    reader: Option<Arc<dyn coeval_txn::Engine>>,
 }
 
 pub(crate) type Board = Arc<Mutex<Told>>;
@@ -201,6 +204,7 @@ impl Server {
         told.phase = Phase::Down;
         told.engine = None;
         told.leads = None;
+        told.reader = None;
     }
 
     /// The term in which the node is an available leader, if it is.
@@ -213,6 +217,11 @@ impl Server {
     /// The engine, if the server is available in this process.
     pub(crate) fn engine(&self) -> Option<Arc<dyn coeval_txn::Engine>> {
         told(&self.board).engine.clone()
+    }
+
+    /// The engine that reads the node's tables, while it follows.
+    pub(crate) fn reader(&self) -> Option<Arc<dyn coeval_txn::Engine>> {
+        told(&self.board).reader.clone()
     }
 
     /// The node, if it is the leader.
@@ -246,6 +255,7 @@ impl Server {
         Door {
             engine: self.engine,
             board: Arc::clone(&self.board),
+            home: false,
             term: self.leads().filter(|_| !self.engine.is_remote()),
             machine: self
                 .member
@@ -263,6 +273,9 @@ impl Server {
 pub struct Door {
     engine: Engine,
     board: Board,
+    /// Whether reads are executed by the client's own node. Through the contract such a
+    /// client only reads, on whatever engine its node has.
+    home: bool,
     term: Option<Term>,
     /// Over links: index of the server to try first, and how often the client moved on to
     /// the next.
@@ -271,6 +284,21 @@ pub struct Door {
 }
 
 impl Door {
+    /// The same access, with reads executed by the client's own node.
+    #[must_use]
+    pub(crate) fn at_home(self) -> Self {
+        Self {
+            home: true,
+            term: None,
+            ..self
+        }
+    }
+
+    /// Whether reads are executed by the client's own node.
+    pub(crate) const fn is_at_home(&self) -> bool {
+        self.home
+    }
+
     /// The same access, which shares the turns of an earlier one.
     #[must_use]
     pub(crate) fn in_turn(self, turn: &Arc<AtomicUsize>) -> Self {
@@ -285,12 +313,16 @@ impl Door {
         self.engine == Engine::Servers
     }
 
-    /// Opens a session, if a server is available.
-    pub async fn open(&self) -> Result<Session, Failure> {
+    /// Opens a session, if a server is available. Its statements outside of a block have
+    /// this level.
+    pub async fn open(&self, isolation: Isolation) -> Result<Session, Failure> {
         if self.engine.is_remote() {
             let addresses = self.addresses();
             let takes_numbers = addresses.len() > 1 && self.machine.is_multiple_of(2);
-            let wire = Wire::connect(addresses).await?;
+            let wire = match self.home {
+                true => Wire::connect_at_home(addresses, isolation).await?,
+                false => Wire::connect(addresses).await?,
+            };
             let wire = match takes_numbers {
                 true => wire.taking_numbers(),
                 false => wire,
@@ -325,7 +357,9 @@ impl Door {
         if self.is_closed() {
             return Err(Failure::Lost("it does not lead any more".to_owned()));
         }
-        let engine = told(&self.board).engine.clone();
+        let told = told(&self.board);
+        let reader = told.reader.as_ref().filter(|_| self.home);
+        let engine = reader.or(told.engine.as_ref()).cloned();
         engine.ok_or_else(|| Failure::Lost("no server is available".to_owned()))
     }
 
@@ -335,33 +369,66 @@ impl Door {
         (Some(*term) == self.term).then(|| Arc::clone(member))
     }
 
-    /// Waits until the reads so far are confirmed as recent: in a cluster, until the node
-    /// has confirmed that it is still the leader.
-    pub async fn confirm(&self) -> Result<(), Failure> {
-        if self.term.is_none() {
-            return Ok(());
-        }
-        let engine = self.engine()?;
-        let confirmed = coeval_txn::confirmed(&*engine).await;
-        confirmed.map_err(|error| Failure::Lost(error.to_string()))
-    }
-
     /// The database with the tables of a load that has its own.
-    pub fn database(&self, tables: Vec<Table>) -> Result<Database, Failure> {
+    pub fn database(&self, tables: Vec<Table>) -> Result<Opened, Failure> {
         if self.engine.is_remote() {
             let mut config = Config::new();
             for address in self.addresses() {
                 config.host(address.ip().to_string()).port(address.port());
             }
             config.user("sim").dbname("sim");
-            return Ok(Database::over_wire(config, tables).simulated(Pace::default()));
+            if self.home {
+                config.options(AT_HOME);
+            }
+            return Ok(Opened {
+                database: Database::over_wire(config, tables).simulated(Pace::default()),
+                engine: None,
+            });
         }
         let engine = self.engine()?;
         let pace = Pace {
             think: THINK,
             ..Pace::default()
         };
-        Ok(Database::in_process(engine, tables).simulated(pace))
+        Ok(Opened {
+            database: Database::in_process(Arc::clone(&engine), tables).simulated(pace),
+            engine: Some(engine),
+        })
+    }
+}
+
+/// A database with the tables of a load, and the engine that it is read on.
+pub struct Opened {
+    /// The database.
+    pub database: Database,
+    /// The engine, in this process.
+    engine: Option<Arc<dyn coeval_txn::Engine>>,
+}
+
+impl Opened {
+    /// Waits until snapshots taken from now on include everything that was acknowledged
+    /// before the call.
+    pub async fn newest(&self) -> Result<(), Failure> {
+        match &self.engine {
+            Some(engine) => newest(&**engine).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is a follower's engine.
+    pub fn is_on_follower(&self) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(|engine| engine.is_read_only())
+    }
+
+    /// Waits until the reads so far are confirmed as recent: in a cluster, until the node
+    /// has confirmed that it is still the leader.
+    pub async fn confirm(&self) -> Result<(), Failure> {
+        let Some(engine) = &self.engine else {
+            return Ok(());
+        };
+        let confirmed = coeval_txn::confirmed(&**engine).await;
+        confirmed.map_err(|error| Failure::Lost(error.to_string()))
     }
 }
 
@@ -389,7 +456,12 @@ pub(crate) fn take_part(board: &Board) {
 pub(crate) fn stop(board: &Board, reason: String) {
     let mut told = told(board);
     told.phase = Phase::Stopped(reason);
-    (told.engine, told.leads) = (None, None);
+    (told.engine, told.leads, told.reader) = (None, None, None);
+}
+
+/// Notes which engine reads a node's tables while it follows.
+pub(crate) fn follows(board: &Board, reader: Option<Arc<dyn coeval_txn::Engine>>) {
+    told(board).reader = reader;
 }
 
 /// Notes that a node has become leader, or has ceased to be.

@@ -3,21 +3,24 @@
 
 use coeval_consensus::NodeId;
 use coeval_env::sim::{Node, World};
-use coeval_leader::node::PropertyChecker;
 use coeval_types::Term;
 use coeval_workload::store::Table;
 
-use crate::Options;
 use crate::cluster_node::Member;
+use crate::observe::ClusterObserver;
 use crate::operator::Operator;
 use crate::server::{Door, Phase, Server};
+use crate::workload::CLIENTS;
+use crate::{Options, Reads};
 
 /// All servers of a run.
 pub struct SystemUnderTest {
     /// The single server, or the nodes of a cluster in order.
     pub servers: Vec<Server>,
-    /// Checker of the consensus properties, for a cluster.
-    pub property_checker: Option<PropertyChecker>,
+    /// Observer of the nodes of a cluster.
+    pub observer: Option<ClusterObserver>,
+    /// Where clients read.
+    reads: Reads,
     /// Whether clients have machines of their own.
     is_remote: bool,
     operator: Operator,
@@ -35,13 +38,14 @@ impl SystemUnderTest {
         if engine.nodes() == 1 {
             return Self::alone(server(world.node()));
         }
-        let property_checker = PropertyChecker::default();
-        let members = Member::all(engine, &property_checker).into_iter();
+        let observer = ClusterObserver::default();
+        let members = Member::all(engine, &observer).into_iter();
         Self {
             servers: members
                 .map(|member| server(world.node()).of_cluster(member))
                 .collect(),
-            property_checker: Some(property_checker),
+            observer: Some(observer),
+            reads: Reads::draw(engine, options.seed),
             is_remote: engine.is_remote(),
             operator: Operator::new(engine.nodes() as u64),
         }
@@ -52,7 +56,8 @@ impl SystemUnderTest {
     pub fn alone(server: Server) -> Self {
         Self {
             servers: vec![server],
-            property_checker: None,
+            observer: None,
+            reads: Reads::AtLeader,
             is_remote: false,
             operator: Operator::new(1),
         }
@@ -97,7 +102,8 @@ impl SystemUnderTest {
 
     /// Notes that a server's disk may have lost or changed durable data.
     pub fn is_damaged(&self, server: usize) {
-        if let Some(property_checker) = &self.property_checker {
+        if let Some(observer) = &self.observer {
+            let property_checker = &observer.property_checker;
             property_checker.damaged(NodeId(self.servers[server].number()));
         }
     }
@@ -113,7 +119,8 @@ impl SystemUnderTest {
     pub fn lose_disk(&mut self, server: usize) {
         let server = &mut self.servers[server];
         let old = server.number();
-        if let Some(property_checker) = &self.property_checker {
+        if let Some(observer) = &self.observer {
+            let property_checker = &observer.property_checker;
             property_checker.lost_its_disk(NodeId(old));
         }
         server.replace(self.operator.replace(old));
@@ -143,15 +150,30 @@ impl SystemUnderTest {
     /// The connection of a client without a machine of its own, and the machine it runs
     /// on. In a cluster this is a node that believes to be the leader; if there are two,
     /// different clients get different ones. Over links a client connects to all servers,
-    /// starting with the one of its own number.
+    /// starting with the one of its own number. A client beyond [`CLIENTS`] reads on a node
+    /// of its own.
     #[must_use]
     pub fn door(&self, client: usize) -> Option<(Node, Door)> {
         let count = self.servers.len();
+        if self.is_cluster() && !self.is_remote && client >= CLIENTS {
+            let server = &self.servers[(client - CLIENTS) % count];
+            let is_there = server.phase() == Phase::Serving;
+            return is_there.then(|| (server.node, server.door().at_home()));
+        }
         let mut servers = (0..count).map(|more| &self.servers[(client + more) % count]);
         let server = match self.is_cluster() && !self.is_remote {
             true => servers.find(|server| server.leads().is_some())?,
             false => servers.next()?,
         };
-        Some((server.node, server.door()))
+        // Beyond the clients there are one that defines tables, and readers.
+        let is_at_home = match client < CLIENTS {
+            true => self.reads.at_home(client),
+            false => client > CLIENTS,
+        };
+        let door = match self.is_remote && is_at_home {
+            true => server.door().at_home(),
+            false => server.door(),
+        };
+        Some((server.node, door))
     }
 }

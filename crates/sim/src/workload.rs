@@ -11,6 +11,7 @@ mod histories;
 mod pipelines;
 mod seats;
 mod shared;
+mod storm;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +19,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use coeval_env::Instant;
 use coeval_txn::Isolation;
 use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::tpcc::{Scale, Tpcc};
@@ -27,15 +27,16 @@ use coeval_workload::store::Table;
 
 use crate::client_session::{Ended, Failure, Session};
 use crate::server::Door;
-use crate::{Load, Scenario};
+use crate::{Class, Load, Reads, Scenario};
 
 use bank::Bank;
 use histories::Histories;
 use pipelines::Pipelines;
 use seats::Seats;
 use shared::Shared;
+use storm::Storm;
 
-/// Number of clients.
+/// Number of clients. Those of a run beyond them are readers.
 pub const CLIENTS: usize = 4;
 /// Longest pause of a client after one transaction in four; after the others it is much
 /// shorter.
@@ -87,20 +88,23 @@ enum WorkloadKind {
 pub struct Clients {
     isolation: Isolation,
     kind: WorkloadKind,
+    /// The storm of definitions beside the load, if there is one.
+    storm: Option<Storm>,
     stop: AtomicBool,
     /// Whether only the last fault is awaited.
     at_leisure: AtomicBool,
     committed: AtomicU64,
     failed: AtomicU64,
     unknown: AtomicU64,
-    /// Number of committed transactions that may write, by client.
+    /// Number of committed transactions that may write, by client; of a reader, those that
+    /// it has read.
     progress: Vec<AtomicU64>,
+    /// Number of transactions that readers have read on followers.
+    reads_on_followers: AtomicU64,
     /// The first server that each client entered, over links.
     entered: Mutex<BTreeMap<usize, SocketAddr>>,
     /// Wrong answers of servers that no load checks itself.
     wrong: Mutex<Vec<String>>,
-    /// Time at which the first client began: the origin of all times.
-    origin: Mutex<Option<Instant>>,
 }
 
 /// Dispatches to one of the simulator's own loads, or to one shared with measurements.
@@ -118,8 +122,33 @@ macro_rules! each {
     };
 }
 
+/// Number of clients beyond [`CLIENTS`]: through the transaction contract of a cluster one
+/// or two readers on each node; beside a storm of definitions one that defines, and a reader for
+/// each node.
+fn others(scenario: Scenario, seed: u64) -> usize {
+    let engine = scenario.engine;
+    match Reads::draw(engine, seed) {
+        _ if scenario.class == Class::Ddl => 1 + engine.nodes(),
+        Reads::AtLeader => 0,
+        Reads::AtHome | Reads::Mixed if engine.is_remote() => 0,
+        // Two on each node, which share questions.
+        Reads::AtHome => 2 * engine.nodes(),
+        Reads::Mixed => engine.nodes(),
+    }
+}
+
+/// Number of operations of a transaction of YCSB: one, where only a single statement is
+/// sure to be executed at home.
+fn operations(scenario: Scenario, seed: u64) -> u64 {
+    let reads = Reads::draw(scenario.engine, seed);
+    let is_of_one = scenario.engine.is_remote()
+        && scenario.isolation != Isolation::ReadCommitted
+        && reads == Reads::AtHome;
+    if is_of_one { 1 } else { 3 }
+}
+
 /// YCSB with so few rows that clients conflict; the seed decides the mix.
-fn ycsb(seed: u64) -> Ycsb {
+fn ycsb(scenario: Scenario, seed: u64) -> Ycsb {
     let letters = [
         Letter::A,
         Letter::B,
@@ -135,7 +164,7 @@ fn ycsb(seed: u64) -> Ycsb {
         fields: 2,
         field_bytes: 16,
         theta: 0.5,
-        operations: 3,
+        operations: operations(scenario, seed),
         looked_at: 1,
     })
 }
@@ -155,38 +184,50 @@ impl Clients {
     /// The clients of a scenario.
     #[must_use]
     pub fn new(scenario: Scenario, seed: u64) -> Self {
+        let count = CLIENTS + others(scenario, seed);
+        let own = (scenario.isolation, count, seed);
         let kind = match scenario.load {
             Load::Bank => WorkloadKind::Bank(Bank::new()),
             Load::Lists | Load::Registers => {
                 WorkloadKind::Histories(Histories::new(scenario.load, scenario.isolation))
             }
             Load::Seats => WorkloadKind::Seats(Seats::new(scenario.isolation)),
-            Load::Ycsb => {
-                WorkloadKind::Ycsb(Shared::new(ycsb(seed), scenario.isolation, true, seed))
-            }
+            Load::Ycsb => WorkloadKind::Ycsb(Shared::new(ycsb(scenario, seed), own, true)),
             Load::SmallBank => {
                 let load = SmallBank::new(5, 2, 50);
-                WorkloadKind::SmallBank(Shared::new(load, scenario.isolation, false, seed))
+                WorkloadKind::SmallBank(Shared::new(load, own, false))
             }
             Load::Tpcc => {
                 let load = Tpcc::new(WAREHOUSE, seed);
-                WorkloadKind::Tpcc(Shared::new(load, scenario.isolation, false, seed))
+                WorkloadKind::Tpcc(Shared::new(load, own, false))
             }
             Load::Pipelines => WorkloadKind::Pipelines(Pipelines::new(scenario)),
         };
         Self {
             isolation: scenario.isolation,
             kind,
+            storm: (scenario.class == Class::Ddl).then(|| Storm::new(scenario.load)),
             stop: AtomicBool::new(false),
             at_leisure: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
-            progress: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+            progress: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            reads_on_followers: AtomicU64::new(0),
             entered: Mutex::default(),
             wrong: Mutex::default(),
-            origin: Mutex::new(None),
         }
+    }
+
+    /// Number of clients and readers.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.progress.len()
+    }
+
+    /// Whether the client only reads.
+    fn is_reader(&self, client: usize) -> bool {
+        client >= CLIENTS
     }
 
     /// Tables of a load that has its own.
@@ -197,10 +238,13 @@ impl Clients {
 
     /// Fills the tables.
     pub async fn set_up(&self, door: &Door) -> Result<(), Failure> {
+        if let Some(storm) = &self.storm {
+            storm.set_up(door).await?;
+        }
         let rows = each!(&self.kind,
             load => load.opening(),
             shared => return shared.set_up(door).await);
-        let mut session = door.open().await?;
+        let mut session = door.open(self.isolation).await?;
         if let Session::Wire(wire) = &mut session {
             crate::client_session::prepare(wire).await?;
         }
@@ -219,12 +263,18 @@ impl Clients {
 
     /// Runs one client until it is to stop or its access is closed for good.
     pub async fn run(&self, door: Door, client: usize) {
+        if let Some(storm) = self.storm.as_ref().filter(|_| client >= CLIENTS) {
+            return match client {
+                CLIENTS => storm.define(self, &door, client).await,
+                _ => storm.read(self, &door, client).await,
+            };
+        }
         each!(&self.kind, _load => {}, shared => return shared.run(self, &door, client).await);
         let progress = || self.progress[client].load(Ordering::Relaxed);
         // Number of steps since the last committed write.
         let mut idle = 0;
         while !self.is_stopping() {
-            let Ok(mut session) = door.open().await else {
+            let Ok(mut session) = door.open(self.isolation).await else {
                 if door.is_closed() {
                     return;
                 }
@@ -236,15 +286,26 @@ impl Clients {
             }
             while !self.is_stopping() {
                 let before = progress();
-                let step = each!(&self.kind,
-                    load => load.step(self, &mut session, client).await,
-                    _shared => return);
+                // What clients read elsewhere is in their other steps.
+                let reads = self.is_reader(client) || (door.is_at_home() && below(2) == 0);
+                let step = match reads {
+                    true => each!(&self.kind,
+                        load => load.read_step(self, &mut session, client).await,
+                        _shared => return),
+                    false => each!(&self.kind,
+                        load => load.step(self, &mut session, client).await,
+                        _shared => return),
+                };
                 let lost = match step {
                     Ok(()) => false,
                     Err(Failure::Lost(_)) => true,
                     Err(Failure::Failed(_)) => session.abort().await.is_err(),
                 };
                 if lost {
+                    // A node that follows no leader refuses at once.
+                    if self.is_reader(client) {
+                        coeval_env::sleep(RETRY).await;
+                    }
                     break;
                 }
                 self.rest().await;
@@ -259,7 +320,7 @@ impl Clients {
     /// Reads all data at the end.
     pub async fn look(&self, door: &Door) -> Result<(), Failure> {
         each!(&self.kind, _load => {}, shared => return shared.look(self, door).await);
-        let mut session = door.open().await?;
+        let mut session = door.open(Isolation::SnapshotIsolation).await?;
         session.begin(Isolation::SnapshotIsolation, true).await?;
         let rows = session.scan(0, i64::MAX as u64).await?;
         match session.commit().await {
@@ -275,6 +336,7 @@ impl Clients {
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
         let mut objections = each!(&self.kind, load => load.judge(), shared => shared.judge());
+        objections.extend(self.storm.iter().flat_map(Storm::judge));
         let wrong = self.wrong.lock().expect("no panic while it was held");
         let wrong = wrong.iter().take(TOLD);
         objections.extend(wrong.map(|what| format!("outcomes: {what}")));
@@ -321,7 +383,7 @@ impl Clients {
     }
 
     /// Number of committed transactions of each client, excluding read-only ones: a
-    /// database that accepts no writes makes no progress.
+    /// database that accepts no writes makes no progress. Of a reader, all.
     #[must_use]
     pub fn progress(&self) -> Vec<u64> {
         let progress = self.progress.iter();
@@ -334,18 +396,16 @@ impl Clients {
         [&self.committed, &self.failed, &self.unknown].map(|count| count.load(Ordering::Relaxed))
     }
 
-    fn now(&self) -> u64 {
-        let now = coeval_env::now();
-        let mut origin = self.origin.lock().expect("no panic while it was held");
-        let since = now - *origin.get_or_insert(now);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    /// True time, in nanoseconds: clients are on several machines, whose clocks drift.
+    fn now() -> u64 {
+        u64::try_from(coeval_env::sim::elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Begins a transaction of a client.
     async fn begin(&self, session: &mut Session, read_only: bool) -> Result<Span, Failure> {
-        let started = self.now();
+        let started = Self::now();
         let begun = session.begin(self.isolation, read_only).await;
-        begun.inspect_err(|_| self.count(Answer::Failed))?;
+        begun.inspect_err(|_| self.counts_as(Answer::Failed))?;
         Ok(Span {
             started,
             finished: None,
@@ -366,22 +426,34 @@ impl Clients {
             }
         };
         if answer != Answer::Unknown {
-            span.finished = Some(self.now());
+            span.finished = Some(Self::now());
         }
-        if answer == Answer::Committed && !span.read_only {
+        if answer == Answer::Committed && (!span.read_only || self.is_reader(client)) {
             self.progress[client].fetch_add(1, Ordering::Relaxed);
         }
-        self.count(answer);
+        self.read_on(answer == Answer::Committed && session.is_on_follower());
+        self.counts_as(answer);
         answer
+    }
+
+    /// Notes where a transaction was executed.
+    fn read_on(&self, is_follower: bool) {
+        let count = u64::from(is_follower);
+        self.reads_on_followers.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Number of transactions that readers have read on followers.
+    pub(crate) fn reads_on_followers(&self) -> u64 {
+        self.reads_on_followers.load(Ordering::Relaxed)
     }
 
     /// Counts a committed transaction of a client.
     fn committed(&self, client: usize) {
         self.progress[client].fetch_add(1, Ordering::Relaxed);
-        self.count(Answer::Committed);
+        self.counts_as(Answer::Committed);
     }
 
-    fn count(&self, answer: Answer) {
+    fn counts_as(&self, answer: Answer) {
         let count = match answer {
             Answer::Committed => &self.committed,
             Answer::Failed => &self.failed,

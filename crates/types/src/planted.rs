@@ -171,10 +171,19 @@ bugs! {
     ReuseQuestion = "reuse-question",
     /// A commit that the leader reports answers readers that asked after the message was sent
     /// that made it.
-    StampBeforeArrival = "stamp-before-arrival",
+    StampAfterMessage = "stamp-after-message",
     /// A client's node takes the newest commit of its session for one that its last message
     /// has made.
     StampByOldCommit = "stamp-by-old-commit",
+    /// A follower answers a read with the answer to a question that it asked before the read
+    /// arrived.
+    StampBeforeArrival = "stamp-before-arrival",
+    /// A follower takes its log up to the leader's commit index for committed, although that
+    /// may be the end of another leader's log, which is to be cut.
+    ReadUncutTail = "read-uncut-tail",
+    /// A follower compares the commit that it shows, term before offset, with the offset that
+    /// a read has to reach.
+    ComparePacked = "compare-packed",
     /// A follower answers its reads from the commit index that it knows itself.
     SkipQuestion = "skip-question",
     /// A follower asks the leader of the term before its own, and takes that answer.
@@ -224,7 +233,10 @@ impl Bug {
                 | Self::FoundAtOnce
                 | Self::ReuseQuestion
                 | Self::StampBeforeArrival
+                | Self::StampAfterMessage
                 | Self::StampByOldCommit
+                | Self::ReadUncutTail
+                | Self::ComparePacked
                 | Self::SkipQuestion
                 | Self::AskOldTerm
                 | Self::TrustAsker

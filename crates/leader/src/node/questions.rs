@@ -162,6 +162,9 @@ impl Questions for Readers {
     fn ask(&self) -> Question {
         let mut state = self.0.state();
         state.counts.asked += 1;
+        if state.answered > 0 && planted!(StampBeforeArrival) {
+            return question_of(state.answered, false);
+        }
         if state.is_under_way() && planted!(ReuseQuestion) {
             return question_of(state.sent, true);
         }

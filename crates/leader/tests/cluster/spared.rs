@@ -156,7 +156,7 @@ fn what_a_message_has_committed_answers_those_who_asked_before_it() {
 
 #[test]
 fn a_commit_that_answers_readers_who_came_later_is_found() {
-    let planted = plant(Bug::StampBeforeArrival);
+    let planted = plant(Bug::StampAfterMessage);
     let found = (1..5).find(|seed| !counted_and_spared(*seed).objections.is_empty());
     drop(planted);
     println!("found by seed {found:?}");

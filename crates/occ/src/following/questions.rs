@@ -66,7 +66,7 @@ impl Sending {
     /// The commit must be the message's: one that the leader only reports with the answer may
     /// be older than what others were told meanwhile.
     pub fn answered(&self, commit: Timestamp) {
-        let asked = match planted!(StampBeforeArrival) {
+        let asked = match planted!(StampAfterMessage) {
             true => self.questions.asked(),
             false => self.asked,
         };

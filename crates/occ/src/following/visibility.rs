@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use coeval_txn::Error;
-use coeval_types::{Lsn, Timestamp};
+use coeval_types::{Lsn, Timestamp, planted};
 
 /// How far a follower's tables may be read.
 #[derive(Debug)]
@@ -83,7 +83,11 @@ impl Visibility {
         if self.is_closed() {
             return Poll::Ready(Err(super::ended()));
         }
-        match self.end.load(Ordering::Acquire) >= at.0 {
+        let end = match planted!(ComparePacked) {
+            true => self.last().to_bits(),
+            false => self.end.load(Ordering::Acquire),
+        };
+        match end >= at.0 {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
         }

@@ -54,7 +54,7 @@ use super::cycle::Cycle;
 use super::effect::Effect;
 use super::home::{Offer, Read, Reads};
 use super::input::Input;
-use super::opening::{self, HANDOVER, Origin};
+use super::opening::{HANDOVER, Origin};
 use super::owed::Owed;
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};

@@ -22,6 +22,8 @@ const SCHEMA: u64 = 1;
 const CHUNK: usize = 16;
 /// Longest pause between two statements.
 pub const THINK: Duration = Duration::from_millis(2);
+/// How long a question for the newest commit may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Number of attempts on a key whose row is inserted and deleted concurrently.
 const TRIES: usize = 4;
 
@@ -84,9 +86,22 @@ fn failure(error: Error) -> Failure {
     }
 }
 
+/// Waits until snapshots of the engine include everything that was acknowledged before the
+/// call; an engine that writes has no question to ask.
+pub async fn newest(engine: &dyn Engine) -> Result<(), Failure> {
+    if !engine.is_read_only() {
+        return Ok(());
+    }
+    match coeval_env::timeout(PATIENCE, coeval_txn::newest(engine)).await {
+        Ok(told) => told.map_err(failure),
+        Err(late) => Err(Failure::Lost(late.to_string())),
+    }
+}
+
 /// A client in the engine's process.
 pub struct Contract {
     engine: Arc<dyn Engine>,
+    isolation: Isolation,
     transaction: Option<Box<dyn Transaction>>,
     /// Whether the transaction has written anything.
     wrote: bool,
@@ -107,12 +122,20 @@ impl Contract {
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
+            isolation: Isolation::ReadCommitted,
             transaction: None,
             wrote: false,
         }
     }
 
-    fn statement(&mut self) -> Result<&mut dyn Transaction, Failure> {
+    pub(super) fn is_on_follower(&self) -> bool {
+        self.engine.is_read_only()
+    }
+
+    async fn statement(&mut self) -> Result<&mut dyn Transaction, Failure> {
+        if self.isolation == Isolation::ReadCommitted {
+            newest(&*self.engine).await?;
+        }
         let transaction = self.transaction.as_deref_mut();
         let transaction =
             transaction.ok_or_else(|| Failure::Failed("no transaction runs".to_owned()))?;
@@ -130,21 +153,23 @@ impl Contract {
             read_only,
             ..BeginOptions::default()
         };
+        newest(&*self.engine).await?;
         let begun = coeval_txn::begin(&*self.engine, &options).await;
+        self.isolation = isolation;
         self.transaction = Some(begun.map_err(failure)?);
         self.wrote = false;
         Ok(())
     }
 
     pub(super) async fn get(&mut self, key: u64) -> Result<Option<Row>, Failure> {
-        let transaction = self.statement()?;
+        let transaction = self.statement().await?;
         let found = find(transaction, key).map_err(failure)?;
         think().await;
         Ok(found.map(|(_, row)| row))
     }
 
     pub(super) async fn scan(&mut self, first: u64, last: u64) -> Result<Vec<(u64, Row)>, Failure> {
-        let transaction = self.statement()?;
+        let transaction = self.statement().await?;
         let mut rows = Vec::new();
         let mut lower = Bound::Included(first.to_be_bytes().to_vec());
         let last = last.to_be_bytes();
@@ -177,7 +202,7 @@ impl Contract {
         change: impl Fn(Option<Row>) -> Row + Send,
     ) -> Result<(), Failure> {
         self.wrote = true;
-        let transaction = self.statement()?;
+        let transaction = self.statement().await?;
         replace(transaction, key, change).await.map_err(failure)?;
         think().await;
         Ok(())
@@ -198,7 +223,7 @@ impl Contract {
 
     pub(super) async fn delete(&mut self, key: u64) -> Result<bool, Failure> {
         self.wrote = true;
-        let transaction = self.statement()?;
+        let transaction = self.statement().await?;
         let deleted = delete(transaction, key).await.map_err(failure)?;
         think().await;
         Ok(deleted)

@@ -21,6 +21,10 @@ const ASKS_FOR: Duration = Duration::from_secs(20);
 const ASKS_AGAIN: Duration = Duration::from_millis(200);
 /// SQLSTATE of a server for a transaction id that it never assigned.
 const NEVER_GIVEN: &str = "22023";
+/// Parameters of a session whose reads are executed by the node that it is connected to.
+pub const AT_HOME: &str = "-c coeval.read_from=fresh";
+/// Of such a session's read-only transactions, one in so many is a block.
+const BLOCK_IN: u64 = 4;
 /// Statement that creates the table.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
 
@@ -30,6 +34,10 @@ pub struct Wire {
     addresses: Vec<SocketAddr>,
     /// Whether the client requests transaction ids, to inquire about outcomes later.
     takes_numbers: bool,
+    /// Parameters of a session that reads at home.
+    at_home: Option<String>,
+    /// Whether the current transaction is a request of its own, outside of a block.
+    is_alone: bool,
     /// Id of the current transaction.
     number: Option<u64>,
     client: Client,
@@ -56,6 +64,15 @@ pub async fn prepare(wire: &mut Wire) -> Result<(), Failure> {
     wire.query(TABLE).await.map(|_| ())
 }
 
+/// SQL's name of an isolation level.
+fn name(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::ReadCommitted => "READ COMMITTED",
+        Isolation::SnapshotIsolation => "REPEATABLE READ",
+        Isolation::Serializable => "SERIALIZABLE",
+    }
+}
+
 fn text(row: &[i64]) -> String {
     let numbers: Vec<String> = row.iter().map(i64::to_string).collect();
     numbers.join(",")
@@ -79,14 +96,33 @@ fn failure(error: &tokio_postgres::Error) -> Failure {
 impl Wire {
     /// Connects to the first of these servers.
     pub async fn connect(addresses: Vec<SocketAddr>) -> Result<Self, Failure> {
+        Self::connect_with(addresses, None).await
+    }
+
+    /// Connects to the first of these servers, which executes what only reads. Statements
+    /// outside of a block have this level.
+    pub async fn connect_at_home(
+        addresses: Vec<SocketAddr>,
+        isolation: Isolation,
+    ) -> Result<Self, Failure> {
+        let level = name(isolation).to_ascii_lowercase().replace(' ', "\\ ");
+        let options = format!("{AT_HOME} -c default_transaction_isolation={level}");
+        Self::connect_with(addresses, Some(options)).await
+    }
+
+    async fn connect_with(
+        addresses: Vec<SocketAddr>,
+        at_home: Option<String>,
+    ) -> Result<Self, Failure> {
         let connecting = async {
             let stream = coeval_env::connect(addresses[0]).await;
             let stream = stream.map_err(|error| Failure::Lost(error.to_string()))?;
-            let connected = Config::new()
-                .user("sim")
-                .dbname("sim")
-                .connect_raw(stream, NoTls)
-                .await;
+            let mut config = Config::new();
+            config.user("sim").dbname("sim");
+            if let Some(options) = &at_home {
+                config.options(options);
+            }
+            let connected = config.connect_raw(stream, NoTls).await;
             let (client, connection) = connected.map_err(|error| failure(&error))?;
             let mover = coeval_env::spawn("connection", async move {
                 // The error that ends a connection is returned to every caller that
@@ -96,6 +132,8 @@ impl Wire {
             Ok(Self {
                 addresses,
                 takes_numbers: false,
+                at_home,
+                is_alone: false,
                 number: None,
                 client,
                 mover,
@@ -137,7 +175,7 @@ impl Wire {
         }))
     }
 
-    async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
+    pub(crate) async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
         if planted!(SendAgain) {
             self.sent.push(statement.to_owned());
         }
@@ -157,12 +195,15 @@ impl Wire {
         isolation: Isolation,
         read_only: bool,
     ) -> Result<(), Failure> {
-        let level = match isolation {
-            Isolation::ReadCommitted => "READ COMMITTED",
-            Isolation::SnapshotIsolation => "REPEATABLE READ",
-            Isolation::Serializable => "SERIALIZABLE",
-        };
         self.sent.clear();
+        self.is_alone = self.at_home.is_some()
+            && read_only
+            && !coeval_env::random_u64().is_multiple_of(BLOCK_IN);
+        if self.is_alone {
+            self.number = None;
+            return Ok(());
+        }
+        let level = name(isolation);
         let access = if read_only { "READ ONLY" } else { "READ WRITE" };
         let begin = format!("BEGIN ISOLATION LEVEL {level} {access}");
         self.query(&begin).await?;
@@ -179,6 +220,54 @@ impl Wire {
             .query(&format!("SELECT k, v FROM pair WHERE k = {key}"))
             .await?;
         Ok(rows.into_iter().next().map(|(_, row)| row))
+    }
+
+    /// Sends statements in one request. Returns the rows of each, whose two columns are
+    /// numbers.
+    pub(crate) async fn pairs(
+        &mut self,
+        statements: &str,
+    ) -> Result<Vec<Vec<(i64, i64)>>, Failure> {
+        let (mut all, mut rows) = (Vec::new(), Vec::new());
+        for message in self.send(statements).await? {
+            match message {
+                SimpleQueryMessage::Row(row) => {
+                    let number = |at| row.get(at).and_then(|text: &str| text.parse().ok());
+                    rows.push((number(0).unwrap_or(i64::MIN), number(1).unwrap_or(i64::MIN)));
+                }
+                SimpleQueryMessage::CommandComplete(_) => all.push(std::mem::take(&mut rows)),
+                _ => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether the current transaction is a request of its own.
+    pub(super) const fn is_one_request(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Reads the rows under these keys, in one request with a statement for each: outside of
+    /// a block it is a transaction of its own.
+    pub(super) async fn get_all(&mut self, keys: &[u64]) -> Result<Vec<Option<Row>>, Failure> {
+        let selects: Vec<String> = keys
+            .iter()
+            .map(|key| format!("SELECT k, v FROM pair WHERE k = {key}"))
+            .collect();
+        let (mut rows, mut row) = (Vec::new(), None);
+        for message in self.send(&selects.join("; ")).await? {
+            match message {
+                SimpleQueryMessage::Row(found) => {
+                    row = Some(numbers(found.get(1).unwrap_or_default()));
+                }
+                SimpleQueryMessage::CommandComplete(_) => rows.push(row.take()),
+                _ => {}
+            }
+        }
+        match rows.len() == keys.len() {
+            true => Ok(rows),
+            false => Err(Failure::Lost("an answer is missing".to_owned())),
+        }
     }
 
     pub(super) async fn scan(&mut self, first: u64, last: u64) -> Result<Vec<(u64, Row)>, Failure> {
@@ -218,7 +307,15 @@ impl Wire {
         Ok(!self.query(&delete).await?.is_empty())
     }
 
+    /// Commits a transaction that the caller has begun.
+    pub(crate) async fn end(&mut self) -> Ended {
+        self.commit().await
+    }
+
     pub(super) async fn commit(&mut self) -> Ended {
+        if std::mem::take(&mut self.is_alone) {
+            return Ended::Committed;
+        }
         match self.query("COMMIT").await {
             Ok(_) => Ended::Committed,
             Err(Failure::Failed(reason)) if is_final(&reason) => Ended::Failed(reason),
@@ -268,7 +365,7 @@ impl Wire {
     /// connection.
     async fn send_again(&mut self) -> Result<(), Failure> {
         let sent = std::mem::take(&mut self.sent);
-        *self = Self::connect(self.addresses.clone()).await?;
+        *self = Self::connect_with(self.addresses.clone(), self.at_home.clone()).await?;
         for statement in sent {
             self.query(&statement).await?;
         }
@@ -276,6 +373,9 @@ impl Wire {
     }
 
     pub(super) async fn abort(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_alone) {
+            return Ok(());
+        }
         self.query("ROLLBACK").await.map(|_| ())
     }
 }

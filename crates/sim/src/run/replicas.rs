@@ -7,9 +7,9 @@
 //!                                  └─ its indexes match its records     └─ all equal
 //! ```
 //!
-//! A follower serves no reads until it is the leader. Log that it truncated wrongly, or
-//! did not replay, would remain unnoticed; so leadership is transferred to each node, as
-//! an operator would do it, without a restart. The new leader's indexes are checked
+//! What a follower would write as a leader, and what its indexes hold beyond the state that
+//! it shows, its reads do not tell (those are compared [while nodes follow](super::following));
+//! so leadership is transferred to each node, as an operator would do it, without a restart. The new leader's indexes are checked
 //! (through the transaction contract at every start of a term, [`live`](crate::cluster_node);
 //! a whole server writes at once at the start of its term, and indexes may contain
 //! uncommitted entries), and its records: those of all nodes must be equal, in bytes and
@@ -23,17 +23,17 @@ use coeval_peers::NodeId;
 use coeval_server::{OUTCOME_STORAGE, is_mark};
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Isolation, ScanProgress, ScanRequest,
-    ScanSource,
+    ScanSource, Transaction,
 };
 use coeval_types::{Rid, RowRef, StorageId};
 
 use super::{BOUND, Run, Stop, TICK};
 
 /// Number of records read in one step.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 /// Every row, by storage and record id.
-type Rows = BTreeMap<(StorageId, Rid), Vec<u8>>;
+pub(super) type Rows = BTreeMap<(StorageId, Rid), Vec<u8>>;
 
 impl Run<'_> {
     /// Checks that all nodes have the same rows, after clients and faults have stopped.
@@ -51,7 +51,7 @@ impl Run<'_> {
             };
             let number = self.system.servers[at].number();
             let (other, expected) = known.get_or_insert_with(|| (number, rows.clone()));
-            if let Some(difference) = difference(expected, &rows) {
+            if let Some(difference) = difference(expected, &rows, true) {
                 let objection = format!("replicas: nodes {other} and {number}: {difference}");
                 return Err(Stop::Objection(objection));
             }
@@ -129,6 +129,14 @@ async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
         ..BeginOptions::default()
     };
     let mut transaction = coeval_txn::begin(&*engine, &options).await?;
+    rows_in(&*engine, &mut *transaction)
+}
+
+/// Reads all rows in a transaction's snapshot.
+pub(super) fn rows_in(
+    engine: &dyn Engine,
+    transaction: &mut dyn Transaction,
+) -> Result<Rows, Error> {
     let mut rows = Rows::new();
     for storage in engine.storages() {
         let mut lower = Bound::Unbounded;
@@ -159,15 +167,15 @@ async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
 
 /// Describes the first record in which the later rows differ, for people.
 ///
-/// A server that becomes leader inserts a time mark among the transaction outcomes, which
+/// With `allows_marks` they are of a later leader. A server that becomes leader inserts a time mark among the transaction outcomes, which
 /// the previous node cannot have. The outcomes themselves are retained for longer than
 /// any run lasts, and no client commits any more: an added or missing outcome is a
 /// difference.
-fn difference(one: &Rows, other: &Rows) -> Option<String> {
+pub(super) fn difference(one: &Rows, other: &Rows, allows_marks: bool) -> Option<String> {
     let places = one.keys().chain(other.keys());
     let is_new_mark = |place: &(StorageId, Rid)| {
         let mark = |row: &Vec<u8>| place.0 == OUTCOME_STORAGE && is_mark(RowRef::trusted(row));
-        !one.contains_key(place) && other.get(place).is_some_and(mark)
+        allows_marks && !one.contains_key(place) && other.get(place).is_some_and(mark)
     };
     let first = places
         .filter(|place| one.get(place) != other.get(place) && !is_new_mark(place))

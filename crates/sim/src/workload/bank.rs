@@ -11,7 +11,7 @@ use coeval_check::bank;
 use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 use coeval_check::ledger::{Account, Client, Ledger, Sequence, Shown, Told, Transfer, TransferId};
 
-use super::{Answer, CLIENTS, Clients, below};
+use super::{Answer, CLIENTS, Clients, TOLD, below};
 use crate::client_session::{Failure, Row, Session};
 
 const ACCOUNTS: u32 = 5;
@@ -25,6 +25,8 @@ struct State {
     /// Transfers with their last answers; unknown until there is one.
     sent: BTreeMap<TransferId, (Transfer, Told)>,
     seen: BTreeSet<TransferId>,
+    /// Transfers that a client did not see, although they had been acknowledged before.
+    missed: BTreeSet<TransferId>,
     /// Reads of all accounts.
     sums: History,
     shown: Option<Shown>,
@@ -82,6 +84,18 @@ impl Bank {
             0 => self.sum(clients, session, client).await,
             1 => self.read(clients, session, client).await,
             _ => self.transfer(clients, session, client).await,
+        }
+    }
+
+    pub(super) async fn read_step(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+    ) -> Result<(), Failure> {
+        match below(2) {
+            0 => self.sum(clients, session, client).await,
+            _ => self.read(clients, session, client).await,
         }
     }
 
@@ -167,7 +181,8 @@ impl Bank {
         Ok(())
     }
 
-    /// Reads the ledger lines of another client.
+    /// Reads the last ledger lines of another client: those of transfers that were
+    /// acknowledged before have to be there.
     async fn read(
         &self,
         clients: &Clients,
@@ -177,13 +192,28 @@ impl Bank {
         let other = (client as u64 + 1 + below(CLIENTS as u64 - 1)) % CLIENTS as u64;
         let newest = self.state().next[other as usize];
         let first = (other + 1) * LINES + newest.saturating_sub(3);
+        let acknowledged = self.acknowledged(other, newest.saturating_sub(3));
         let mut span = clients.begin(session, true).await?;
         let rows = session.scan(first, (other + 2) * LINES - 1).await?;
         if clients.commit(session, client, &mut span).await == Answer::Committed {
-            let seen = rows.iter().map(|(key, row)| line(*key, row).0);
-            self.state().seen.extend(seen);
+            let seen: BTreeSet<_> = rows.iter().map(|(key, row)| line(*key, row).0).collect();
+            let mut state = self.state();
+            state.missed.extend(acknowledged.difference(&seen));
+            state.seen.extend(seen);
         }
         Ok(())
+    }
+
+    /// The transfers of a client, from this one on, that are acknowledged.
+    fn acknowledged(&self, client: u64, from: u64) -> BTreeSet<TransferId> {
+        let id = |sequence| TransferId {
+            client: Client(client as u32),
+            sequence: Sequence(sequence),
+        };
+        let state = self.state();
+        let sent = state.sent.range(id(from)..=id(u64::MAX));
+        let sent = sent.filter(|(_, (_, told))| *told == Told::Acknowledged);
+        sent.map(|(id, _)| *id).collect()
     }
 
     pub(super) fn looked(&self, rows: Vec<(u64, Row)>) {
@@ -214,6 +244,11 @@ impl Bank {
             if !ledger.saw(id) {
                 objections.push(format!("ledger: a client saw {id}, which no client sent"));
             }
+        }
+        for id in state.missed.iter().take(TOLD) {
+            objections.push(format!(
+                "recency: a client did not see {id}, which was acknowledged before"
+            ));
         }
         if let Some(shown) = &state.shown {
             let verdict = ledger.judge(shown);

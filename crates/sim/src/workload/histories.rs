@@ -118,6 +118,25 @@ impl Histories {
         client: usize,
     ) -> Result<(), Failure> {
         let read_only = below(3) == 0;
+        self.transact(clients, session, client, read_only).await
+    }
+
+    pub(super) async fn read_step(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+    ) -> Result<(), Failure> {
+        self.transact(clients, session, client, true).await
+    }
+
+    async fn transact(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+        read_only: bool,
+    ) -> Result<(), Failure> {
         let slow = read_only && below(10) == 0;
         let mut span = clients.begin(session, read_only).await?;
         let number = {
@@ -133,7 +152,16 @@ impl Histories {
             });
             state.history.transactions.len() - 1
         };
-        for _ in 0..=below(4) {
+        let mut steps = 0..=below(4);
+        if session.is_one_request() {
+            let keys: Vec<u64> = steps.by_ref().map(|_| below(KEYS)).collect();
+            let rows = session.get_all(&keys).await?;
+            let read = keys.iter().zip(rows);
+            let read: Vec<_> = read.map(|(key, row)| self.read(*key, row)).collect();
+            let mut state = self.state();
+            state.history.transactions[number].operations.extend(read);
+        }
+        for _ in steps {
             let key = below(KEYS);
             if read_only || below(2) == 0 {
                 let row = session.get(key).await?;

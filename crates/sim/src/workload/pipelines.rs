@@ -74,7 +74,7 @@ impl Pipelines {
     }
 
     pub(super) async fn set_up(&self, door: &Door) -> Result<(), Failure> {
-        match door.open().await? {
+        match door.open(self.isolation).await? {
             Session::Wire(mut wire) => crate::client_session::prepare(&mut wire).await,
             Session::Contract(_) => Err(Failure::Failed("it speaks no protocol".to_owned())),
         }
@@ -87,7 +87,7 @@ impl Pipelines {
             match opened {
                 Ok(Some(line)) => {
                     clients.enter(client, address);
-                    let Lost = self.serve(clients, line, client).await;
+                    let Lost = self.serve(clients, door, line, client).await;
                 }
                 Ok(None) => {}
                 Err(violation) => self.violated("a login", &violation),
@@ -97,13 +97,16 @@ impl Pipelines {
     }
 
     /// Sends requests until the connection ends, or the client is to stop.
-    async fn serve(&self, clients: &Clients, mut line: Line, client: usize) -> Lost {
+    async fn serve(&self, clients: &Clients, door: &Door, mut line: Line, client: usize) -> Lost {
         let level = match self.isolation {
             Isolation::ReadCommitted => "read committed",
             Isolation::SnapshotIsolation => "repeatable read",
             Isolation::Serializable => "serializable",
         };
-        let set = format!("SET default_transaction_isolation = '{level}'");
+        let mut set = format!("SET default_transaction_isolation = '{level}'");
+        if door.is_at_home() {
+            set.push_str("; SET coeval.read_from = fresh");
+        }
         match line.query(&set).await {
             Ok(answers) if !answers.closed => {}
             Ok(_) => return Lost,
@@ -242,7 +245,7 @@ impl Pipelines {
             if row == 0 {
                 match answer {
                     Answer::Committed => clients.committed(client),
-                    Answer::Failed | Answer::Unknown => clients.count(answer),
+                    Answer::Failed | Answer::Unknown => clients.counts_as(answer),
                 }
             }
         }
@@ -256,7 +259,7 @@ impl Pipelines {
     }
 
     pub(super) async fn look(&self, _: &Clients, door: &Door) -> Result<(), Failure> {
-        let mut session = door.open().await?;
+        let mut session = door.open(Isolation::SnapshotIsolation).await?;
         session.begin(Isolation::SnapshotIsolation, true).await?;
         let rows: Vec<(u64, Row)> = session.scan(0, i64::MAX as u64).await?;
         match session.commit().await {

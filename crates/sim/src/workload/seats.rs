@@ -2,19 +2,28 @@
 //!
 //! A booking transaction reads all bookings of a flight and adds one if seats are left,
 //! so only predicate validation keeps two clients from booking the same last seat: at
-//! SERIALIZABLE no flight may be overbooked. A cancelled booking must not reappear. At
+//! SERIALIZABLE no flight may be overbooked. Places in a queue are taken and left, so that
+//! keys move from record to record. A cancelled booking must not reappear. At
 //! every level no failed booking may exist, and no acknowledged one may be missing.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use coeval_txn::Isolation;
 
-use super::{Answer, Clients, below};
+use super::{Answer, Clients, TOLD, below};
 use crate::client_session::{Failure, Row, Session};
 
 const FLIGHTS: u64 = 3;
+/// Longest pause of a reader between two statements.
+const SLOW: Duration = Duration::from_millis(60);
 const SEATS: usize = 3;
+/// Of the transactions that write, one in so many takes or leaves a place in the queue.
+const QUEUES_IN: u64 = 6;
+/// The first key of the queue, beyond those of all flights, and the number of its places.
+const QUEUE: u64 = 1 << 40;
+const PLACES: u64 = 2;
 /// The bookings of flight n begin at key n times this.
 const FLIGHT: u64 = 1 << 32;
 
@@ -62,6 +71,9 @@ impl Seats {
         session: &mut Session,
         client: usize,
     ) -> Result<(), Failure> {
+        if below(QUEUES_IN) == 0 {
+            return self.queue(clients, session, client).await;
+        }
         let flight = below(FLIGHTS);
         let mut span = clients.begin(session, false).await?;
         let rows = session
@@ -93,6 +105,82 @@ impl Seats {
         }
         if answer == Answer::Committed {
             self.count(flight, rows.len());
+        }
+        Ok(())
+    }
+
+    /// Takes a place in the queue, or leaves it: its key moves from record to record.
+    async fn queue(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+    ) -> Result<(), Failure> {
+        let place = QUEUE + below(PLACES);
+        let mut span = clients.begin(session, false).await?;
+        if !session.delete(place).await? {
+            session.put(place, &[client as i64]).await?;
+        }
+        clients.commit(session, client, &mut span).await;
+        Ok(())
+    }
+
+    /// Reads all bookings of a flight, or the queue, twice where a transaction has one
+    /// snapshot: bookings that were acknowledged before have to be there,
+    /// and those that were cancelled must not.
+    pub(super) async fn read_step(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+    ) -> Result<(), Failure> {
+        let flight = below(FLIGHTS + 1);
+        let (first, last) = match flight {
+            FLIGHTS => (QUEUE, QUEUE + PLACES),
+            _ => (flight * FLIGHT, (flight + 1) * FLIGHT - 1),
+        };
+        let before: Vec<(u64, Booking)> = {
+            let state = self.state();
+            let of_flight = state.bookings.range(first..=last);
+            of_flight
+                .map(|(key, booking)| (*key, booking.clone()))
+                .collect()
+        };
+        let mut span = clients.begin(session, true).await?;
+        let rows = session.scan(first, last).await?;
+        let has_one_snapshot = self.isolation != Isolation::ReadCommitted;
+        let again = match has_one_snapshot && !session.is_one_request() {
+            true => {
+                let rest = below(SLOW.as_micros() as u64);
+                coeval_env::sleep(Duration::from_micros(rest)).await;
+                session.scan(first, last).await?
+            }
+            false => rows.clone(),
+        };
+        if clients.commit(session, client, &mut span).await != Answer::Committed {
+            return Ok(());
+        }
+        if rows != again {
+            let wrong = format!("seats: a snapshot shows {rows:?}, and later {again:?}");
+            self.state().wrong.push(wrong);
+        }
+        self.count(flight, rows.len());
+        let mut state = self.state();
+        for (key, booking) in before {
+            let is_there = rows.iter().any(|(shown, _)| *shown == key);
+            let was_cancelled = booking.cancelled.contains(&Answer::Committed);
+            // One that may have been cancelled meanwhile may be gone.
+            let now = state.bookings.get(&key);
+            let stays = now.is_some_and(|now| now.cancelled.iter().all(|it| *it == Answer::Failed));
+            let is_wrong = match is_there {
+                true => was_cancelled,
+                false => booking.made == Answer::Committed && stays,
+            };
+            if is_wrong && state.wrong.len() < TOLD {
+                let what = if is_there { "sees" } else { "does not see" };
+                let wrong = format!("recency: a client {what} booking {key}: {booking:?} before");
+                state.wrong.push(wrong);
+            }
         }
         Ok(())
     }
@@ -136,7 +224,8 @@ impl Seats {
         }
     }
 
-    pub(super) fn looked(&self, rows: Vec<(u64, Row)>) {
+    pub(super) fn looked(&self, mut rows: Vec<(u64, Row)>) {
+        rows.retain(|(key, _)| *key < QUEUE);
         for flight in 0..FLIGHTS {
             let booked = rows.iter().filter(|(key, _)| key / FLIGHT == flight);
             self.count(flight, booked.count());

@@ -35,9 +35,9 @@ use coeval_txn::Isolation;
 use coeval_workload::store::{self, Table, Way};
 use coeval_workload::workload::{Client, Done, Workload};
 
-use super::{Answer, CLIENTS, Clients, RETRY, histories};
+use super::{Answer, Clients, RETRY, histories};
 use crate::client_session::Failure;
-use crate::server::Door;
+use crate::server::{Door, Opened};
 
 /// How often a client of a cluster of servers retries an aborted request before it draws
 /// another. Other clients retry until the request is done, so that a request that never
@@ -50,6 +50,8 @@ use crate::server::Door;
 const TRIES: usize = 8;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a reader draws until a request only reads.
+const DRAWS: usize = 64;
 /// How many violations are reported.
 const TOLD: usize = 3;
 
@@ -93,8 +95,14 @@ enum Attempt {
 }
 
 impl<W: Workload> Shared<W> {
-    pub(super) fn new(load: W, isolation: Isolation, is_recorded: bool, seed: u64) -> Self {
-        let number = 0..CLIENTS as u64;
+    /// The workload for that many clients, those that only read included, at a level and
+    /// under a seed.
+    pub(super) fn new(
+        load: W,
+        (isolation, count, seed): (Isolation, usize, u64),
+        is_recorded: bool,
+    ) -> Self {
+        let number = 0..count as u64;
         Self {
             load,
             isolation,
@@ -102,7 +110,7 @@ impl<W: Workload> Shared<W> {
             state: Mutex::new(State {
                 clients: number
                     .clone()
-                    .map(|number| Client::new(number, CLIENTS as u64, seed))
+                    .map(|number| Client::new(number, count as u64, seed))
                     .collect(),
                 pending: number.clone().map(|_| None).collect(),
                 processes: number.collect(),
@@ -124,7 +132,7 @@ impl<W: Workload> Shared<W> {
     /// Creates the tables, on a server, and fills them.
     pub(super) async fn set_up(&self, door: &Door) -> Result<(), Failure> {
         let filled = async {
-            let database = door.database(self.tables())?;
+            let database = door.database(self.tables())?.database;
             if database.is_over_wire() {
                 database.create().await.map_err(lost)?;
             }
@@ -143,12 +151,13 @@ impl<W: Workload> Shared<W> {
         // Settles the transaction that the previous life left pending.
         self.give_up(clients, number);
         while !clients.is_stopping() && !door.is_closed() {
-            if let Ok(database) = door.database(self.tables()) {
-                let mut session = database.session();
+            if let Ok(opened) = door.database(self.tables()) {
+                let mut session = opened.database.session();
                 if self.is_recorded {
                     session.record();
                 }
-                self.work(clients, door, &mut session, number).await;
+                let access = (door, &opened);
+                self.work(clients, access, &mut session, number).await;
             }
             coeval_env::sleep(RETRY).await;
         }
@@ -157,18 +166,31 @@ impl<W: Workload> Shared<W> {
     async fn work(
         &self,
         clients: &Clients,
-        door: &Door,
+        (door, opened): (&Door, &Opened),
         session: &mut store::Session,
         number: usize,
     ) {
         while !clients.is_stopping() {
             let mut client = self.state().clients[number].clone();
             let mut request = Some(self.load.draw(&mut client));
+            if clients.is_reader(number) {
+                let reads = |request: &W::Request| self.load.nature(request).read_only;
+                for _ in 0..DRAWS {
+                    if request.as_ref().is_some_and(reads) {
+                        break;
+                    }
+                    request = Some(self.load.draw(&mut client));
+                }
+                request = request.filter(reads);
+            }
             self.state().clients[number] = client;
+            if request.is_none() {
+                clients.rest().await;
+            }
             let mut tries = 0;
             while let Some(wanted) = request.take() {
                 tries += 1;
-                let attempted = self.attempt(clients, door, session, number, wanted);
+                let attempted = self.attempt(clients, (door, opened), session, number, wanted);
                 let (back, attempt) = attempted.await;
                 match attempt {
                     Attempt::Lost => return,
@@ -185,20 +207,25 @@ impl<W: Workload> Shared<W> {
     async fn attempt(
         &self,
         clients: &Clients,
-        door: &Door,
+        (door, opened): (&Door, &Opened),
         session: &mut store::Session,
         number: usize,
         request: W::Request,
     ) -> (Option<W::Request>, Attempt) {
-        let read_only = self.load.nature(&request).read_only;
-        let started = clients.now();
+        let nature = self.load.nature(&request);
+        let read_only = nature.read_only;
+        // Outside of a block, statements are executed at home, each in a snapshot of its own.
+        let is_by_statement = self.isolation == Isolation::ReadCommitted || nature.single;
+        let single = door.is_at_home() && read_only && is_by_statement;
+        let started = Clients::now();
         let mut client = self.state().clients[number].clone();
         let run = async {
+            opened.newest().await.map_err(unconfirmed)?;
             session
                 .begin(Way {
                     isolation: self.isolation,
                     read_only,
-                    single: false,
+                    single,
                 })
                 .await?;
             self.load.run(&request, &mut client, session).await
@@ -210,13 +237,13 @@ impl<W: Workload> Shared<W> {
             Ok(Ok(effect)) => effect,
             Ok(Err(failure)) => {
                 self.note(number, started, read_only, operations);
-                clients.count(Answer::Failed);
+                clients.counts_as(Answer::Failed);
                 session.abort().await;
                 return (Some(request), self.failed(failure));
             }
             Err(_late) => {
                 self.note(number, started, read_only, operations);
-                clients.count(Answer::Failed);
+                clients.counts_as(Answer::Failed);
                 return (Some(request), Attempt::Lost);
             }
         };
@@ -236,7 +263,7 @@ impl<W: Workload> Shared<W> {
         let commit = async {
             session.commit().await?;
             match read_only {
-                true => door.confirm().await.map_err(unconfirmed),
+                true => opened.confirm().await.map_err(unconfirmed),
                 false => Ok(()),
             }
         };
@@ -260,20 +287,21 @@ impl<W: Workload> Shared<W> {
         };
         match failure {
             None => {
-                self.settle(noted, Outcome::Committed, clients.now());
+                self.settle(noted, Outcome::Committed, Clients::now());
                 self.load.ended(&request, Some(effect), Done::Committed);
                 clients.committed(number);
+                clients.read_on(opened.is_on_follower());
                 (None, Attempt::Over)
             }
             Some(store::Failure::Unknown { .. }) => {
-                self.state().processes[number] += CLIENTS as u64;
+                self.state().processes[number] += clients.count() as u64;
                 self.load.ended(&request, Some(effect), Done::Perhaps);
-                clients.count(Answer::Unknown);
+                clients.counts_as(Answer::Unknown);
                 (None, Attempt::Lost)
             }
             Some(failure) => {
-                self.settle(noted, Outcome::Aborted, clients.now());
-                clients.count(Answer::Failed);
+                self.settle(noted, Outcome::Aborted, Clients::now());
+                clients.counts_as(Answer::Failed);
                 session.abort().await;
                 (Some(request), self.failed(failure))
             }
@@ -332,18 +360,19 @@ impl<W: Workload> Shared<W> {
             request, effect, ..
         }) = pending
         {
-            self.state().processes[number] += CLIENTS as u64;
+            self.state().processes[number] += clients.count() as u64;
             self.load.ended(&request, Some(effect), Done::Perhaps);
-            clients.count(Answer::Unknown);
+            clients.counts_as(Answer::Unknown);
         }
     }
 
     /// Reads and checks all data at the end.
     pub(super) async fn look(&self, clients: &Clients, door: &Door) -> Result<(), Failure> {
-        for number in 0..CLIENTS {
+        for number in 0..clients.count() {
             self.give_up(clients, number);
         }
-        let mut session = door.database(self.tables())?.session();
+        let opened = door.database(self.tables())?;
+        let mut session = opened.database.session();
         if self.is_recorded {
             session.record();
         }
@@ -352,11 +381,12 @@ impl<W: Workload> Shared<W> {
             read_only: true,
             single: false,
         };
+        opened.newest().await?;
         session.begin(way).await.map_err(lost)?;
         let found = self.load.check(&mut session).await.map_err(lost)?;
         let operations = session.recorded();
         session.commit().await.map_err(lost)?;
-        door.confirm().await?;
+        opened.confirm().await?;
         let mut state = self.state();
         if std::mem::replace(&mut state.looked, true) {
             return Ok(());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coeval_env::sim::Traffic;
 use coeval_sim::plan::{Accident, Fault, Packets};
-use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
+use coeval_sim::{Class, Engine, Load, Options, Reads, Scenario, run};
 use coeval_txn::Isolation;
 
 /// Each class and engine once, with workloads and levels in turn.
@@ -96,6 +96,33 @@ fn a_network_loses_repeats_and_reorders() {
 
 fn has(fault: &Fault, packets: Packets) -> bool {
     matches!(fault.accident, Accident::Link(_, these) if these == packets)
+}
+
+/// Followers ask, answer reads and are compared under the seeds that say so, and under no
+/// other.
+#[test]
+fn followers_answer_reads_where_the_seed_says_so() {
+    for scenario in [
+        "cluster/list-append/snapshot-isolation/none",
+        "servers/rw-register/read-committed/none",
+    ] {
+        let scenario: Scenario = scenario.parse().unwrap();
+        for reads in [Reads::AtLeader, Reads::AtHome, Reads::Mixed] {
+            let seed = (0..).find(|seed| Reads::draw(scenario.engine, *seed) == reads);
+            let options = Options {
+                length: Duration::from_millis(1000),
+                ..Options::new(scenario, seed.unwrap())
+            };
+            let report = run(&options);
+            assert!(report.is_clean(), "{}: {report}", options.command());
+            let reads_followers = reads != Reads::AtLeader;
+            assert_eq!(report.questions > 10, reads_followers, "{report}");
+            let is_remote = scenario.engine.is_remote();
+            let in_process = report.reads_on_followers > 10;
+            assert_eq!(in_process, reads_followers && !is_remote, "{report}");
+            assert!(report.compared > 0, "{report}");
+        }
+    }
 }
 
 /// Each node of a cluster of servers is the first choice of some clients.
