@@ -204,6 +204,35 @@ bugs! {
     ForgetRemoval = "forget-removal",
     /// A founder without whose word a cluster was founded is let in with the log that it has.
     AdoptVouched = "adopt-vouched",
+    /// An epoch manager seals an epoch in which transactions are still under way.
+    CloseBeforeDrained = "close-before-drained",
+    /// A front end draws timestamps in an epoch that it has reported drained.
+    DrawInClosedEpoch = "draw-in-closed-epoch",
+    /// A front end reads history up to an epoch that is drained there, and open elsewhere.
+    ReadInTheGap = "read-in-the-gap",
+    /// A front end reads at a timestamp of the open epoch.
+    ReadOpenEpoch = "read-open-epoch",
+    /// A front end answers a transaction once it is stored in memory.
+    AnswerBeforeCaps = "answer-before-caps",
+    /// A back end reports a closing record that is not on the disk.
+    CapWithoutFlush = "cap-without-flush",
+    /// A back end does not remember that a transaction was aborted.
+    ForgetAbortMark = "forget-abort-mark",
+    /// Operations of aborted transactions count when orphans are resolved.
+    CountAborted = "count-aborted",
+    /// Copies of an operation are counted as operations when orphans are resolved.
+    CountEveryCopy = "count-every-copy",
+    /// Orphans are resolved in the newest of several open epochs only.
+    ResolveLastEpochOnly = "resolve-last-epoch-only",
+    /// Messages sent under an older configuration are accepted.
+    AcceptOldConfiguration = "accept-old-configuration",
+    /// A node starts again under the incarnation that it had.
+    ReuseIncarnation = "reuse-incarnation",
+    /// An epoch manager is obeyed, and hears what was said to an earlier one, when another one has
+    /// replaced it.
+    TwoManagers = "two-managers",
+    /// Versions are collected that a front end is reading.
+    CollectUnderReader = "collect-under-reader",
 }
 
 impl Bug {
@@ -246,6 +275,28 @@ impl Bug {
                 | Self::ShowUnbuiltIndex
                 | Self::ForgetRemoval
                 | Self::AdoptVouched
+        )
+    }
+
+    /// Whether it is a bug of epochs, which the tests of their crate plant.
+    #[must_use]
+    pub const fn is_of_epochs(self) -> bool {
+        matches!(
+            self,
+            Self::CloseBeforeDrained
+                | Self::DrawInClosedEpoch
+                | Self::ReadInTheGap
+                | Self::ReadOpenEpoch
+                | Self::AnswerBeforeCaps
+                | Self::CapWithoutFlush
+                | Self::ForgetAbortMark
+                | Self::CountAborted
+                | Self::CountEveryCopy
+                | Self::ResolveLastEpochOnly
+                | Self::AcceptOldConfiguration
+                | Self::ReuseIncarnation
+                | Self::TwoManagers
+                | Self::CollectUnderReader
         )
     }
 }

@@ -84,6 +84,11 @@ const PLACES: &[CrateRule] = &[
         ],
         tests_use: &["check"],
     },
+    CrateRule {
+        name: "epoch",
+        uses: &["types", "env", "council"],
+        tests_use: &[],
+    },
     // The tests run its scripts on every engine and compare the results, so they name the
     // engines.
     CrateRule {

@@ -125,6 +125,7 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 /// - A commit spares readers their question ([`Bug::StampAfterMessage`],
 ///   [`Bug::StampByOldCommit`]) where questions take longer than commits, which they do on no
 ///   simulated link: a test of `coeval-leader` and one of `coeval-server` make them.
+/// - No scenario has epochs ([`Bug::is_of_epochs`]): the runs of `coeval-epoch` have nothing else.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -143,6 +144,20 @@ pub const BENEATH: &[Bug] = &[
     Bug::ShowUnbuiltIndex,
     Bug::ForgetRemoval,
     Bug::AdoptVouched,
+    Bug::CloseBeforeDrained,
+    Bug::DrawInClosedEpoch,
+    Bug::ReadInTheGap,
+    Bug::ReadOpenEpoch,
+    Bug::AnswerBeforeCaps,
+    Bug::CapWithoutFlush,
+    Bug::ForgetAbortMark,
+    Bug::CountAborted,
+    Bug::CountEveryCopy,
+    Bug::ResolveLastEpochOnly,
+    Bug::AcceptOldConfiguration,
+    Bug::ReuseIncarnation,
+    Bug::TwoManagers,
+    Bug::CollectUnderReader,
 ];
 
 /// Every other bug, with the scenarios that must catch it.

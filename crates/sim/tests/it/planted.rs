@@ -34,12 +34,12 @@ fn every_bug_class_and_judge_has_its_catch() {
     let elsewhere = ELSEWHERE.iter().chain(BENEATH).copied();
     let bugs: BTreeSet<Bug> = bugs.chain(elsewhere).collect();
     assert_eq!(bugs, Bug::ALL.iter().copied().collect());
-    // The tests of consensus inject these, those of SQL the last.
+    // The tests of consensus and of epochs inject these, those of SQL one.
     let is_of_sql = |bug: &Bug| *bug == Bug::CatalogVersionWithoutTerm;
     assert!(
         BENEATH
             .iter()
-            .all(|bug| bug.is_of_consensus() || is_of_sql(bug))
+            .all(|bug| bug.is_of_consensus() || bug.is_of_epochs() || is_of_sql(bug))
     );
     let classes: BTreeSet<Class> = CATCHES.iter().map(class).collect();
     assert_eq!(classes, Class::ALL.iter().copied().collect());

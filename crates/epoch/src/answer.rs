@@ -1,0 +1,56 @@
+//! What a client of a front end is told.
+
+use coeval_types::Remedy;
+
+use crate::message::Refusal;
+use crate::operation::{Found, Key};
+use crate::timestamp::EpochTimestamp;
+
+/// Why a request has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// A back end refuses the operations.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The client has given it up.
+    #[error("the client has given the transaction up")]
+    GivenUp,
+    /// A transaction without operations, or with two for one key.
+    #[error("a transaction needs one operation or more, at most one for a key")]
+    Form,
+    /// Versions below this are collected.
+    #[error("versions before {0} are collected")]
+    Collected(EpochTimestamp),
+    /// No front end has drawn in that epoch yet.
+    #[error("no transaction can have the timestamp {0} yet")]
+    TooFarAhead(EpochTimestamp),
+    /// As many requests wait as may.
+    #[error("as many requests wait as may")]
+    Busy,
+}
+
+impl Reason {
+    /// How the client can react.
+    #[must_use]
+    pub const fn remedy(self) -> Remedy {
+        match self {
+            Self::Refused(Refusal::EpochClosed | Refusal::NoRoom)
+            | Self::Busy
+            | Self::TooFarAhead(_) => Remedy::Retry,
+            Self::Refused(Refusal::TooLong) | Self::GivenUp | Self::Form | Self::Collected(_) => {
+                Remedy::Fix
+            }
+        }
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The transaction is committed at this timestamp, on the disks of all copies.
+    Committed(EpochTimestamp),
+    /// The request has no effect.
+    Aborted(Reason),
+    /// The values of all keys at this timestamp.
+    Values(EpochTimestamp, Vec<(Key, Found)>),
+}

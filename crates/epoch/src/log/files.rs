@@ -1,0 +1,214 @@
+//! The log's directory: its files, appended and synced; checkpoints, put in force by a rename;
+//! and the removal of what a checkpoint replaces.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs;
+
+use super::{Checkpoint, LogDamaged, Recovered, mend};
+use crate::back_end::LogWrite;
+use crate::timestamp::Epoch;
+
+/// Why the log on the disk fails.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Fatal: the disk.
+    #[error("cannot {doing} {}: {error}", .path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file or the directory.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+    /// Fatal: a log file is damaged.
+    #[error("{damaged}, in {}", .directory.display())]
+    Damaged {
+        /// The directory.
+        directory: PathBuf,
+        /// The place.
+        damaged: LogDamaged,
+    },
+    /// Fatal: a checkpoint is damaged.
+    #[error("the checkpoint {} is damaged", .0.display())]
+    Checkpoint(PathBuf),
+}
+
+fn io<'path>(
+    doing: &'static str,
+    path: &'path Path,
+) -> impl FnOnce(std::io::Error) -> LogError + 'path {
+    move |error| LogError::Io {
+        doing,
+        path: path.to_owned(),
+        error,
+    }
+}
+
+/// The open directory of a back end's log.
+#[derive(Debug)]
+pub struct LogFiles {
+    directory: PathBuf,
+    /// Length of each log file.
+    lengths: BTreeMap<Epoch, u64>,
+    checkpoint: Option<Epoch>,
+}
+
+impl LogFiles {
+    /// Opens the directory, or makes one, and reads what is in it.
+    ///
+    /// # Errors
+    /// When the disk fails, or a file is damaged.
+    pub async fn open(directory: &Path) -> Result<(Self, Recovered), LogError> {
+        fs::create_dir_all(directory)
+            .await
+            .map_err(io("create", directory))?;
+        let names = fs::read_dir(directory)
+            .await
+            .map_err(io("list", directory))?;
+        let (mut logs, mut newest, mut stale) = (BTreeMap::new(), None, Vec::new());
+        for path in names {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.unwrap_or_default();
+            if let Some(epoch) = number(name, "epoch-", ".log") {
+                let bytes = fs::read(&path).await.map_err(io("read", &path))?;
+                logs.insert(epoch, bytes);
+            } else if let Some(epoch) = number(name, "checkpoint-", "") {
+                newest = newest.max(Some(epoch));
+                stale.push(epoch);
+            }
+        }
+        let mut files = Self {
+            directory: directory.to_owned(),
+            lengths: BTreeMap::new(),
+            checkpoint: newest,
+        };
+        let checkpoint = match newest {
+            None => None,
+            Some(epoch) => {
+                let path = files.checkpoint_path(epoch);
+                let bytes = fs::read(&path).await.map_err(io("read", &path))?;
+                let checkpoint = Checkpoint::decode(&bytes);
+                Some(checkpoint.map_err(|_| LogError::Checkpoint(path))?)
+            }
+        };
+        let recovered = Recovered::read(checkpoint, &logs);
+        let recovered = recovered.map_err(|damaged| LogError::Damaged {
+            directory: directory.to_owned(),
+            damaged,
+        })?;
+        files.mend_newest(&mut logs).await?;
+        for epoch in stale.into_iter().filter(|epoch| Some(*epoch) < newest) {
+            let path = files.checkpoint_path(epoch);
+            fs::remove_file(&path).await.map_err(io("remove", &path))?;
+        }
+        Ok((files, recovered))
+    }
+
+    /// Mends the newest file, so that what is appended can be read.
+    async fn mend_newest(&mut self, logs: &mut BTreeMap<Epoch, Vec<u8>>) -> Result<(), LogError> {
+        if let Some(mut newest) = logs.last_entry() {
+            let path = self.log_path(*newest.key());
+            let before = newest.get().clone();
+            if mend(newest.get_mut()) {
+                let file = fs::open(&path, fs::OpenOptions::WRITE)
+                    .await
+                    .map_err(io("open", &path))?;
+                let bytes = newest.get();
+                let same = before
+                    .iter()
+                    .zip(bytes)
+                    .take_while(|(one, other)| one == other);
+                let from = same.count();
+                file.set_len(from as u64).await.map_err(io("cut", &path))?;
+                file.write_at(&bytes[from..], from as u64)
+                    .await
+                    .map_err(io("write", &path))?;
+                file.sync_all().await.map_err(io("sync", &path))?;
+            }
+        }
+        let lengths = logs
+            .iter()
+            .map(|(epoch, bytes)| (*epoch, bytes.len() as u64));
+        self.lengths = lengths.collect();
+        Ok(())
+    }
+
+    fn log_path(&self, epoch: Epoch) -> PathBuf {
+        self.directory.join(format!("epoch-{:013}.log", epoch.0))
+    }
+
+    fn checkpoint_path(&self, epoch: Epoch) -> PathBuf {
+        self.directory.join(format!("checkpoint-{:013}", epoch.0))
+    }
+
+    /// Carries out a write, and makes it durable.
+    ///
+    /// # Errors
+    /// When the disk fails. The back end then ends: what its log holds is not known.
+    pub async fn append(&mut self, write: &LogWrite) -> Result<(), LogError> {
+        let path = self.log_path(write.file);
+        let at = self.lengths.get(&write.file).copied();
+        let file = fs::open(&path, fs::OpenOptions::CREATE)
+            .await
+            .map_err(io("open", &path))?;
+        let start = at.unwrap_or(0);
+        file.write_at(&write.bytes, start)
+            .await
+            .map_err(io("write", &path))?;
+        file.sync_all().await.map_err(io("sync", &path))?;
+        // A file in which nothing was whole may have a name that is not durable.
+        if start == 0 {
+            self.sync_directory().await?;
+        }
+        self.lengths
+            .insert(write.file, start + write.bytes.len() as u64);
+        Ok(())
+    }
+
+    async fn sync_directory(&self) -> Result<(), LogError> {
+        fs::sync_dir(&self.directory)
+            .await
+            .map_err(io("sync", &self.directory))
+    }
+
+    /// Puts a checkpoint in force, then removes what it replaces.
+    ///
+    /// # Errors
+    /// When the disk fails. The previous checkpoint is then in force, with its log.
+    pub async fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+        let path = self.checkpoint_path(checkpoint.epoch);
+        let unfinished = self.directory.join("checkpoint.new");
+        let file = fs::open(&unfinished, fs::OpenOptions::REPLACE)
+            .await
+            .map_err(io("create", &unfinished))?;
+        file.write_at(&checkpoint.encode(), 0)
+            .await
+            .map_err(io("write", &unfinished))?;
+        file.sync_all().await.map_err(io("sync", &unfinished))?;
+        fs::rename(&unfinished, &path)
+            .await
+            .map_err(io("rename", &unfinished))?;
+        self.sync_directory().await?;
+        let before = self.checkpoint.replace(checkpoint.epoch);
+        if let Some(before) = before.filter(|before| *before < checkpoint.epoch) {
+            let path = self.checkpoint_path(before);
+            fs::remove_file(&path).await.map_err(io("remove", &path))?;
+        }
+        let needed = self.lengths.split_off(&checkpoint.epoch.plus(1));
+        for (epoch, _) in std::mem::replace(&mut self.lengths, needed) {
+            let path = self.log_path(epoch);
+            fs::remove_file(&path).await.map_err(io("remove", &path))?;
+        }
+        self.sync_directory().await
+    }
+}
+
+/// The epoch in a file's name.
+fn number(name: &str, before: &str, after: &str) -> Option<Epoch> {
+    let digits = name.strip_prefix(before)?.strip_suffix(after)?;
+    let is_whole = digits.len() == 13 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then(|| digits.parse().ok().map(Epoch)).flatten()
+}

@@ -1,0 +1,105 @@
+//! Changes of members: front ends and back ends that start again, or are gone. One is proposed to
+//! the council at a time, and no epoch is opened meanwhile.
+
+use coeval_council::NodeId;
+
+use super::Manager;
+use crate::configuration::FrontEndPlace;
+use crate::directory::Decision;
+use crate::outbox::Outbox;
+use crate::timestamp::FrontEndId;
+
+/// A change that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Join(FrontEndId, NodeId, u64),
+    Fence(FrontEndId, u64),
+    Return(NodeId, u64),
+    Remove(NodeId),
+}
+
+impl Manager {
+    fn ask(&mut self, change: Change, out: &mut Outbox) {
+        if !self.changes.contains(&change) {
+            self.changes.push_back(change);
+        }
+        self.advance(out);
+    }
+
+    /// A front end has started on this node.
+    pub(crate) fn join(
+        &mut self,
+        id: FrontEndId,
+        node: NodeId,
+        incarnation: u64,
+        out: &mut Outbox,
+    ) {
+        if self.configuration.may_admit(id, incarnation) {
+            self.ask(Change::Join(id, node, incarnation), out);
+        }
+    }
+
+    /// A back end has started again, with its log.
+    pub(crate) fn came_back(&mut self, node: NodeId, incarnation: u64, out: &mut Outbox) {
+        let known = self.configuration.back_ends.get(&node);
+        if known.is_some_and(|known| *known < incarnation) {
+            self.ask(Change::Return(node, incarnation), out);
+        }
+    }
+
+    /// A front end is dead, as an operator or a failure detector says.
+    pub(crate) fn fence(&mut self, id: FrontEndId, out: &mut Outbox) {
+        if let Some(place) = self.configuration.front_ends.get(&id) {
+            self.ask(Change::Fence(id, place.incarnation), out);
+        }
+    }
+
+    /// A back end is dead. Refused for the last copy of a partition: returns these partitions.
+    pub(crate) fn remove(&mut self, node: NodeId, out: &mut Outbox) -> Result<(), Vec<usize>> {
+        let alone = self.configuration.only_on(node);
+        if !alone.is_empty() {
+            return Err(alone);
+        }
+        self.ask(Change::Remove(node), out);
+        Ok(())
+    }
+
+    /// What the council made of the proposal is known here.
+    pub(crate) fn proposal_ended(&mut self, out: &mut Outbox) {
+        self.is_proposed = false;
+        self.advance(out);
+    }
+
+    /// Proposes the next change.
+    ///
+    /// A manager that has not taken over does not know in which epochs front ends may draw: it
+    /// proposes only back ends, without which it cannot take over.
+    pub(super) fn propose(&mut self) {
+        if self.is_proposed {
+            return;
+        }
+        let greets = self.greeting.is_some();
+        let may =
+            |change: &Change| !greets || matches!(change, Change::Return(..) | Change::Remove(_));
+        let Some(index) = self.changes.iter().position(may) else {
+            return;
+        };
+        let newest = self.drawing.0;
+        let decision = match self.changes.remove(index) {
+            Some(Change::Join(id, node, incarnation)) => {
+                let place = FrontEndPlace {
+                    node,
+                    incarnation,
+                    first: newest.plus(1),
+                };
+                Decision::Admit(id, place, newest)
+            }
+            Some(Change::Fence(id, incarnation)) => Decision::Fence(id, incarnation, newest),
+            Some(Change::Return(node, incarnation)) => Decision::Readmit(node, incarnation),
+            Some(Change::Remove(node)) => Decision::Remove(node),
+            None => return,
+        };
+        self.is_proposed = true;
+        self.proposals.push(decision);
+    }
+}

@@ -1,0 +1,308 @@
+//! The epoch manager: opens and closes epochs. It runs on the leader of the council, in its term.
+//!
+//! A close has up to four steps, each one message to many and an answer from all:
+//!
+//! ```text
+//!   switch(close e, draw e+1)   to front ends, flat or along a tree     ◀─ drained(e) by all
+//!   collect(e)                  to back ends, only if there may be      ◀─ collected
+//!                               orphans: transactions of a dead front end
+//!   seal(e, resolution)         to back ends                            ◀─ sealed(e) by all
+//!   closed(e)                   to all; no answer is waited for
+//! ```
+//!
+//! Front ends draw in e+1 from the switch on, so a straggler in e delays answers and no
+//! transaction's start.
+//!
+//! # Closed on demand
+//!
+//! A front end asks for a close while a client waits for one. The manager grants it when the
+//! previous close has ended and began a minimum of ticks ago. With no client waiting, no message
+//! is sent.
+//!
+//! # Take-over
+//!
+//! Nothing about a close is kept anywhere but at front ends and back ends, so a new manager asks
+//! the back ends how far their closing records reach, those that are being written included. Let m
+//! be the farthest. A manager switches
+//! to m+2 only after all back ends have sealed m, so no front end draws beyond m+2. The new
+//! manager closes everything through m+2 as one, and opens m+3. A back end that has answered in
+//! the new term seals nothing more in an earlier one, and an answer that was given in an earlier
+//! term does not count: else m could still grow behind the new manager's back.
+//!
+//! # Invariants
+//!
+//! 1. closed(e) is said when, under one configuration, every front end has drained e, and then
+//!    every back end has sealed e. Epochs up to e then never change.
+//! 2. The epoch in which front ends may draw is at most two after the newest closed one; so at
+//!    most two epochs are open, but after a take-over, when the open ones are closed as one.
+//! 3. A decision on members is proposed with the newest epoch in which any front end may draw,
+//!    and no epoch is opened while a decision is pending.
+
+mod close;
+mod members;
+mod resolution;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use coeval_council::{NodeId, Term};
+
+use crate::configuration::Configuration;
+use crate::directory::Decision;
+use crate::message::{BackEndStanding, EpochKind, Part, Piece, Resolution};
+use crate::outbox::Outbox;
+use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
+
+/// How long epochs are, and of which kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rhythm {
+    /// One kind of epoch (§4.2.2 of the text), of this many ticks at least.
+    Unified {
+        /// Ticks from one close to the next, at least.
+        minimum_ticks: u32,
+    },
+    /// Epochs of writes and of reads take turns (§3.3.1), of this many ticks each at least.
+    Alternate {
+        /// Ticks of an epoch of writes.
+        write_ticks: u32,
+        /// Ticks of an epoch of reads.
+        read_ticks: u32,
+    },
+}
+
+impl Rhythm {
+    fn ticks(self, kind: EpochKind) -> u32 {
+        match (self, kind) {
+            (Self::Unified { minimum_ticks }, _) => minimum_ticks,
+            (Self::Alternate { read_ticks, .. }, EpochKind::Reads) => read_ticks,
+            (Self::Alternate { write_ticks, .. }, _) => write_ticks,
+        }
+    }
+
+    /// The kind of the first epoch, or of the one after an epoch of this kind.
+    fn next(self, after: Option<EpochKind>) -> EpochKind {
+        match (self, after) {
+            (Self::Unified { .. }, _) => EpochKind::Unified,
+            (Self::Alternate { .. }, Some(EpochKind::Writes)) => EpochKind::Reads,
+            (Self::Alternate { .. }, _) => EpochKind::Writes,
+        }
+    }
+}
+
+/// The step at which a close stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CloseStep {
+    Draining,
+    Collecting,
+    Sealing,
+}
+
+/// A close under way.
+#[derive(Debug)]
+struct Closing {
+    through: Epoch,
+    step: CloseStep,
+    drained: BTreeMap<FrontEndId, EpochTimestamp>,
+    collected: BTreeMap<NodeId, Vec<Piece>>,
+    resolutions: BTreeMap<NodeId, Resolution>,
+    sealed: BTreeSet<NodeId>,
+}
+
+impl Closing {
+    fn new(through: Epoch) -> Self {
+        Self {
+            through,
+            step: CloseStep::Draining,
+            drained: BTreeMap::new(),
+            collected: BTreeMap::new(),
+            resolutions: BTreeMap::new(),
+            sealed: BTreeSet::new(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Manager {
+    term: Term,
+    rhythm: Rhythm,
+    configuration: Arc<Configuration>,
+    /// Where back ends stand, until all have said so.
+    greeting: Option<BTreeMap<NodeId, BackEndStanding>>,
+    closed: Epoch,
+    /// The newest epoch in which front ends draw, and its kind.
+    drawing: (Epoch, EpochKind),
+    closing: Option<Closing>,
+    /// A client waits for the newest epoch to close.
+    is_wanted: bool,
+    /// Ticks since the last close began.
+    since: u32,
+    horizon: EpochTimestamp,
+    /// Changes of members that wait, and whether one has been proposed.
+    changes: VecDeque<members::Change>,
+    is_proposed: bool,
+    proposals: Vec<Decision>,
+    /// Closes since it took over.
+    closes: u64,
+}
+
+impl Manager {
+    pub(crate) fn new(term: Term, rhythm: Rhythm, configuration: Arc<Configuration>) -> Self {
+        Self {
+            term,
+            rhythm,
+            configuration,
+            greeting: Some(BTreeMap::new()),
+            closed: Epoch(0),
+            drawing: (Epoch(0), EpochKind::Unified),
+            closing: None,
+            is_wanted: false,
+            since: 0,
+            horizon: EpochTimestamp::default(),
+            changes: VecDeque::new(),
+            is_proposed: false,
+            proposals: Vec::new(),
+            closes: 0,
+        }
+    }
+
+    /// The term in which it manages.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The newest closed epoch.
+    #[must_use]
+    pub fn closed(&self) -> Epoch {
+        self.closed
+    }
+
+    /// Closes since it took over.
+    #[must_use]
+    pub fn closes(&self) -> u64 {
+        self.closes
+    }
+
+    /// Front ends that have not drained, and back ends that have not sealed, of a close under
+    /// way: the ones that it waits for.
+    #[must_use]
+    pub fn waits_for(&self) -> (Vec<FrontEndId>, Vec<NodeId>) {
+        let Some(closing) = &self.closing else {
+            return (Vec::new(), Vec::new());
+        };
+        let front_ends = self.configuration.children(None).into_iter();
+        let undrained = front_ends.filter(|id| !closing.drained.contains_key(id));
+        let back_ends = self.configuration.back_ends.keys();
+        let done = |node: &&NodeId| match closing.step {
+            CloseStep::Draining => true,
+            CloseStep::Collecting => closing.collected.contains_key(node),
+            CloseStep::Sealing => closing.sealed.contains(node),
+        };
+        let unsealed = back_ends.filter(|node| !done(node)).copied();
+        (undrained.collect(), unsealed.collect())
+    }
+
+    pub(crate) fn take_proposals(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.proposals)
+    }
+
+    /// A back end says where it stands.
+    pub(crate) fn standing(&mut self, from: NodeId, standing: BackEndStanding, out: &mut Outbox) {
+        if let Some(heard) = &mut self.greeting {
+            heard.insert(from, standing);
+        }
+        self.advance(out);
+    }
+
+    /// Takes over once all back ends have said where they stand.
+    fn take_over(&mut self) {
+        let Some(heard) = &self.greeting else {
+            return;
+        };
+        let mut back_ends = self.configuration.back_ends.keys();
+        if heard.is_empty() || !back_ends.all(|node| heard.contains_key(node)) {
+            return;
+        }
+        let sealed = heard.values().map(|standing| standing.sealed).max();
+        let closed = heard.values().map(|standing| standing.closed).max();
+        self.greeting = None;
+        self.closed = closed.unwrap_or_default();
+        let through = self.closed.max(sealed.unwrap_or_default()).plus(2);
+        self.drawing = (through, EpochKind::Unified);
+        self.begin_close();
+    }
+
+    /// A front end's client waits for a close.
+    pub(crate) fn want(
+        &mut self,
+        from: NodeId,
+        (drawing, closed): (Epoch, Epoch),
+        out: &mut Outbox,
+    ) {
+        if self.greeting.is_some() {
+            return;
+        }
+        self.is_wanted = true;
+        if closed < self.closed || drawing < self.drawing.0 {
+            out.say(from, Part::Closed(self.closed, self.open(), self.horizon));
+        }
+        self.advance(out);
+    }
+
+    /// The epoch in which front ends may draw now.
+    fn open(&self) -> Option<(Epoch, EpochKind)> {
+        let takes_turns = matches!(self.rhythm, Rhythm::Alternate { .. });
+        let is_between = self.closing.is_some() && takes_turns;
+        (!is_between).then_some(self.drawing)
+    }
+
+    /// A tick of the clock: says again what was not answered.
+    pub(crate) fn tick(&mut self, out: &mut Outbox) {
+        self.since = self.since.saturating_add(1);
+        if let Some(heard) = &self.greeting {
+            for node in self.configuration.back_ends.keys() {
+                if !heard.contains_key(node) {
+                    out.say(*node, Part::Greet);
+                }
+            }
+        }
+        self.say_step(out);
+        self.advance(out);
+    }
+
+    /// The directory has changed: a close under way begins anew under it.
+    pub(crate) fn configure(&mut self, configuration: &Arc<Configuration>, out: &mut Outbox) {
+        if self.configuration.version == configuration.version {
+            return;
+        }
+        self.configuration = Arc::clone(configuration);
+        for node in configuration.nodes() {
+            out.say(node, Part::Configuration(Arc::clone(configuration)));
+        }
+        if let Some(heard) = &mut self.greeting {
+            // A back end that has started again since may stand elsewhere.
+            heard.clear();
+            for node in configuration.back_ends.keys() {
+                out.say(*node, Part::Greet);
+            }
+        }
+        if let Some(closing) = &mut self.closing {
+            *closing = Closing::new(closing.through);
+            self.say_step(out);
+        }
+        self.advance(out);
+    }
+
+    /// Does what can be done now.
+    fn advance(&mut self, out: &mut Outbox) {
+        self.take_over();
+        self.propose();
+        self.advance_close(out);
+        if self.may_close() {
+            self.begin_close();
+            self.say_step(out);
+            self.advance_close(out);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The rules one by one, each in the smallest cluster that shows it.
+
+use std::collections::BTreeSet;
+
+use coeval_epoch::{
+    Answer, Epoch, EpochTimestamp, Found, FrontEndId, NodeId, Reason, Rhythm, Write,
+};
+
+use crate::cluster::{Cluster, Layout, key_of};
+use crate::judge::value_of;
+
+fn settled(layout: Layout) -> Cluster {
+    let mut cluster = Cluster::new(layout);
+    cluster.settle(20);
+    cluster
+}
+
+fn put_answer(cluster: &Cluster, handle: u64) -> Option<Answer> {
+    let answer = cluster.judge.puts[&handle].answer.clone();
+    answer.map(|(answer, _)| answer)
+}
+
+fn get_answer(cluster: &Cluster, handle: u64) -> Option<Answer> {
+    let answer = cluster.judge.gets[&handle].answer.clone();
+    answer.map(|(answer, _)| answer)
+}
+
+#[test]
+fn a_put_is_committed_and_read_by_every_front_end() {
+    let mut cluster = settled(Layout::of(3));
+    let keys = BTreeSet::from([1, 2, 3, 4, 5]);
+    let put = cluster.put(NodeId(1), &keys);
+    cluster.settle(10);
+    let Some(Answer::Committed(at)) = put_answer(&cluster, put) else {
+        panic!("{:?}", put_answer(&cluster, put));
+    };
+    for node in 1..=3 {
+        let get = cluster.get(NodeId(node), &keys, None);
+        cluster.settle(10);
+        let Some(Answer::Values(read, values)) = get_answer(&cluster, get) else {
+            panic!("{:?}", get_answer(&cluster, get));
+        };
+        assert!(read > at);
+        let expected = Found::from(&value_of(put));
+        assert!(
+            values.iter().all(|(_, found)| *found == expected),
+            "{values:?}"
+        );
+    }
+    cluster.judge.settle();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
+/// With no client waiting nothing is said, and no epoch is closed.
+#[test]
+fn a_quiet_cluster_says_nothing() {
+    for degree in [0, 2] {
+        let mut cluster = settled(Layout {
+            degree,
+            ..Layout::of(5)
+        });
+        cluster.put(NodeId(2), &BTreeSet::from([1]));
+        cluster.settle(10);
+        let (said, closed) = (cluster.said, cluster.node(NodeId(1)).unwrap().closed());
+        cluster.settle(50);
+        assert_eq!(cluster.said, said);
+        assert_eq!(cluster.node(NodeId(1)).unwrap().closed(), closed);
+    }
+}
+
+/// One frame goes to each node, whatever the number of transactions and operations.
+#[test]
+fn a_batch_is_one_frame_for_each_node() {
+    let mut cluster = settled(Layout::of(3));
+    let node = cluster.node(NodeId(1)).unwrap();
+    for handle in 100..150 {
+        let writes = (0..6).map(|key| Write {
+            key: key_of(key),
+            operation: value_of(handle),
+        });
+        node.put_all(handle, writes.collect());
+    }
+    let frames = node.take().frames;
+    let to: Vec<NodeId> = frames.iter().map(|frame| frame.to).collect();
+    assert_eq!(to, [NodeId(2), NodeId(3)]);
+}
+
+#[test]
+fn what_has_no_form_is_refused() {
+    let mut cluster = settled(Layout::of(3));
+    let node = cluster.node(NodeId(1)).unwrap();
+    let write = |key| Write {
+        key: key_of(key),
+        operation: value_of(1),
+    };
+    node.put_all(1, Vec::new());
+    node.put_all(2, vec![write(1), write(1)]);
+    node.get_latest(3, Vec::new());
+    let far = EpochTimestamp::new(Epoch(1 << 30), 0, FrontEndId(0));
+    node.get_at(4, vec![key_of(1)], far);
+    let refused = node.take().answers;
+    let form = |handle| (handle, Answer::Aborted(Reason::Form));
+    let far = (4, Answer::Aborted(Reason::TooFarAhead(far)));
+    assert_eq!(refused, [form(1), form(2), form(3), far]);
+}
+
+/// A value that is too long on one back end takes the transaction back on the others.
+#[test]
+fn a_refusal_by_one_back_end_aborts_everywhere() {
+    let mut cluster = settled(Layout::of(3));
+    let long = vec![0; coeval_epoch::MOST_BYTES + 1];
+    let mut writes: Vec<Write> = (0..8)
+        .map(|key| Write {
+            key: key_of(key),
+            operation: value_of(77),
+        })
+        .collect();
+    writes[3].operation = coeval_epoch::Operation::Value(long.into());
+    cluster.judge.puts.insert(
+        77,
+        crate::judge::PutSeen {
+            writes: writes.clone(),
+            begun: 0,
+            answer: None,
+        },
+    );
+    cluster.node(NodeId(1)).unwrap().put_all(77, writes);
+    cluster.take(NodeId(1));
+    cluster.settle(10);
+    let refused = Answer::Aborted(Reason::Refused(coeval_epoch::Refusal::TooLong));
+    assert_eq!(put_answer(&cluster, 77), Some(refused));
+    let get = cluster.get(NodeId(2), &(0..8).collect(), None);
+    cluster.settle(10);
+    let Some(Answer::Values(_, values)) = get_answer(&cluster, get) else {
+        panic!("{:?}", get_answer(&cluster, get));
+    };
+    assert!(values.iter().all(|(_, found)| *found == Found::Nothing));
+}
+
+/// With the last copy of a partition gone nothing is committed, and the manager says which.
+#[test]
+fn the_last_copy_is_waited_for_by_name() {
+    let mut cluster = settled(Layout {
+        copies: 1,
+        ..Layout::of(3)
+    });
+    cluster.crash(NodeId(2), 0, 0);
+    let refused = cluster.node(NodeId(1)).unwrap().remove_back_end(NodeId(2));
+    assert_eq!(refused, Err(vec![1]));
+    let put = cluster.put(NodeId(1), &(0..12).collect());
+    cluster.settle(20);
+    assert_eq!(put_answer(&cluster, put), None);
+    cluster.start(NodeId(2));
+    cluster.settle(30);
+    assert!(matches!(
+        put_answer(&cluster, put),
+        Some(Answer::Committed(_))
+    ));
+}
+
+/// A front end dies in the middle of a transaction: it is whole or gone, and the others go on.
+#[test]
+fn a_dead_front_end_is_fenced_and_its_part_resolved() {
+    for delivered in 0..6 {
+        let mut cluster = settled(Layout::of(3));
+        cluster.put(NodeId(1), &(0..12).collect());
+        for frame in std::mem::take(&mut cluster.in_flight)
+            .iter()
+            .take(delivered)
+        {
+            cluster.deliver(frame);
+        }
+        cluster.in_flight.clear();
+        cluster.crash(NodeId(1), 0, 0);
+        cluster.elect(NodeId(2), false);
+        // Node 1 held copies too: it comes back with its log, and a new front end.
+        let put = cluster.put(NodeId(3), &BTreeSet::from([1, 2]));
+        cluster.settle(5);
+        cluster.start(NodeId(1));
+        cluster.settle(40);
+        assert!(matches!(
+            put_answer(&cluster, put),
+            Some(Answer::Committed(_))
+        ));
+        cluster.finish();
+        assert_eq!(cluster.judge.objections, Vec::<String>::new());
+    }
+}
+
+/// History is readable as far back as the configuration says, and refused by name before.
+#[test]
+fn collection_follows_the_horizon() {
+    let mut cluster = settled(Layout {
+        history: 3,
+        ..Layout::of(3)
+    });
+    let mut at = Vec::new();
+    for _ in 0..12 {
+        let put = cluster.put(NodeId(1), &BTreeSet::from([1]));
+        cluster.settle(6);
+        match put_answer(&cluster, put) {
+            Some(Answer::Committed(committed)) => at.push((committed, put)),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut answers = Vec::new();
+    for (committed, put) in &at {
+        let node = cluster.node(NodeId(2)).unwrap();
+        let handle = 1000 + put;
+        node.get_at(handle, vec![key_of(1)], *committed);
+        cluster.judge.gets.insert(
+            handle,
+            crate::judge::GetSeen {
+                begun: 0,
+                answer: None,
+                is_latest: false,
+            },
+        );
+        cluster.take(NodeId(2));
+        cluster.settle(6);
+        answers.push(get_answer(&cluster, handle));
+    }
+    let readable = |answer: &Option<Answer>| matches!(answer, Some(Answer::Values(..)));
+    let collected =
+        |answer: &Option<Answer>| matches!(answer, Some(Answer::Aborted(Reason::Collected(_))));
+    assert!(collected(&answers[0]), "{answers:?}");
+    assert!(readable(answers.last().unwrap()), "{answers:?}");
+    assert!(
+        answers
+            .iter()
+            .all(|answer| readable(answer) || collected(answer))
+    );
+    cluster.judge.settle();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
+/// Puts wait for an epoch of writes, and gets for one of reads.
+#[test]
+fn reads_and_writes_take_turns() {
+    let mut cluster = settled(Layout {
+        rhythm: Rhythm::Alternate {
+            write_ticks: 2,
+            read_ticks: 2,
+        },
+        ..Layout::of(3)
+    });
+    let keys = BTreeSet::from([1, 2]);
+    let (mut puts, mut gets) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..6 {
+        let put = cluster.put(NodeId(1), &keys);
+        let get = cluster.get(NodeId(2), &keys, None);
+        cluster.settle(20);
+        match (put_answer(&cluster, put), get_answer(&cluster, get)) {
+            (Some(Answer::Committed(written)), Some(Answer::Values(read, _))) => {
+                puts.insert(written.epoch());
+                gets.insert(read.epoch());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(puts.is_disjoint(&gets), "{puts:?} {gets:?}");
+    cluster.judge.settle();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
