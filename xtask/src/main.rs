@@ -21,6 +21,7 @@
 mod comments;
 mod court;
 mod finding;
+mod grammar;
 mod paths;
 mod rules;
 mod source;
@@ -35,7 +36,8 @@ use workspace::Workspace;
 const USAGE: &str = "usage: cargo xtask check
        cargo xtask comments [--seed NUMBER]
        cargo xtask court --quick [simulator] [planted] [processes] [MORE…]
-       cargo xtask court --long [simulator] [processes] [clusters] [MORE…]";
+       cargo xtask court --long [simulator] [processes] [clusters] [MORE…]
+       cargo xtask grammar [--files DIRECTORY] [--list]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +47,10 @@ fn main() -> ExitCode {
         ["comments", "--seed", seed] => sample(&root(), seed),
         ["court", "--quick", ref more @ ..] => court::quick(&root(), more),
         ["court", "--long", ref more @ ..] => court::long(&root(), more),
+        ["grammar"] => grammar::run(&root(), None, false),
+        ["grammar", "--list"] => grammar::run(&root(), None, true),
+        ["grammar", "--files", files] => grammar::run(&root(), Some(files), false),
+        ["grammar", "--files", files, "--list"] => grammar::run(&root(), Some(files), true),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

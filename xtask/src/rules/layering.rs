@@ -24,6 +24,12 @@ const PLACES: &[CrateRule] = &[
         uses: &[],
         tests_use: &[],
     },
+    // A text and its tree; what either means is the SQL crates'.
+    CrateRule {
+        name: "sql-syntax",
+        uses: &[],
+        tests_use: &[],
+    },
     CrateRule {
         name: "env",
         uses: &["types"],

@@ -1,0 +1,76 @@
+//! Operators: the longest run of operator characters, cut before a comment, and without a
+//! trailing `+` or `-` unless a character that no standard operator has is in it.
+
+use super::Lexer;
+use super::token::Kind;
+use crate::error::Parsed;
+
+/// Longest operator, in bytes.
+const LONGEST: usize = 63;
+
+pub(super) fn is_part(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'~' | b'!'
+            | b'@'
+            | b'#'
+            | b'^'
+            | b'&'
+            | b'|'
+            | b'`'
+            | b'?'
+            | b'+'
+            | b'-'
+            | b'*'
+            | b'/'
+            | b'%'
+            | b'<'
+            | b'>'
+            | b'='
+    )
+}
+
+impl Lexer<'_> {
+    pub(super) fn operator(&mut self) -> Parsed<Kind> {
+        let start = self.at;
+        let mut end = start;
+        while self.bytes.get(end).copied().is_some_and(is_part) {
+            if matches!(self.bytes.get(end..end + 2), Some(b"/*" | b"--")) && end > start {
+                break;
+            }
+            end += 1;
+        }
+        let special = |byte: &u8| {
+            matches!(
+                byte,
+                b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%'
+            )
+        };
+        if !self.bytes[start..end].iter().any(special) {
+            while end > start + 1 && matches!(self.bytes[end - 1], b'+' | b'-') {
+                end -= 1;
+            }
+        }
+        self.at = end;
+        let kind = match &self.bytes[start..end] {
+            b"+" => Kind::Plus,
+            b"-" => Kind::Minus,
+            b"*" => Kind::Star,
+            b"/" => Kind::Slash,
+            b"%" => Kind::Percent,
+            b"^" => Kind::Caret,
+            b"<" => Kind::Less,
+            b">" => Kind::Greater,
+            b"=" => Kind::Equal,
+            b"=>" => Kind::Arrow,
+            b"<=" => Kind::LessEquals,
+            b">=" => Kind::GreaterEquals,
+            b"<>" | b"!=" => Kind::NotEquals,
+            _ => Kind::Operator,
+        };
+        if end - start > LONGEST {
+            return Err(self.error("operator too long", start));
+        }
+        Ok(kind)
+    }
+}

@@ -1,0 +1,238 @@
+//! The parser: recursive descent over the tokens, one function for each rule of the grammar
+//! that has a name there. A rule that cannot be told from another by its next two tokens is
+//! read once, in the form that both share ([`Parser::inside`]).
+
+mod alter;
+mod call;
+mod change;
+mod cursor;
+mod define;
+mod drop;
+mod expr;
+mod from;
+mod grant;
+mod index;
+mod name;
+mod object;
+mod primary;
+mod role;
+mod routine;
+mod select;
+mod setting;
+mod special;
+mod statement;
+mod table;
+mod trigger;
+mod types;
+mod utility;
+mod xml;
+
+use crate::Limits;
+use crate::error::{Fault, Parsed, SyntaxError};
+use crate::keyword::Keyword;
+use crate::lexer::token::{Kind, Token};
+use crate::lexer::{self, too_deep};
+use crate::tree::Statement;
+
+/// Stack that one level of nesting may take, with a margin.
+const RED_ZONE: usize = 128 << 10;
+/// Stack asked for when less than [`RED_ZONE`] is left.
+const MORE_STACK: usize = 2 << 20;
+
+pub(crate) fn statements(text: &str, limits: &Limits) -> Parsed<Vec<Statement>> {
+    let tokens = lexer::tokens(text, limits)?;
+    let mut parser = Parser {
+        text,
+        tokens,
+        at: 0,
+        depth: 0,
+        height: 0,
+        opens: (0, 0),
+        limits,
+    };
+    parser.text_of_statements()
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+    /// Levels of nesting around the current token.
+    depth: u32,
+    /// Height of the highest expression read since this was last set to 0.
+    height: u32,
+    /// A run of opening brackets, from its first to the token behind it.
+    opens: (usize, usize),
+    limits: &'a Limits,
+}
+
+impl Parser<'_> {
+    fn text_of_statements(&mut self) -> Parsed<Vec<Statement>> {
+        let mut statements = Vec::new();
+        loop {
+            while self.eat_kind(Kind::Semicolon) {}
+            if self.kind() == Kind::End {
+                return Ok(statements);
+            }
+            let at = self.pos();
+            let kind = self.statement()?;
+            if !matches!(self.kind(), Kind::Semicolon | Kind::End) {
+                return Err(self.error());
+            }
+            statements.push(Statement {
+                at,
+                end: self.tokens[self.at - 1].end,
+                kind,
+            });
+        }
+    }
+
+    fn token(&self) -> Token {
+        self.tokens[self.at]
+    }
+
+    fn peek(&self, ahead: usize) -> Token {
+        let last = self.tokens.len() - 1;
+        self.tokens[(self.at + ahead).min(last)]
+    }
+
+    fn kind(&self) -> Kind {
+        self.tokens[self.at].kind
+    }
+
+    fn keyword(&self) -> Keyword {
+        self.tokens[self.at].keyword
+    }
+
+    fn pos(&self) -> u32 {
+        self.tokens[self.at].start
+    }
+
+    fn token_text(&self) -> &str {
+        self.token().text(self.text)
+    }
+
+    /// Goes on to the next token. The end of the text is its own next token.
+    fn bump(&mut self) {
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+    }
+
+    fn is(&self, keyword: Keyword) -> bool {
+        self.keyword() == keyword
+    }
+
+    fn is_at(&self, ahead: usize, keyword: Keyword) -> bool {
+        self.peek(ahead).keyword == keyword
+    }
+
+    fn is_kind_at(&self, ahead: usize, kind: Kind) -> bool {
+        self.peek(ahead).kind == kind
+    }
+
+    fn any(&self, keywords: &[Keyword]) -> bool {
+        keywords.contains(&self.keyword()) && self.kind() == Kind::Keyword
+    }
+
+    /// Whether the next tokens are these keywords.
+    fn are(&self, keywords: &[Keyword]) -> bool {
+        let mut ahead = 0;
+        keywords.iter().all(|keyword| {
+            ahead += 1;
+            self.is_at(ahead - 1, *keyword)
+        })
+    }
+
+    fn eat(&mut self, keyword: Keyword) -> bool {
+        let found = self.is(keyword);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    /// Takes these keywords if they are all there.
+    fn eat_all(&mut self, keywords: &[Keyword]) -> bool {
+        let found = self.are(keywords);
+        if found {
+            self.at += keywords.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, keyword: Keyword) -> Parsed<()> {
+        if self.eat(keyword) {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
+    }
+
+    fn expect_all(&mut self, keywords: &[Keyword]) -> Parsed<()> {
+        keywords
+            .iter()
+            .try_for_each(|keyword| self.expect(*keyword))
+    }
+
+    fn eat_kind(&mut self, kind: Kind) -> bool {
+        let found = self.kind() == kind;
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn expect_kind(&mut self, kind: Kind) -> Parsed<()> {
+        if self.eat_kind(kind) {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
+    }
+
+    /// The grammar's own error: the current token is not what it could go on with.
+    fn error(&self) -> Box<SyntaxError> {
+        self.error_at(self.token(), "syntax error")
+    }
+
+    fn error_at(&self, token: Token, message: &str) -> Box<SyntaxError> {
+        let message = if token.kind == Kind::End {
+            format!("{message} at end of input")
+        } else {
+            format!("{message} at or near \"{}\"", token.text(self.text))
+        };
+        SyntaxError::new(Fault::Syntax, message, token.start)
+    }
+
+    /// A list with commas, of one item at least.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat_kind(Kind::Comma) {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn in_brackets<T>(&mut self, inside: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.expect_kind(Kind::Open)?;
+        let value = inside(self)?;
+        self.expect_kind(Kind::Close)?;
+        Ok(value)
+    }
+
+    fn bracketed_list<T>(&mut self, item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        self.in_brackets(|parser| parser.list(item))
+    }
+
+    /// One level deeper: counts it, and makes sure that there is stack for it.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= self.limits.depth {
+            return Err(too_deep(self.pos()));
+        }
+        self.depth += 1;
+        let result = stacker::maybe_grow(RED_ZONE, MORE_STACK, || inner(self));
+        self.depth -= 1;
+        result
+    }
+}
