@@ -388,6 +388,7 @@ fn unicode(token: &str, at: u32) -> Parsed<String> {
     let mut rest = inside.as_str();
     let end = at + token.len() as u32 - 1;
     while let Some(first) = rest.chars().next() {
+        let at = at + 3 + (inside.len() - rest.len()) as u32;
         if first != escape {
             points.end(None, at)?;
             value.push(first);
@@ -412,10 +413,9 @@ fn unicode(token: &str, at: u32) -> Parsed<String> {
             .get(skip..)
             .and_then(|digits| hexadecimal(digits, count))
         else {
-            return Err(invalid_escape(
-                at,
-                "Unicode escapes must be \\XXXX or \\+XXXXXX.",
-            ));
+            let mut error = invalid("invalid Unicode escape", None, at);
+            error.hint = Some("Unicode escapes must be \\XXXX or \\+XXXXXX.");
+            return Err(error);
         };
         if let Some(character) = points.take(point, None, at)? {
             value.push(character);

@@ -175,20 +175,10 @@ impl Parser<'_> {
             self.flag_options(&mut options, &[&[K::Analyze, K::Analyse], &[K::Verbose]])?;
         }
         let statement = match self.keyword() {
-            K::Declare | K::Create | K::Refresh | K::Execute => self.statement()?,
+            K::Declare | K::Refresh | K::Execute => self.statement()?,
+            K::Create => self.create_table_by_query()?,
             _ => self.preparable()?,
         };
-        let fits = !matches!(
-            statement,
-            StatementKind::CreateTable(_)
-                | StatementKind::CreateIndex(_)
-                | StatementKind::CreateView(_)
-                | StatementKind::CreateSequence(_)
-                | StatementKind::Unsupported(_)
-        );
-        if !fits {
-            return Err(self.error());
-        }
         Ok(StatementKind::Explain(Explain {
             options,
             statement: Box::new(statement),

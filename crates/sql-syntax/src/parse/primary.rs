@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::expr::Mode;
-use crate::error::Parsed;
+use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::{Category, Keyword as K};
 use crate::lexer::number;
 use crate::lexer::token::Kind;
@@ -89,16 +89,13 @@ impl Parser<'_> {
         if self.is(K::Overlaps) && !self.is_kind_at(1, Kind::Comma) {
             let operator = self.pos();
             self.bump();
+            let start = self.pos();
             let right = self.row_fields()?;
-            for (side, fields) in [("left", &fields), ("right", &right)] {
+            for (side, fields, at) in [("left", &fields, at), ("right", &right, start)] {
                 if fields.len() != 2 {
                     let message =
                         format!("wrong number of parameters on {side} side of OVERLAPS expression");
-                    return Err(crate::SyntaxError::new(
-                        crate::Fault::Syntax,
-                        message,
-                        operator,
-                    ));
+                    return Err(SyntaxError::new(Fault::Syntax, message, at));
                 }
             }
             return Ok(Expr {
@@ -206,10 +203,7 @@ impl Parser<'_> {
                     self.bump();
                     if self.eat_kind(Kind::Star) {
                         steps.push(Step::Star);
-                        if matches!(self.kind(), Kind::Dot | Kind::OpenBracket) {
-                            return Err(self.error_at(self.token(), "improper use of \"*\""));
-                        }
-                        return Ok(steps);
+                        return self.end_of_star().map(|()| steps);
                     }
                     steps.push(Step::Field(self.label()?));
                 }
@@ -220,6 +214,15 @@ impl Parser<'_> {
                 _ => return Ok(steps),
             }
         }
+    }
+
+    /// Nothing may stand behind a star. What does is read first, as the grammar does.
+    fn end_of_star(&mut self) -> Parsed<()> {
+        if !matches!(self.kind(), Kind::Dot | Kind::OpenBracket) {
+            return Ok(());
+        }
+        self.nested(Self::steps)?;
+        Err(self.error_at(self.token(), "improper use of \"*\""))
     }
 
     fn subscript(&mut self) -> Parsed<Step> {
@@ -370,8 +373,8 @@ impl Parser<'_> {
         if !star && is_function && matches!(self.kind(), Kind::Open | Kind::String) {
             return self.call_or_literal(Path(path), at);
         }
-        if star && matches!(self.kind(), Kind::Dot | Kind::OpenBracket) {
-            return Err(self.error_at(self.token(), "improper use of \"*\""));
+        if star {
+            self.end_of_star()?;
         }
         let column = Expr {
             at,

@@ -132,9 +132,9 @@ impl Parser<'_> {
     fn query_tail(&mut self, query: &mut Query) -> Parsed<()> {
         let refuse = |message: &str, at| Err(SyntaxError::new(Fault::Syntax, message, at));
         if self.is(K::Order) {
+            let at = self.peek(2).start;
             let order = self.optional_order()?;
             if !query.order.is_empty() {
-                let at = order.first().map_or(0, |item| item.expr.at);
                 return refuse("multiple ORDER BY clauses not allowed", at);
             }
             query.order = order;
@@ -143,7 +143,8 @@ impl Parser<'_> {
         let locked_first = !locking.is_empty();
         let (mut limited, mut has_offset) = (false, false);
         loop {
-            let at = self.pos();
+            // An error shows the value.
+            let at = self.peek(1).start;
             match self.keyword() {
                 K::Limit | K::Fetch if !limited => {
                     limited = true;

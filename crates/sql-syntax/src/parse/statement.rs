@@ -212,6 +212,25 @@ impl Parser<'_> {
         Ok(Persistence::Temporary)
     }
 
+    /// CREATE TABLE AS or CREATE MATERIALIZED VIEW, and no other CREATE.
+    pub(super) fn create_table_by_query(&mut self) -> Parsed<StatementKind> {
+        self.bump();
+        let is_permanent = self.any(&[K::Table, K::Materialized]);
+        let persistence = if is_permanent {
+            Persistence::Permanent
+        } else {
+            self.persistence()?
+        };
+        if persistence != Persistence::Temporary && self.eat(K::Materialized) {
+            self.expect(K::View)?;
+            return self.create_materialized_view(persistence);
+        }
+        self.expect(K::Table)?;
+        let if_not_exists = self.if_not_exists();
+        let name = self.qualified_name()?;
+        self.create_table_as(persistence, if_not_exists, name, false)
+    }
+
     fn create_relation(
         &mut self,
         or_replace: bool,

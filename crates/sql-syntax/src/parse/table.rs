@@ -675,7 +675,7 @@ impl Parser<'_> {
     }
 
     /// Behind the name of the table.
-    fn create_table_as(
+    pub(super) fn create_table_as(
         &mut self,
         persistence: Persistence,
         if_not_exists: bool,
