@@ -34,6 +34,7 @@
 //!   use develops.
 //! - [`soak`]: updates for a long time beside a long scan, and how the server's memory
 //!   use develops.
+//! - [`stops`]: stops of a follower under `any` reads, and how old their answers are.
 //!
 //! [`build`] refuses to measure a binary whose build profile is not `dist`. The histories
 //! that both families record are passed to the judges of `coeval-check`. [`chance`] is the
@@ -58,6 +59,7 @@ pub mod plot;
 pub mod reports;
 pub mod server;
 pub mod soak;
+pub mod stops;
 pub mod store;
 mod wire;
 pub mod workload;

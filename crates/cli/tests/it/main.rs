@@ -10,6 +10,7 @@
 //! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
 //!   `cluster_sessions`: those whose client and leader are at different nodes.
 //!   `cluster_login`: who is let in by which node. `cluster_reads`: reads through any node.
+//!   `cluster_away`: through one that was stopped.
 //!   `cluster_disk`: a follower whose disk is full.
 //!   `cluster_restore`: clusters founded from backups, and back. `cluster_recover`: of a
 //!   cluster that has lost its majority.
@@ -32,6 +33,7 @@ mod check;
 mod checkpoints;
 mod client_tls;
 mod cluster;
+mod cluster_away;
 mod cluster_certificates;
 mod cluster_command;
 mod cluster_disk;
