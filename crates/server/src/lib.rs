@@ -25,6 +25,7 @@ mod audit;
 mod cluster_view;
 mod engine;
 mod forgetting;
+mod gamma;
 mod memory;
 mod metrics;
 mod pending_connections;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use coeval_env::Instant;
+use coeval_leader::node::PauseDetector;
 use coeval_occ::{FollowerEngine, MemoryAccounts, Sending, Statistics};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
@@ -15,6 +16,9 @@ use crate::memory::{self, Watch};
 use crate::metrics::ServerHost;
 use crate::serving_term::SESSIONS_SHARE;
 use crate::settings::Settings;
+
+/// Interval between two questions of a node that knows no leader to ask.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(5);
 
 /// The tables of a follower, opened as a database.
 pub(crate) struct Reader {
@@ -96,6 +100,29 @@ impl Reader {
         let since = asked.duration_since(self.opened).as_micros();
         let since = u64::try_from(since).unwrap_or(u64::MAX - 1) + 1;
         self.fresh.fetch_max(since, Ordering::Relaxed);
+    }
+
+    /// Waits while this node holds reads of its state, because it was away: until it shows
+    /// what the leader has answered to a question that was asked since, or for the bound of a
+    /// hold.
+    pub(crate) async fn hold(&self, pauses: &PauseDetector) {
+        let began = coeval_env::now();
+        let last = began + pauses.longest();
+        let mut asked = began;
+        while let Some(until) = pauses.look(asked).filter(|_| asked < last) {
+            let left = until.min(last).duration_since(asked);
+            let newest = coeval_env::timeout(left, coeval_txn::newest(&*self.engine));
+            match newest.await {
+                Ok(Ok(())) => {
+                    pauses.caught_up(asked);
+                    self.is_fresh_since(asked);
+                }
+                // No leader is known, to be asked.
+                Ok(Err(_)) => coeval_env::sleep(left.min(BETWEEN_QUESTIONS)).await,
+                Err(coeval_env::Elapsed) => {}
+            }
+            asked = coeval_env::now();
+        }
     }
 
     /// An upper bound of the age of the state that snapshots show, without asking; `None`

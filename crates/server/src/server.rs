@@ -28,18 +28,16 @@ use tracing::{info, warn};
 
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
-use crate::cluster_view;
 use crate::engine::{self, StartSummary};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
 use crate::reader::Reader;
 use crate::serving_term::{Lead, SESSIONS_SHARE, ServingTerm};
-use crate::serving_terms;
 use crate::settings::{self, SettingsError};
 use crate::shared::{Doors, Shared};
 use crate::tls::{Tls, TlsError};
 use crate::workers::Workers;
-use crate::{Effective, Settings};
+use crate::{Effective, Settings, cluster_view, gamma, serving_terms};
 
 /// The location of a database's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,8 +226,10 @@ impl Server {
             let watching = cluster_view::watch(Arc::downgrade(&shared));
             coeval_env::spawn("cluster", watching);
         }
+        let probe = gamma::start(&shared);
         Ok(RunningServer {
             address,
+            probe,
             workers: Workers::start(&shared, listener),
             following,
             health,
@@ -284,6 +284,8 @@ pub struct RunningServer {
     workers: Workers,
     /// The task that opens and ends the serving terms of a cluster's node.
     following: Option<coeval_env::JoinHandle<()>>,
+    /// The probe of Γ, if there is one.
+    probe: Option<coeval_env::JoinHandle<()>>,
     health: Arc<Health>,
     admin: Option<Admin>,
     effective: Effective,
@@ -407,8 +409,8 @@ impl RunningServer {
                 warn!(sessions = registry.len(), "sessions did not end");
             }
         }
-        if let Some(following) = &self.following {
-            following.abort();
+        for task in [&self.following, &self.probe].into_iter().flatten() {
+            task.abort();
         }
         match (&self.shared.node, self.shared.serving_term()) {
             (Some(node), serving_term) => {
@@ -429,8 +431,8 @@ impl RunningServer {
 impl Drop for RunningServer {
     fn drop(&mut self) {
         self.health.stopping();
-        if let Some(following) = &self.following {
-            following.abort();
+        for task in [&self.following, &self.probe].into_iter().flatten() {
+            task.abort();
         }
         self.workers.close();
         self.shared.registry.close();

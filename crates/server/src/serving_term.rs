@@ -20,10 +20,10 @@ use coeval_peers::NodeId;
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 
-use crate::forgetting;
 use crate::memory::{self, Watch};
 use crate::metrics::ServerHost;
 use crate::settings::Settings;
+use crate::{forgetting, gamma};
 
 /// The part of the memory limit that all sessions may keep between statements: a quarter.
 pub(crate) const SESSIONS_SHARE: u64 = 4;
@@ -63,6 +63,9 @@ impl ServingTerm {
         let admission = database.admission();
         admission.set_places(settings.running_transactions());
         database.instance().set_host(Box::new(host));
+        if database.has_probe() && !settings.gamma_probe {
+            coeval_env::spawn("gamma", gamma::remove(Arc::clone(&database)));
+        }
         let sessions = own.memory().limit / SESSIONS_SHARE;
         if sessions > 0 {
             database.instance().sessions_memory().set_limit(sessions);

@@ -12,6 +12,7 @@ use crate::Settings;
 use crate::access::Rules;
 use crate::audit::Logins;
 use crate::cluster_view::Seen;
+use crate::gamma::Reports;
 use crate::metrics::Metrics;
 use crate::reader::Reader;
 use crate::registry::Registry;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     /// What this node keeps of sessions that run on another one.
     pub(crate) relayed: Arc<SessionsMemory>,
+    /// Estimates of Γ, this node's and those that others have reported.
+    pub(crate) gamma: Reports,
     /// The audit log of logins.
     pub(crate) logins: Logins,
     /// Why the engine has stopped, if it has.
@@ -73,6 +76,7 @@ impl Shared {
             metrics: Metrics::new(),
             logins: Logins::new(),
             relayed: Arc::default(),
+            gamma: Reports::default(),
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             node,

@@ -59,4 +59,5 @@ pub use error::{Error, Result, SqlState};
 pub use outcome::{OUTCOME_STORAGE, is_mark};
 pub use session::{Database, Session, SessionOptions};
 pub use statement::Statement;
+pub use system::PROBE;
 pub use value::{ColumnType, DataType, Value};

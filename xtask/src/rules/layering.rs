@@ -133,6 +133,7 @@ const PLACES: &[CrateRule] = &[
             "leader",
             "sql",
             "pgwire",
+            "check",
         ],
         tests_use: &[EVERYTHING],
     },

@@ -10,7 +10,7 @@
 //! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
 //!   `cluster_sessions`: those whose client and leader are at different nodes.
 //!   `cluster_login`: who is let in by which node. `cluster_reads`: reads through any node.
-//!   `cluster_away`: through one that was stopped.
+//!   `cluster_away`: through one that was stopped. `cluster_gamma`: the live estimate of Γ.
 //!   `cluster_disk`: a follower whose disk is full.
 //!   `cluster_restore`: clusters founded from backups, and back. `cluster_recover`: of a
 //!   cluster that has lost its majority.
@@ -37,6 +37,7 @@ mod cluster_away;
 mod cluster_certificates;
 mod cluster_command;
 mod cluster_disk;
+mod cluster_gamma;
 mod cluster_home;
 mod cluster_login;
 mod cluster_names;

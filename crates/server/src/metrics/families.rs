@@ -172,6 +172,21 @@ families! {
     Histogram coeval_any_read_hold_seconds [] "seconds"
         "How long reads with coeval.read_from = any waited in such a hold, those that did."
         = |r, out| out.distribution(&[], &r.sheets.held_reads, MICROSECONDS);
+    Gauge coeval_gamma_seconds [] "seconds"
+        "By how much reads of the probe of this node, a follower, were too old (Γ): the greatest score of the last minute. Without gamma_probe, and on the leader, there is no value."
+        = |r, out| if let Some(gamma) = r.gamma {
+            out.value(&[], gamma.greatest as f64 / 1e9);
+        };
+    Counter coeval_gamma_reads_total [] "reads"
+        "Reads of that probe, each of a register."
+        = |r, out| if let Some(gamma) = r.gamma {
+            out.value(&[], gamma.reads as f64);
+        };
+    Counter coeval_gamma_violations_total [] "values"
+        "Values of that probe with a score above gamma_threshold_milliseconds."
+        = |r, out| if let Some(gamma) = r.gamma {
+            out.value(&[], gamma.violations as f64);
+        };
     Histogram coeval_answer_duration_seconds [] "seconds"
         "How long clients waited for an answer: from the first message taken to the last byte sent, the disk included."
         = |r, out| out.distribution(&[], &r.sheets.answers, MICROSECONDS);

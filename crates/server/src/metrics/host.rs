@@ -2,12 +2,13 @@
 //! `coeval.metrics`.
 
 use std::sync::Weak;
+use std::time::Duration;
 
 use coeval_memory::counters::Distribution;
 use coeval_occ::AbortCause;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
-    Changing, Cluster, ClusterChange, Host, HostMetric, HostSetting, Totals,
+    Changing, Cluster, ClusterChange, Host, HostMetric, HostSetting, NodeGamma, Totals,
 };
 use coeval_sql::statement::StatementKind;
 
@@ -15,6 +16,7 @@ use super::exposition::write_labels;
 use super::families::{FAMILIES, Family, Samples};
 use super::reading::Reading;
 use crate::cluster_view;
+use crate::gamma::Summary;
 use crate::settings::{Effective, KEYS};
 use crate::shared::Shared;
 
@@ -111,6 +113,22 @@ impl Host for ServerHost {
 
     fn cluster(&self) -> Option<Cluster> {
         cluster_view::cluster(&*self.shared.upgrade()?)
+    }
+
+    fn gamma(&self) -> Vec<NodeGamma> {
+        let all = self
+            .shared
+            .upgrade()
+            .map_or_else(Vec::new, |shared| shared.gamma.all());
+        let shown = |(node, summary): (u64, Summary)| NodeGamma {
+            node,
+            reads: summary.reads,
+            writes: summary.values,
+            positive: summary.positive,
+            violations: summary.violations,
+            greatest: Duration::from_nanos(summary.greatest),
+        };
+        all.into_iter().map(shown).collect()
     }
 
     fn change_cluster(&self, change: ClusterChange) -> Changing {

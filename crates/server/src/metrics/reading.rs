@@ -12,6 +12,7 @@ use coeval_sql::instance::{AdmissionCounts, Cluster};
 use super::sheet::Sum;
 use crate::admin::Problem;
 use crate::cluster_view;
+use crate::gamma::Summary;
 use crate::shared::Shared;
 
 /// The values of all metrics.
@@ -45,6 +46,8 @@ pub(crate) struct Reading {
     pub(crate) cluster: Option<Cluster>,
     /// Counters of the holds of `any` reads, on a node of a cluster.
     pub(crate) holds: Option<HoldCounts>,
+    /// This node's estimate of Γ, if it makes one.
+    pub(crate) gamma: Option<Summary>,
 }
 
 /// The operating system's figures of the process. A figure that it does not report is
@@ -118,6 +121,7 @@ impl Reading {
             start: metrics.start.get().copied().unwrap_or_default(),
             process: Process::read(),
             cluster: cluster_view::cluster(shared),
+            gamma: shared.gamma.of(shared.settings.cluster_node),
             holds: shared.node.as_ref().map(|node| node.pauses().counts()),
         }
     }

@@ -177,6 +177,12 @@ fn reading() -> Reading {
             ended: 2,
             ran_out: 1,
         }),
+        gamma: Some(crate::gamma::Summary {
+            reads: 40,
+            violations: 2,
+            greatest: 5_500_000,
+            ..crate::gamma::Summary::default()
+        }),
     }
 }
 
@@ -259,6 +265,7 @@ fn names_and_values_are_as_prometheus_wants_them() {
         "coeval_log_group_commits_bucket{le=\"+Inf\"} 0",
         "coeval_log_sync_seconds_bucket{le=\"0.000001\"} 0",
         "coeval_cluster_term 4",
+        "coeval_gamma_seconds 0.0055",
         "coeval_any_read_holds_total{event=\"ran_out\"} 1",
         "coeval_cluster_leader 1",
         "coeval_cluster_voters{reachable=\"no\"} 1",

@@ -73,6 +73,10 @@ pub(super) async fn greet_elsewhere(
                 tell_account(shared, stream, &user).await;
                 return None;
             }
+            Opening::Gamma { node, summary } => {
+                shared.gamma.take(node, summary);
+                return None;
+            }
             Opening::Session(origin, resumed) => (origin, resumed),
         };
         let node = stream.node();

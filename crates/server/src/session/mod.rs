@@ -54,8 +54,9 @@ mod waits;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use coeval_peers::PeerStream;
+use coeval_peers::{NodeId, PeerStream, Streams};
 use coeval_sql::{Error, SqlState};
+use tokio::io::AsyncWriteExt;
 use tracing::{debug, warn};
 
 use conversation::{Conversation, Moves};
@@ -63,6 +64,7 @@ use input::Input;
 use opening::Origin;
 use relay::{Leader, Next, Relay};
 
+use crate::gamma::Summary;
 use crate::metrics::Sheet;
 use crate::pending_connections::PendingSlot;
 use crate::registry::Entry;
@@ -110,6 +112,15 @@ pub(crate) async fn serve_elsewhere(shared: Arc<Shared>, stream: PeerStream, she
     if let Some(here) = greet::greet_elsewhere(&shared, stream, &sheet).await {
         sheet.session();
         converse(&shared, here).await;
+    }
+}
+
+/// Tells the leader a node's estimate of Γ.
+pub(crate) async fn report_gamma(streams: &Streams, leader: NodeId, node: u64, summary: Summary) {
+    if let Ok(mut stream) = streams.open(leader).await {
+        // As of a cancel request, its sender does not learn whether it arrived.
+        let _ = stream.write_all(&opening::gamma(node, summary)).await;
+        let _ = stream.shutdown().await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The opening message of a stream between two nodes: it begins or continues the session
-//! of a client, cancels its statement, or asks for what a login is checked against.
+//! of a client, cancels its statement, asks for what a login is checked against, or reports an
+//! estimate of Γ.
 //!
 //! ```text
 //!   stream ──▶  length (u32), then
@@ -9,6 +10,7 @@
 //!               2 cancel    number (i32), secret
 //!               3 vouched   role (u32), as a visitor (u8), then as a session
 //!               4 account   name
+//!               5 gamma     node (u64), reads, positive, violations, values, greatest (u64)
 //!   stream ◀──  + this node leads, and the session's messages follow, or the account
 //!               - this node does not lead
 //!               ^ the node of the client has to let it in
@@ -34,6 +36,7 @@ use coeval_sql::session::Account;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::first::Request;
+use crate::gamma::Summary;
 
 /// Maximum length of an opening in bytes: the whole handover state of a session, and room
 /// for the other fields.
@@ -100,12 +103,15 @@ pub(super) enum Opening {
     Cancel { process_id: i32, secret: Vec<u8> },
     /// A question for the account of a user.
     Account { user: String },
+    /// A node's estimate of Γ.
+    Gamma { node: u64, summary: Summary },
 }
 
 const SESSION: u8 = 1;
 const CANCEL: u8 = 2;
 const VOUCHED: u8 = 3;
 const ACCOUNT: u8 = 4;
+const GAMMA: u8 = 5;
 
 /// Maximum length of an account in bytes: more names than a role can be a member of.
 const LONGEST_ACCOUNT: u32 = 16 << 20;
@@ -201,6 +207,24 @@ pub(super) fn account(account: &Account) -> Vec<u8> {
         }
         out.put_u8(u8::from(account.open));
         out.put_slice(&account.secret);
+    })
+}
+
+/// Encodes a node's estimate of Γ. A node that shows none does not read it, and ends the
+/// stream.
+pub(super) fn gamma(node: u64, summary: Summary) -> Vec<u8> {
+    let Summary {
+        reads,
+        positive,
+        violations,
+        values,
+        greatest,
+    } = summary;
+    framed(|out| {
+        out.put_u8(GAMMA);
+        for number in [node, reads, positive, violations, values, greatest] {
+            out.put_u64_le(number);
+        }
     })
 }
 
@@ -320,6 +344,19 @@ fn decode(mut bytes: &[u8]) -> Option<Opening> {
             secret: take(bytes)?.to_vec(),
         },
         ACCOUNT => Opening::Account { user: text(bytes)? },
+        GAMMA => {
+            let mut number = || bytes.try_get_u64_le().ok();
+            Opening::Gamma {
+                node: number()?,
+                summary: Summary {
+                    reads: number()?,
+                    positive: number()?,
+                    violations: number()?,
+                    values: number()?,
+                    greatest: number()?,
+                },
+            }
+        }
         _ => return None,
     };
     bytes.is_empty().then_some(opening)
@@ -404,6 +441,28 @@ mod tests {
                 Opening::Session(Box::new(origin()), Some(resumed)),
             ),
             (account_of("ada"), Opening::Account { user: "ada".into() }),
+            (
+                gamma(
+                    3,
+                    Summary {
+                        reads: 1,
+                        positive: 2,
+                        violations: 3,
+                        values: 4,
+                        greatest: 5,
+                    },
+                ),
+                Opening::Gamma {
+                    node: 3,
+                    summary: Summary {
+                        reads: 1,
+                        positive: 2,
+                        violations: 3,
+                        values: 4,
+                        greatest: 5,
+                    },
+                },
+            ),
             (
                 cancel(8, b"four"),
                 Opening::Cancel {

@@ -145,6 +145,10 @@ impl Settings {
             let reason = "must be from 1 to 60000".into();
             return refuse("any_read_hold_milliseconds", reason);
         }
+        if !(10..=60_000).contains(&self.gamma_probe_interval_milliseconds) {
+            let reason = "must be from 10 to 60000".into();
+            return refuse("gamma_probe_interval_milliseconds", reason);
+        }
         if !self.is_node() {
             let said = self.cluster_id.0.is_some()
                 || !self.cluster_members.0.is_empty()
@@ -291,7 +295,10 @@ mod tests {
         type Change = fn(&mut Settings);
         node().check().unwrap();
         assert_eq!(node().cluster_address().unwrap().port(), 7002);
-        let changes: [(&str, Change); 13] = [
+        let changes: [(&str, Change); 14] = [
+            ("gamma_probe_interval_milliseconds", |settings| {
+                settings.gamma_probe_interval_milliseconds = 9;
+            }),
             ("any_read_away_milliseconds", |settings| {
                 settings.any_read_away_milliseconds = 4;
             }),

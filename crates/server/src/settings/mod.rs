@@ -266,6 +266,15 @@ settings! {
     /// How long such a read waits at most, in milliseconds, before it is answered from the
     /// state that the node has.
     any_read_hold_milliseconds: u64 = 200, "MS";
+    /// Estimate Γ, by how much reads of followers are too old: the leader writes a few rows of
+    /// a table of its own all the time, and each follower reads them (coeval.gamma). Costs ten
+    /// small commits a second, and as many reads on each node. The same on all nodes.
+    gamma_probe: bool = false, "BOOL";
+    /// Interval between two operations of that probe, in milliseconds.
+    gamma_probe_interval_milliseconds: u64 = 100, "MS";
+    /// Reads of the probe that are too old by more than this, in milliseconds, count as
+    /// violations.
+    gamma_threshold_milliseconds: u64 = 5, "MS";
     /// Statements that take at least this long are logged, without their values; 0
     /// logs all, -1 none. Sessions of superusers can set it too.
     log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";

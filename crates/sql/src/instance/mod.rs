@@ -39,7 +39,7 @@ pub use deadline::{Deadline, TimeLimit};
 pub use limits::{Limits, over_limit};
 pub use memory_budget::{MemoryBudget, StatementMemory};
 pub use session_memory::{Charge, SessionMemory, SessionsMemory, SharedCharge};
-pub use shared::{Host, HostMetric, HostSetting, Instance, Totals};
+pub use shared::{Host, HostMetric, HostSetting, Instance, NodeGamma, Totals};
 
 pub(crate) use admission::Ticket;
 pub(crate) use deadline::within;

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::activity::Activities;
 use super::admission::Admission;
@@ -30,11 +31,32 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn cluster(&self) -> Option<Cluster> {
         None
     }
+    /// The estimates of Γ that nodes of the cluster have made.
+    fn gamma(&self) -> Vec<NodeGamma> {
+        Vec::new()
+    }
     /// Performs a change of the server's cluster. The manual's page on each function says
     /// when that change counts as done.
     fn change_cluster(&self, _change: ClusterChange) -> Changing {
         Box::pin(std::future::ready(Err(alone())))
     }
+}
+
+/// A node's estimate of Γ, from reads and writes of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeGamma {
+    /// The node that has read.
+    pub node: u64,
+    /// Reads of a register since the probe was started.
+    pub reads: u64,
+    /// Writes of the last minute that were judged.
+    pub writes: u64,
+    /// Values with a positive score since the probe was started.
+    pub positive: u64,
+    /// Values with a score above the threshold since then.
+    pub violations: u64,
+    /// The greatest score of the last minute.
+    pub greatest: Duration,
 }
 
 /// One setting of the server.

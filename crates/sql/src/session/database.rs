@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::expression::EvaluationContext;
 use crate::instance::{Admission, Instance};
 use crate::outcome::{self, OUTCOME_STORAGE};
+use crate::system::PROBE;
 
 /// A role that has passed authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Database {
     pub(crate) around: Arc<Instance>,
     /// Whether the engine follows another, so that statements only read.
     follows: bool,
+    /// Whether the probe's role was there when the database was opened.
+    has_probe: bool,
 }
 
 impl std::fmt::Debug for Database {
@@ -104,6 +107,7 @@ impl Database {
             Outcome::Aborted(error) | Outcome::Unknown(error) => return Err(error.into()),
         }
         drop(transaction);
+        let has_probe = catalog.access().role_by_name(PROBE).is_some();
         let mut known = CATALOG_STORAGES.to_vec();
         known.push(OUTCOME_STORAGE);
         for table in catalog.tables() {
@@ -125,6 +129,7 @@ impl Database {
             admission: Arc::default(),
             around,
             follows: false,
+            has_probe,
         }))
     }
 
@@ -144,6 +149,7 @@ impl Database {
             admission: Arc::default(),
             around,
             follows: true,
+            has_probe: false,
         })
     }
 
@@ -152,6 +158,13 @@ impl Database {
     #[must_use]
     pub fn follows(&self) -> bool {
         self.follows
+    }
+
+    /// Whether a probe of `coeval.gamma` has left its role, as the database was when it was
+    /// opened.
+    #[must_use]
+    pub fn has_probe(&self) -> bool {
+        self.has_probe
     }
 
     /// Admission control: limits how many transactions run at once, once a limit is set.

@@ -59,8 +59,11 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use smol_str::SmolStr;
 
+use crate::catalog::{Catalog, Table};
 use crate::expression::{EvaluationContext, SystemObjects};
 use functions::FUNCTIONS;
 use object::{object_by_name, object_by_oid};
@@ -119,6 +122,19 @@ pub(crate) fn role_by_name(name: &str, context: &EvaluationContext<'_>) -> Optio
     found.map(|role| role.oid).or_else(|| {
         let alias = context.session.alias.as_deref() == Some(name);
         alias.then_some(ROLE)
+    })
+}
+
+/// Name of the role, and of its table, in which a cluster writes and reads to estimate its
+/// own consistency (`coeval.gamma`). Neither is listed among those of users.
+pub const PROBE: &str = "coeval_probe";
+
+/// The tables that are listed: all but the probe's.
+fn listed(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
+    let access = catalog.access();
+    catalog.tables().filter(move |table| {
+        let owner = access.role(table.owned.owner);
+        table.name != PROBE || owner.is_none_or(|owner| owner.name != PROBE)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::table::{SystemTable, TableKind, all, by_oid};
-use super::{PUBLIC, schema_name};
+use super::{PUBLIC, listed, schema_name};
 use crate::catalog::{self, Catalog, Index, Table};
 use crate::expression::EvaluationContext;
 use crate::value::{ColumnType, DataType};
@@ -33,7 +33,7 @@ pub(super) fn relations(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>>
 }
 
 fn tables_and_indexes(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
-    catalog.tables().flat_map(|table| {
+    listed(catalog).flat_map(|table| {
         std::iter::once(Relation::Table(table)).chain(
             table
                 .indexes
@@ -45,9 +45,7 @@ fn tables_and_indexes(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
 
 /// All indexes, with their tables.
 pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>)> {
-    catalog
-        .tables()
-        .flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
+    listed(catalog).flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
 }
 
 /// All indexes that enforce constraints, with their tables.

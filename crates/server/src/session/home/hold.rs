@@ -10,8 +10,6 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use coeval_env::Instant;
-use coeval_leader::node::Node;
 use coeval_sql::Error;
 use coeval_sql::instance::TimeLimit;
 
@@ -21,11 +19,9 @@ use crate::reader::Reader;
 use crate::session::relay::Relay;
 use crate::shared::Shared;
 
-/// Interval between two questions of a node that knows no leader to ask.
-const BETWEEN: Duration = Duration::from_millis(5);
-
 impl Relay {
-    /// Waits while this node holds reads of its state.
+    /// Waits while this node holds reads of its state. Ends early when the client has gone or
+    /// cancels, or the session has to end, or the statement's time is over.
     pub(super) async fn hold(
         &mut self,
         shared: &Shared,
@@ -39,59 +35,14 @@ impl Relay {
         if node.pauses().look(began).is_none() {
             return Ok(());
         }
-        let held = self.held(node, reader, began, timeout).await;
-        self.sheet.was_held(began.elapsed());
-        held
-    }
-
-    async fn held(
-        &mut self,
-        node: &Node,
-        reader: &Reader,
-        began: Instant,
-        timeout: Option<Duration>,
-    ) -> Result<(), Not> {
         self.signal.forget_cancel();
-        let last = began + node.pauses().longest();
-        let limit = timeout.map(|timeout| began + timeout);
-        loop {
-            let asked = coeval_env::now();
-            if limit.is_some_and(|limit| limit <= asked) {
-                return Err(Not::Told(TimeLimit::Statement.error()));
-            }
-            let Some(until) = node.pauses().look(asked).filter(|_| asked < last) else {
-                return Ok(());
-            };
-            let until = limit.map_or(until, |limit| limit.min(until)).min(last);
-            let newest = coeval_txn::newest(&*reader.engine);
-            match self.unless_interrupted(newest, until).await? {
-                Some(Ok(())) => {
-                    node.pauses().caught_up(asked);
-                    reader.is_fresh_since(asked);
-                }
-                Some(Err(_)) => {
-                    let again = until.min(asked + BETWEEN);
-                    self.unless_interrupted(std::future::pending::<()>(), again)
-                        .await?;
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// Waits for the future until this time; `None` when it has come. Ends early when the
-    /// client has gone or cancels, or the session has to end.
-    async fn unless_interrupted<T>(
-        &mut self,
-        future: impl Future<Output = T>,
-        until: Instant,
-    ) -> Result<Option<T>, Not> {
-        let mut future = pin!(future);
-        let mut late = pin!(coeval_env::sleep_until(until));
+        let mut held = pin!(reader.hold(node.pauses()));
+        let limit = timeout.unwrap_or(Duration::MAX);
+        let mut late = pin!(coeval_env::sleep_until(began + limit));
         let (signal, watch) = (&self.signal, &mut self.input.watch);
-        poll_fn(|context| {
-            if let Poll::Ready(told) = future.as_mut().poll(context) {
-                return Poll::Ready(Ok(Some(told)));
+        let ended = poll_fn(|context| {
+            if held.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(()));
             }
             signal.register(context);
             if signal.shall_go() {
@@ -103,8 +54,11 @@ impl Relay {
             if watch.poll_gone(context) {
                 return Poll::Ready(Err(Not::Gone));
             }
-            late.as_mut().poll(context).map(|()| Ok(None))
+            let over = late.as_mut().poll(context);
+            over.map(|()| Err(Not::Told(TimeLimit::Statement.error())))
         })
-        .await
+        .await;
+        self.sheet.was_held(began.elapsed());
+        ended
     }
 }

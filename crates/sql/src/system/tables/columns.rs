@@ -1,11 +1,11 @@
 //! System tables of columns and their defaults: `pg_attribute`, `pg_attrdef`.
 
 use crate::Value;
-use crate::system::default_oid;
 use crate::system::definition::default_expression;
 use crate::system::relation::attributes;
 use crate::system::table::system_table;
 use crate::system::tables::collation_oid;
+use crate::system::{default_oid, listed};
 
 system_table! {
     /// Columns of relations. Dropped columns have no row.
@@ -44,9 +44,7 @@ system_table! {
 system_table! {
     /// Default expressions of columns, as SQL.
     PG_ATTRDEF = PG_CATALOG 2604 Table pg_attrdef;
-    context => context
-        .catalog
-        .tables()
+    context => listed(context.catalog)
         .flat_map(|table| table.columns.iter().map(move |column| (table, column)))
         .filter_map(|(table, column)| Some((table, column, column.default.as_deref()?)));
     (table, column, default) => {

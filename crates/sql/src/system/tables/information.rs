@@ -20,7 +20,7 @@ use crate::catalog::{Catalog, Index, Table};
 use crate::expression::EvaluationContext;
 use crate::system::relation::{Relation, constraints, relations};
 use crate::system::table::system_table;
-use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, role_name, schema_name};
+use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, listed, role_name, schema_name};
 
 system_table! {
     /// Name of the database.
@@ -123,7 +123,7 @@ fn table_constraints(
         };
         (index.name.clone(), table, kind)
     });
-    let checks = catalog.tables().flat_map(|table| {
+    let checks = listed(catalog).flat_map(|table| {
         let columns = table.columns.iter().filter(|column| column.not_null);
         columns.map(move |column| (not_null_name(table, column.attribute), table, "CHECK"))
     });

@@ -9,8 +9,8 @@ use crate::access::Privileges;
 use crate::catalog::quote_identifier;
 use crate::system::definition::default_expression;
 use crate::system::relation::{Relation, relations};
-use crate::system::schema_name;
 use crate::system::table::system_table;
+use crate::system::{listed, schema_name};
 use crate::value::{ColumnType, DataType, DateTimeType, NumberType};
 
 /// Maximum number of bytes of a character.
@@ -125,9 +125,7 @@ system_table! {
 system_table! {
     /// Check constraints: those that NOT NULL implies.
     CHECK_CONSTRAINTS = INFORMATION_SCHEMA 13260 View check_constraints;
-    context => context
-        .catalog
-        .tables()
+    context => listed(context.catalog)
         .filter(|table| may_see(Relation::Table(table), Privileges::NONE, context))
         .flat_map(|table| {
             let columns = table.columns.iter().filter(|column| column.not_null);

@@ -61,7 +61,11 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         cluster_views::MEMBERS,
         cluster_views::ELECTIONS,
     ],
-    &[replication::REPLICAS, replication::PG_STAT_REPLICATION],
+    &[
+        replication::REPLICAS,
+        replication::PG_STAT_REPLICATION,
+        replication::GAMMA,
+    ],
     &[
         information::CATALOG_NAME,
         information::SCHEMATA,

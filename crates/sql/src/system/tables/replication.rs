@@ -4,6 +4,7 @@
 //! `coeval.replicas` has a row for each member, connected or not, with log offsets and the lag.
 //! `pg_stat_replication` shows the same to tools made for PostgreSQL, with its columns: a row for
 //! each follower that the leader is connected to. Both are empty on a standalone server.
+//! `coeval.gamma` shows how stale the reads of a probe were on each follower.
 
 use std::time::Duration;
 
@@ -90,6 +91,26 @@ system_table! {
             .progress
             .lag
             .map_or(Value::Null, |lag| Value::Float8(milliseconds(lag))),
+    }
+}
+
+system_table! {
+    /// The estimate of Γ that each follower makes of what it reads, if its settings want one:
+    /// reads and judged writes, values with a positive score and with one above the threshold,
+    /// and the greatest score of the last minute.
+    GAMMA = COEVAL 15_020 View gamma;
+    context => context
+        .session
+        .around
+        .host()
+        .map_or_else(Vec::new, |host| host.gamma());
+    node => {
+        node: Int8 = number(node.node),
+        reads: Int8 = number(node.reads),
+        writes: Int8 = number(node.writes),
+        positive: Int8 = number(node.positive),
+        violations: Int8 = number(node.violations),
+        greatest_milliseconds: Float8 = Value::Float8(node.greatest.as_micros() as f64 / 1e3),
     }
 }
 

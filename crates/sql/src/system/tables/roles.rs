@@ -9,10 +9,12 @@ use crate::Value;
 use crate::access::{Membership, Role};
 use crate::expression::EvaluationContext;
 use crate::system::table::{array, system_table};
-use crate::system::{DATABASE, ROLE, role_name};
+use crate::system::{DATABASE, PROBE, ROLE, role_name};
 
+/// Roles, but for the one of the probe of Γ.
 fn roles<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc<Role>> {
-    context.catalog.access().roles()
+    let all = context.catalog.access().roles();
+    all.filter(|role| role.name != PROBE || role.login)
 }
 
 /// Roles with the LOGIN attribute.
