@@ -31,7 +31,8 @@
 //!
 //! 1. A driver that is late says so before it publishes its next due time: a reader that finds
 //!    the new due time finds the hold.
-//! 2. One absence begins one hold: that of the reader, or the driver, that notices it first. The driver's return prolongs it.
+//! 2. One absence begins one hold, whether the driver or a reader notices it first. The driver's
+//!    return prolongs it.
 //! 3. A read is held for the bound of a hold at most, and a hold that nothing ends has run
 //!    out: these reads promise to be available first.
 //!
