@@ -1,8 +1,8 @@
 //! Epoch-based concurrency control: a partitioned, replicated multi-version store whose
 //! write-only and read-only transactions never conflict, in the manner of ALOHA-KV.
 //!
-//! Transactions are ordered by timestamps that their front ends draw without asking anybody
-//! else; time is cut into *epochs*, and nothing of an epoch is read before it is closed. So
+//! Transactions are ordered by timestamps that their front ends draw without asking another
+//! node; time is cut into *epochs*, and nothing of an epoch is read before it is closed. So
 //! writers of the same keys need no order among themselves while they write, a transaction over
 //! any number of partitions commits in one round, and what half of a transaction looks like is
 //! never seen.

@@ -9,8 +9,8 @@ use coeval_epoch::{
     LogWrite, NodeId, Part, Recovered, Resolution, Rhythm, Start, Term, Write,
 };
 
-use crate::cluster::key_of;
 use crate::judge::value_of;
+use crate::world::key_of;
 
 const DIRECTORY: &str = "/epochs";
 

@@ -1,10 +1,10 @@
 //! Epochs under a seed: whole clusters as step functions, with a network that loses, repeats and
 //! reorders, disks that lose power, and judges that replay everything on a map.
 
-mod cluster;
 mod disk;
 mod files;
 mod judge;
 mod planted;
 mod rules;
 mod runs;
+mod world;

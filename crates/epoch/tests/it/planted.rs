@@ -2,8 +2,8 @@
 
 use coeval_types::planted::{Bug, plant};
 
-use crate::cluster::Layout;
 use crate::runs::{Faults, run};
+use crate::world::Layout;
 
 /// A bug that the runs detect.
 struct Catch {

@@ -6,8 +6,8 @@ use coeval_epoch::{
     Answer, Epoch, EpochTimestamp, Found, FrontEndId, NodeId, Reason, Rhythm, Write,
 };
 
-use crate::cluster::{Cluster, Layout, key_of};
 use crate::judge::value_of;
+use crate::world::{Cluster, Layout, key_of};
 
 fn settled(layout: Layout) -> Cluster {
     let mut cluster = Cluster::new(layout);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use coeval_epoch::{FrontEndId, NodeId, Rhythm};
 
-use crate::cluster::{Chance, Cluster, KEYS, Layout};
+use crate::world::{Chance, Cluster, KEYS, Layout};
 
 /// Which faults a run has, each with one chance in so many steps; 0 for never.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@
 //! start and a while after its end.
 
 mod clients;
-mod cluster;
+mod stopped_cluster;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use coeval_env as env;
 
 use crate::server;
 use clients::Recorder;
-use cluster::Cluster;
+use stopped_cluster::Cluster;
 
 /// Time before the first stop and after the last one.
 const AROUND: Duration = Duration::from_millis(300);
