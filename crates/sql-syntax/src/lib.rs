@@ -13,7 +13,7 @@
 //!
 //! What bounds the work on a hostile text: [`Limits`] on bytes and tokens and on the depth of
 //! brackets, which the lexer counts, and on the depth of the tree, which the parser counts
-//! while it builds it. The parser never goes back more than one bracket's content, and asks
+//! while it builds it. The parser does not read a clause twice, and asks
 //! for more stack before it would run out of it, so no text ends the process.
 //!
 //! Names are not cut to PostgreSQL's 63 bytes here, and numbers are not converted beyond 31

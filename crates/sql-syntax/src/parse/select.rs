@@ -1,6 +1,7 @@
 //! Queries.
 
 use super::Parser;
+use super::expr::Mode;
 use super::primary::literal;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
@@ -249,22 +250,32 @@ impl Parser<'_> {
         self.primary()
     }
 
+    /// The value of OFFSET. In front of ROWS it has to be a simple one; so the first operand is
+    /// read alone, and what follows it decides.
     fn offset(&mut self) -> Parsed<Expr> {
         self.bump();
-        let start = self.at;
-        let offset = self.expr()?;
-        if matches!(self.keyword(), K::Row | K::Rows) {
-            let end = self.at;
-            // In front of ROWS only a simple value may stand.
-            self.at = start;
-            let offset = self.fetch_count()?;
-            if self.at != end {
-                return Err(self.error());
-            }
+        let is_sign = matches!(self.kind(), Kind::Plus | Kind::Minus);
+        if is_sign && matches!(self.peek(2).keyword, K::Row | K::Rows) {
+            let value = self.fetch_count()?;
             self.bump();
-            return Ok(offset);
+            return Ok(value);
         }
-        Ok(offset)
+        let is_prefix = is_sign
+            || self.kind() == Kind::Operator
+            || self.any(&[K::Not, K::Default, K::Unique, K::Operator]);
+        if is_prefix {
+            return self.expr();
+        }
+        self.nested(|parser| {
+            let outside = std::mem::take(&mut parser.height);
+            let first = parser.primary()?;
+            if matches!(parser.keyword(), K::Row | K::Rows) {
+                parser.bump();
+                parser.height = outside.max(parser.height + 1);
+                return Ok(first);
+            }
+            parser.infix(first, Mode::All, 0, outside)
+        })
     }
 
     fn locking(&mut self) -> Parsed<Vec<Locking>> {

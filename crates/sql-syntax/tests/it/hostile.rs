@@ -86,6 +86,21 @@ fn what_is_nested_too_deeply_is_refused() {
     }
 }
 
+/// A text whose parts would be read twice on every level takes 2^40 steps if they are.
+#[test]
+fn nothing_is_read_again_on_every_level() {
+    let offsets = format!("{}1{}", "SELECT 1 OFFSET (".repeat(40), ") ROWS".repeat(40));
+    assert_eq!(read(&offsets), Ok(1));
+    let brackets = format!("SELECT {}SELECT 1{}", "(".repeat(300), ") + 1".repeat(300));
+    assert_eq!(read(&brackets), Ok(1));
+    let tables = format!(
+        "SELECT FROM {}SELECT 1{}",
+        "(".repeat(300),
+        ") x JOIN t ON true".repeat(299) + ") x"
+    );
+    assert_eq!(read(&tables), Ok(1));
+}
+
 #[test]
 fn a_tree_is_no_deeper_than_its_text_is_nested() {
     let text = format!("SELECT 1{}", " + 2 * 3".repeat(5000));
