@@ -75,6 +75,11 @@ impl Follower {
         self.heard = self.heard.max(commit);
     }
 
+    #[cfg(test)]
+    pub(crate) const fn newest_heard(&self) -> Lsn {
+        self.heard
+    }
+
     /// Called after a checkpoint was installed: everything before `commit` is committed,
     /// so every leader has it.
     pub(crate) fn installed(&mut self, commit: Lsn) {

@@ -89,6 +89,8 @@ pub(crate) struct Questions {
 struct Open {
     number: u64,
     context: u64,
+    /// Whether the answer moves nothing here.
+    silent: bool,
 }
 
 impl Questions {
@@ -124,6 +126,25 @@ impl Consensus {
     /// # Errors
     /// When this node follows no leader.
     pub fn ask(&mut self, context: u64) -> Result<(), Refusal> {
+        self.ask_as(context, false)
+    }
+
+    /// As [`Consensus::ask`], and the answer does not advance this node's commit index: for
+    /// measurements of what the node would know without it.
+    ///
+    /// # Errors
+    /// When this node follows no leader.
+    pub fn ask_silently(&mut self, context: u64) -> Result<(), Refusal> {
+        self.ask_as(context, true)
+    }
+
+    /// Up to where this node's log is on its disk, and its commit index.
+    #[must_use]
+    pub fn reached(&self) -> (Lsn, Lsn) {
+        (self.durability.end(), self.shape.commit())
+    }
+
+    fn ask_as(&mut self, context: u64, silent: bool) -> Result<(), Refusal> {
         let (State::Follower(_), Some(leader), false) = (&self.state, self.leader, self.newcomer)
         else {
             return Err(Refusal::NoLeader);
@@ -136,12 +157,20 @@ impl Consensus {
         if planted!(ReuseQuestion)
             && let Some(Open { number, .. }) = self.questions.open.back().copied()
         {
-            self.questions.open.push_back(Open { number, context });
+            self.questions.open.push_back(Open {
+                number,
+                context,
+                silent,
+            });
             return Ok(());
         }
         self.questions.number += 1;
         let number = self.questions.number;
-        self.questions.open.push_back(Open { number, context });
+        self.questions.open.push_back(Open {
+            number,
+            context,
+            silent,
+        });
         if self.questions.open.len() > MOST_OPEN
             && let Some(lost) = self.questions.open.pop_front()
         {
@@ -173,14 +202,19 @@ impl Consensus {
         if !is_leaders {
             return;
         }
-        follower.heard(at);
         // Readers that asked before this question was written are answered by it, too.
-        let answered = self.questions.open.drain(..=found);
-        self.outbox.asked.extend(answered.map(|open| ReadAnswer {
-            context: open.context,
-            outcome: Ok(at),
-        }));
-        self.learn_commit(at);
+        let mut is_silent = true;
+        for open in self.questions.open.drain(..=found) {
+            is_silent &= open.silent;
+            self.outbox.asked.push(ReadAnswer {
+                context: open.context,
+                outcome: Ok(at),
+            });
+        }
+        if !is_silent {
+            follower.heard(at);
+            self.learn_commit(at);
+        }
     }
 
     /// Handles a follower's question in this node's term.
@@ -393,6 +427,31 @@ mod tests {
         assert_eq!(node.ask(1), Err(Refusal::NoLeader));
         node.admit();
         assert_eq!(node.ask(1), Ok(()));
+    }
+
+    #[test]
+    fn a_silent_answer_is_told_and_moves_nothing() {
+        let mut node = follower(1, 1);
+        let heard = |node: &Consensus| match &node.state {
+            State::Follower(follower) => follower.newest_heard(),
+            State::Candidate(_) | State::Leader(_) => panic!("it follows"),
+        };
+        node.ask_silently(10).expect("it follows");
+        let sent = node.ready().messages;
+        let [
+            Message {
+                body: Body::Ask { number },
+                ..
+            },
+        ] = sent[..]
+        else {
+            panic!("{sent:?}");
+        };
+        assert_eq!(answered(&mut node, 1, 1, number), [(10, true)]);
+        assert_eq!(heard(&node), Lsn(0));
+        let loud = question(&mut node, 11);
+        assert_eq!(answered(&mut node, 1, 1, loud), [(11, true)]);
+        assert_eq!(heard(&node), Lsn(9));
     }
 
     #[test]

@@ -85,7 +85,9 @@ mod validation;
 pub use checkpoints::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
-pub use following::{FollowedTables, FollowedView, FollowerEngine, Leadership, Questions, Sending};
+pub use following::{
+    FollowedTables, FollowedView, FollowerEngine, Leadership, Questions, Reached, Sending,
+};
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};

@@ -235,6 +235,30 @@ pub type VisitScan<'visitor> = dyn FnMut(Rid, RowRef<'_>) -> ControlFlow<()> + S
 /// Indexes that are not complete, each with its storage.
 pub type UnbuiltIndexes = BTreeSet<(StorageId, IndexId)>;
 
+/// A way to ask for the newest commit that is not the usual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// By a question that no other caller shares.
+    Alone,
+    /// Likewise, and the answer moves nothing here: [`Engine::poll_standing`] compares it.
+    Silent,
+    /// Not at all, until [`Engine::insist`]: something else may answer before.
+    Later,
+}
+
+/// How far an engine that follows is towards a commit of the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its log has not been written up to there.
+    LacksLog,
+    /// It does not know yet that its log is committed up to there.
+    Uncommitted,
+    /// It knows, and its snapshots do not include it yet.
+    Replays,
+    /// Its snapshots include it.
+    Shows,
+}
+
 /// A transaction engine: one implementation of a concurrency control protocol.
 pub trait Engine: Send + Sync + 'static {
     /// The engine's name, for messages.
@@ -311,6 +335,25 @@ pub trait Engine: Send + Sync + 'static {
     /// this engine's own tables only.
     fn answered(&self, _question: Question) -> Option<Answered> {
         Some(Answered::Asked)
+    }
+
+    /// As [`Engine::ask_newest`], in another way, for measurements beside it.
+    fn ask_as(&self, _way: Asking) -> Option<Question> {
+        self.ask_newest()
+    }
+
+    /// Has a question of [`Asking::Later`] sent, if it is not answered yet.
+    fn insist(&self, _question: Question) {}
+
+    /// Ready with how far this engine was, when the answer to a question of
+    /// [`Asking::Silent`] came, towards what the answer says. Errors are those of
+    /// [`Engine::poll_newest`].
+    fn poll_standing(
+        &self,
+        _question: Question,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<Standing, Error>> {
+        Poll::Ready(Ok(Standing::Shows))
     }
 
     /// Whether this engine only reads: it refuses writes, row locks and table locks that

@@ -51,9 +51,9 @@ mod wait;
 pub use coeval_types::RowLock;
 pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
-    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
+    Asking, BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
-    Transaction, UnbuiltIndexes, Update,
+    Standing, Transaction, UnbuiltIndexes, Update,
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};

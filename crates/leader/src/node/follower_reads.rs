@@ -96,6 +96,9 @@ impl Driver {
 
     /// Sends the next question, if one is due.
     pub(super) fn ask_due(&mut self) {
+        while let Some((question, silent)) = self.follower_reads.questions.begin_alone() {
+            self.send_question(question, silent);
+        }
         let due = self.follower_reads.questions.begin();
         self.ask(due);
     }
@@ -115,13 +118,20 @@ impl Driver {
     }
 
     fn ask(&mut self, question: Option<u64>) {
-        let Some(question) = question else {
-            return;
-        };
+        if let Some(question) = question {
+            self.send_question(question, false);
+        }
+    }
+
+    fn send_question(&mut self, question: u64, silent: bool) {
         if let Some(watch) = &self.watch {
             watch.asked(self.consensus.id(), question);
         }
-        if let Err(refusal) = self.consensus.ask(question) {
+        let sent = match silent {
+            false => self.consensus.ask(question),
+            true => self.consensus.ask_silently(question),
+        };
+        if let Err(refusal) = sent {
             tracing::debug!(%refusal, "the leader is not asked");
             self.follower_reads.questions.lose(question);
         }
@@ -129,12 +139,14 @@ impl Driver {
 
     /// Passes answers of the leader to the readers.
     pub(super) fn asked(&mut self, answers: Vec<ReadAnswer>) {
+        let reached = self.consensus.reached();
         for answer in answers {
+            let questions = &self.follower_reads.questions;
             match answer.outcome {
-                Ok(at) => self.follower_reads.questions.answered(answer.context, at),
+                Ok(at) => questions.answered(answer.context, at, reached),
                 Err(refusal) => {
                     tracing::debug!(%refusal, "a question is lost");
-                    self.follower_reads.questions.lose(answer.context);
+                    questions.lose(answer.context);
                 }
             }
         }

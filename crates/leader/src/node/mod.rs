@@ -88,6 +88,7 @@
 //! Raft libraries of etcd and TiKV.
 
 mod admission;
+mod alone;
 mod apply_progress;
 mod apply_ready;
 mod away;

@@ -36,15 +36,20 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use coeval_occ::Questions;
-use coeval_txn::{Answered, Error, Question};
+use coeval_occ::{Questions, Reached};
+use coeval_txn::{Answered, Asking, Error, Question};
 use coeval_types::{Lsn, planted};
 use tokio::sync::Notify;
 
+use super::alone::{Alone, Own};
 use super::waiters::Waiters;
 
 /// Ticks after which a question that is not answered is followed by another one.
 const PATIENCE_TICKS: u32 = 2;
+
+/// Answers that are kept. A reader that waits for its tables is answered again each time it looks:
+/// by a newer answer it would wait anew, for as long as answers come faster than replay.
+const ANSWERS: usize = 64;
 
 /// State shared by the readers and the driver.
 #[derive(Debug, Default)]
@@ -60,11 +65,14 @@ struct State {
     is_open: bool,
     /// Number of readers that have asked, of whom the last has this number.
     came: u64,
+    /// The last reader that wants a question to be sent.
+    wanted: u64,
     /// The last reader that shares a question which was sent.
     sent: u64,
-    /// The last reader that has an answer, and the newest answer.
+    /// The last reader that has an answer.
     answered: u64,
-    at: Lsn,
+    /// The newest answers, each with the last reader that it answers, in their order.
+    answers: VecDeque<(u64, Lsn)>,
     /// The last reader whose question was answered: others have their answer from a commit.
     by_question: u64,
     /// The last reader whose question is lost, unless it has an answer.
@@ -76,6 +84,8 @@ struct State {
     under_way: VecDeque<(u64, u64)>,
     /// The waiting readers.
     waiting: Waiters,
+    /// Questions that are not shared.
+    alone: Alone,
     counts: Counts,
 }
 
@@ -110,12 +120,23 @@ impl State {
 
     /// Whether a reader waits for the next question.
     fn is_wanted(&self) -> bool {
-        self.came > self.sent.max(self.answered).max(self.lost)
+        self.wanted > self.sent.max(self.answered).max(self.lost)
+    }
+
+    /// Whether the driver has a question to send that is shared.
+    fn is_shared_due(&self) -> bool {
+        self.is_open && self.is_wanted() && !self.is_under_way()
     }
 
     /// Whether the driver has a question to send.
     fn is_due(&self) -> bool {
-        self.is_open && self.is_wanted() && !self.is_under_way()
+        self.is_open && self.alone.is_due() || self.is_shared_due()
+    }
+
+    /// The earliest answer that is kept of those that answer this reader.
+    fn answer_of(&self, reader: u64) -> Lsn {
+        let first = self.answers.partition_point(|(last, _)| *last < reader);
+        self.answers.get(first).map_or(Lsn(0), |(_, at)| *at)
     }
 
     /// Ends a question, and those before it. Returns the last reader that shares it, if it was
@@ -130,8 +151,13 @@ impl State {
 
     /// All readers up to this one may read at `at`. Returns those to wake.
     fn answer(&mut self, reader: u64, at: Lsn) -> Vec<Waker> {
-        self.answered = self.answered.max(reader);
-        self.at = self.at.max(at);
+        if reader > self.answered {
+            self.answered = reader;
+            self.answers.push_back((reader, at));
+            if self.answers.len() > ANSWERS {
+                self.answers.pop_front();
+            }
+        }
         self.waiting.take(reader)
     }
 
@@ -158,6 +184,11 @@ const fn reader_of(question: Question) -> u64 {
     question.0 >> 1
 }
 
+fn lost() -> Error {
+    let reason = "this node follows no leader that could tell it what is committed; try again";
+    Error::Stopped(reason.to_owned())
+}
+
 impl Questions for Readers {
     fn ask(&self) -> Question {
         let mut state = self.0.state();
@@ -170,6 +201,7 @@ impl Questions for Readers {
         }
         let is_shared = state.is_wanted();
         state.came += 1;
+        state.wanted = state.came;
         let question = question_of(state.came, is_shared);
         if !state.is_open {
             state.counts.refused += 1;
@@ -188,12 +220,80 @@ impl Questions for Readers {
         let mut state = self.0.state();
         let reader = reader_of(question);
         if reader <= state.answered {
-            return Poll::Ready(Ok(state.at));
+            return Poll::Ready(Ok(state.answer_of(reader)));
         }
         if reader <= state.lost {
-            let reason = "this node follows no leader that could tell it what is committed; try \
-                          again";
-            return Poll::Ready(Err(Error::Stopped(reason.to_owned())));
+            return Poll::Ready(Err(lost()));
+        }
+        state.waiting.add(reader, context);
+        Poll::Pending
+    }
+
+    fn ask_as(&self, way: Asking) -> Question {
+        let silent = match way {
+            Asking::Alone => false,
+            Asking::Silent => true,
+            Asking::Later => {
+                let mut state = self.0.state();
+                state.counts.asked += 1;
+                state.came += 1;
+                return question_of(state.came, false);
+            }
+        };
+        let mut state = self.0.state();
+        state.counts.asked += 1;
+        state.came += 1;
+        let reader = state.came;
+        match state.is_open {
+            true => state.alone.add(Own { reader, silent }),
+            false => {
+                state.counts.refused += 1;
+                state.lost = reader;
+            }
+        }
+        let is_due = state.is_due();
+        drop(state);
+        if is_due {
+            self.0.wanted.notify_one();
+        }
+        question_of(reader, false)
+    }
+
+    fn insist(&self, question: Question) {
+        let mut state = self.0.state();
+        let reader = reader_of(question);
+        state.wanted = state.wanted.max(reader);
+        let mut done = Vec::new();
+        if !state.is_open && reader > state.answered {
+            state.counts.refused += 1;
+            state.lost = state.lost.max(reader);
+            done = state.waiting.take(reader);
+        }
+        let is_due = state.is_due();
+        drop(state);
+        done.into_iter().for_each(Waker::wake);
+        if is_due {
+            self.0.wanted.notify_one();
+        }
+    }
+
+    fn poll_reached(
+        &self,
+        question: Question,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Reached, Error>> {
+        let mut state = self.0.state();
+        let reader = reader_of(question);
+        if let Some(found) = state.alone.take(reader) {
+            return Poll::Ready(Ok(Reached {
+                at: found.at,
+                flushed: found.flushed,
+                committed: found.committed,
+            }));
+        }
+        // A commit that answers a reader says nothing about how far this node is.
+        if !state.alone.waits(reader) {
+            return Poll::Ready(Err(lost()));
         }
         state.waiting.add(reader, context);
         Poll::Pending
@@ -254,11 +354,27 @@ impl NodeQuestions {
         }
     }
 
+    /// The next question to send that is not shared: its number, and whether it is silent.
+    pub(super) fn begin_alone(&mut self) -> Option<(u64, bool)> {
+        let mut state = self.shared.state();
+        if !state.is_open {
+            return None;
+        }
+        let own = state.alone.next()?;
+        self.ticks = 0;
+        state.begun += 1;
+        state.sent = state.sent.max(own.reader);
+        state.counts.sent += 1;
+        let number = state.begun;
+        state.under_way.push_back((number, own.reader));
+        Some((number, own.silent))
+    }
+
     /// The next question to send and its number, if a reader waits for it and none is under
     /// way.
     pub(super) fn begin(&mut self) -> Option<u64> {
         let mut state = self.shared.state();
-        if !state.is_due() {
+        if !state.is_shared_due() {
             return None;
         }
         self.ticks = 0;
@@ -286,14 +402,16 @@ impl NodeQuestions {
         Some(state.begin())
     }
 
-    /// The leader has answered this question, and so all before it.
-    pub(super) fn answered(&self, question: u64, at: Lsn) {
+    /// The leader has answered this question, and so all before it; this node's log is on its
+    /// disk up to the first of `reached`, and committed up to the second.
+    pub(super) fn answered(&self, question: u64, at: Lsn, reached: (Lsn, Lsn)) {
         let mut state = self.shared.state();
         let Some(reader) = state.end(question) else {
             // A later one was answered before, or it was given up.
             return;
         };
         state.by_question = state.by_question.max(reader);
+        state.alone.answered(reader, at, reached);
         let done = state.answer(reader, at);
         drop(state);
         done.into_iter().for_each(Waker::wake);
@@ -307,6 +425,7 @@ impl NodeQuestions {
         };
         state.counts.lost += 1;
         state.lost = state.lost.max(reader);
+        state.alone.lose(reader);
         let done = state.waiting.take(reader);
         drop(state);
         done.into_iter().for_each(Waker::wake);
@@ -325,7 +444,9 @@ impl NodeQuestions {
         state.counts.lost += u64::from(state.is_under_way());
         state.under_way.clear();
         // Readers of the question that is not sent yet get the error, too.
-        state.lost = state.came;
+        let last = state.came;
+        state.lost = last;
+        state.alone.lose(last);
         let all = state.waiting.take_all();
         drop(state);
         all.into_iter().for_each(Waker::wake);
@@ -345,6 +466,8 @@ impl Drop for NodeQuestions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HERE: (Lsn, Lsn) = (Lsn(0), Lsn(0));
 
     fn open() -> NodeQuestions {
         let mut questions = NodeQuestions::default();
@@ -367,11 +490,11 @@ mod tests {
         let later: Vec<_> = (0..9).map(|_| readers.ask()).collect();
         assert_eq!(driver.begin(), None, "a question is under way");
         assert_eq!(poll(&*readers, first), Poll::Pending);
-        driver.answered(1, Lsn(80));
+        driver.answered(1, Lsn(80), HERE);
         assert_eq!(poll(&*readers, first), Poll::Ready(Ok(80)));
         assert_eq!(poll(&*readers, later[0]), Poll::Pending);
         assert_eq!(driver.begin(), Some(2));
-        driver.answered(2, Lsn(96));
+        driver.answered(2, Lsn(96), HERE);
         for reader in later {
             assert_eq!(poll(&*readers, reader), Poll::Ready(Ok(96)));
         }
@@ -393,10 +516,10 @@ mod tests {
         assert_eq!(driver.tick(), Some(2));
         let latest = readers.ask();
         // The answer to the first question was late, and says nothing about later readers.
-        driver.answered(1, Lsn(80));
+        driver.answered(1, Lsn(80), HERE);
         assert_eq!(poll(&*readers, early), Poll::Ready(Ok(80)));
         assert_eq!(poll(&*readers, late), Poll::Pending);
-        driver.answered(2, Lsn(80));
+        driver.answered(2, Lsn(80), HERE);
         assert_eq!(poll(&*readers, late), Poll::Ready(Ok(80)));
         assert_eq!(poll(&*readers, latest), Poll::Pending);
         assert_eq!(driver.begin(), Some(3));
@@ -440,7 +563,7 @@ mod tests {
         driver.lose(1);
         readers.ask();
         assert_eq!(driver.begin(), Some(2));
-        driver.answered(2, Lsn(8));
+        driver.answered(2, Lsn(8), HERE);
         assert_eq!(poll(&*readers, lost), Poll::Ready(Ok(8)));
     }
 
@@ -454,7 +577,7 @@ mod tests {
         let before = readers.asked();
         let fourth = readers.ask();
         assert_eq!(readers.answered(first), None);
-        driver.answered(1, Lsn(80));
+        driver.answered(1, Lsn(80), HERE);
         assert_eq!(readers.answered(first), Some(Answered::Asked));
         assert_eq!(readers.answered(second), None);
         // A message that was sent before the fourth reader came is answered with a commit.
@@ -463,7 +586,7 @@ mod tests {
         assert_eq!(readers.answered(third), Some(Answered::Spared));
         assert_eq!(poll(&*readers, fourth), Poll::Pending);
         assert_eq!(driver.begin(), Some(2));
-        driver.answered(2, Lsn(92));
+        driver.answered(2, Lsn(92), HERE);
         assert_eq!(readers.answered(fourth), Some(Answered::Shared));
         assert_eq!(driver.counts().spared, 2);
         // All have an answer: there is nothing to ask.
@@ -471,5 +594,113 @@ mod tests {
         readers.learn(readers.asked(), Lsn(96));
         assert_eq!(driver.begin(), None);
         assert_eq!(driver.counts().sent, 2);
+    }
+
+    #[test]
+    fn a_reader_that_waits_for_its_tables_keeps_its_answer() {
+        let mut driver = open();
+        let readers = driver.readers();
+        let early = readers.ask();
+        for question in 1..=ANSWERS as u64 {
+            readers.ask();
+            assert_eq!(driver.begin(), Some(question));
+            driver.answered(question, Lsn(80 * question), HERE);
+            assert_eq!(poll(&*readers, early), Poll::Ready(Ok(80)));
+        }
+        // A reader that waits longer than answers are kept gets a newer one, which is right, too.
+        readers.ask();
+        let next = driver.begin().expect("a reader waits");
+        driver.answered(next, Lsn(80 * next), HERE);
+        assert_eq!(poll(&*readers, early), Poll::Ready(Ok(160)));
+        // A late copy of an answer changes nothing.
+        driver.answered(1, Lsn(80), HERE);
+        assert_eq!(poll(&*readers, early), Poll::Ready(Ok(160)));
+    }
+
+    #[test]
+    fn a_question_that_is_not_shared_is_sent_for_each_reader() {
+        let mut driver = open();
+        let readers = driver.readers();
+        let all: Vec<_> = (0..20).map(|_| readers.ask_as(Asking::Alone)).collect();
+        let mut sent = 0;
+        while let Some(next) = driver.begin_alone() {
+            sent += 1;
+            assert_eq!(next, (sent, false));
+        }
+        assert_eq!(sent, 12, "consensus keeps no more");
+        assert_eq!(driver.begin(), None, "no reader shares");
+        assert_eq!(poll(&*readers, all[0]), Poll::Pending);
+        driver.answered(5, Lsn(80), HERE);
+        assert_eq!(poll(&*readers, all[4]), Poll::Ready(Ok(80)));
+        assert_eq!(poll(&*readers, all[5]), Poll::Pending);
+        while driver.begin_alone().is_some() {
+            sent += 1;
+        }
+        assert_eq!(sent, 17);
+        // A reader that shares asks after them all.
+        let shared = readers.ask();
+        driver.answered(17, Lsn(96), HERE);
+        assert_eq!(poll(&*readers, shared), Poll::Pending);
+        while driver.begin_alone().is_some() {
+            sent += 1;
+        }
+        driver.answered(20, Lsn(96), HERE);
+        assert_eq!(poll(&*readers, all[19]), Poll::Ready(Ok(96)));
+        assert_eq!(driver.begin(), Some(21));
+        assert_eq!((sent, driver.counts().sent), (20, 21));
+    }
+
+    #[test]
+    fn a_silent_answer_says_what_it_found_here_once() {
+        let mut driver = open();
+        let readers = driver.readers();
+        let context = &mut Context::from_waker(Waker::noop());
+        let asked = readers.ask_as(Asking::Silent);
+        assert_eq!(driver.begin_alone(), Some((1, true)));
+        // A commit answers the reader, and not how far this node is.
+        readers.learn(readers.asked(), Lsn(88));
+        assert!(readers.poll_reached(asked, context).is_pending());
+        driver.answered(1, Lsn(96), (Lsn(90), Lsn(80)));
+        let Poll::Ready(Ok(reached)) = readers.poll_reached(asked, context) else {
+            panic!("the answer has come");
+        };
+        let expected = Reached {
+            at: Lsn(96),
+            flushed: Lsn(90),
+            committed: Lsn(80),
+        };
+        assert_eq!(reached, expected);
+        let again = readers.poll_reached(asked, context);
+        assert!(matches!(again, Poll::Ready(Err(_))));
+        let lost = readers.ask_as(Asking::Silent);
+        driver.set_open(false);
+        assert!(matches!(
+            readers.poll_reached(lost, context),
+            Poll::Ready(Err(_))
+        ));
+        assert_eq!(driver.begin_alone(), None);
+    }
+
+    #[test]
+    fn a_reader_that_asks_later_is_spared_or_insists() {
+        let mut driver = open();
+        let readers = driver.readers();
+        let spared = readers.ask_as(Asking::Later);
+        let before = readers.asked();
+        let insists = readers.ask_as(Asking::Later);
+        assert_eq!(driver.begin(), None, "no reader insists");
+        readers.learn(before, Lsn(92));
+        assert_eq!(poll(&*readers, spared), Poll::Ready(Ok(92)));
+        assert_eq!(poll(&*readers, insists), Poll::Pending);
+        readers.insist(insists);
+        assert_eq!(driver.begin(), Some(1));
+        driver.answered(1, Lsn(96), HERE);
+        assert_eq!(poll(&*readers, insists), Poll::Ready(Ok(96)));
+        // Without a leader nothing answers.
+        driver.set_open(false);
+        let late = readers.ask_as(Asking::Later);
+        assert_eq!(poll(&*readers, late), Poll::Pending);
+        readers.insist(late);
+        assert_eq!(poll(&*readers, late), Poll::Ready(Err(())));
     }
 }

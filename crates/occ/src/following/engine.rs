@@ -19,10 +19,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use coeval_txn::contract::Visit;
-use coeval_txn::{Answered, BeginOptions, Engine, Error, Question, Transaction, UnbuiltIndexes};
+use coeval_txn::{
+    Answered, Asking, BeginOptions, Engine, Error, Question, Standing, Transaction, UnbuiltIndexes,
+};
 use coeval_types::{
     IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
 };
@@ -185,6 +187,31 @@ impl Engine for FollowerEngine {
 
     fn answered(&self, question: Question) -> Option<Answered> {
         self.questions.answered(question)
+    }
+
+    fn ask_as(&self, way: Asking) -> Option<Question> {
+        Some(self.questions.ask_as(way))
+    }
+
+    fn insist(&self, question: Question) {
+        self.questions.insist(question);
+    }
+
+    fn poll_standing(
+        &self,
+        question: Question,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Standing, Error>> {
+        let followed = self.tables()?;
+        let reached = ready!(self.questions.poll_reached(question, context))?;
+        let nobody = &mut Context::from_waker(Waker::noop());
+        let shown = followed.visibility.poll(reached.at, nobody);
+        Poll::Ready(Ok(match shown? {
+            _ if reached.flushed < reached.at => Standing::LacksLog,
+            _ if reached.committed < reached.at => Standing::Uncommitted,
+            Poll::Pending => Standing::Replays,
+            Poll::Ready(()) => Standing::Shows,
+        }))
     }
 
     fn is_read_only(&self) -> bool {

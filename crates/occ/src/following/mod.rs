@@ -167,7 +167,7 @@ use crate::storage::Recovered;
 use crate::table_recovery::Recovery;
 pub use engine::FollowerEngine;
 pub use leadership::Leadership;
-pub use questions::{Questions, Sending};
+pub use questions::{Questions, Reached, Sending};
 use tables::{BUILT_ALONE, Building, Followed};
 pub use view::FollowedView;
 

@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use coeval_txn::{Answered, Error, Question};
+use coeval_txn::{Answered, Asking, Error, Question};
 use coeval_types::{Lsn, Timestamp, planted};
 
 /// Consensus, as a follower's engine sees it: the source of answers.
@@ -35,6 +35,39 @@ pub trait Questions: Send + Sync + fmt::Debug {
     /// The first so many callers that have asked may read once everything before `end` is
     /// visible, which is committed ([`Sending::answered`]).
     fn learn(&self, asked: u64, end: Lsn);
+
+    /// As [`Questions::ask`], in another way, for measurements.
+    fn ask_as(&self, _way: Asking) -> Question {
+        self.ask()
+    }
+
+    /// Has a question of [`Asking::Later`] sent, if it is not answered yet.
+    fn insist(&self, _question: Question) {}
+
+    /// Ready with what the answer to a question of [`Asking::Silent`] found here, once.
+    fn poll_reached(
+        &self,
+        question: Question,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Reached, Error>> {
+        let at = ready!(self.poll(question, context))?;
+        Poll::Ready(Ok(Reached {
+            at,
+            flushed: at,
+            committed: at,
+        }))
+    }
+}
+
+/// How far a node was when the answer to a question came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The answer: everything before it is committed.
+    pub at: Lsn,
+    /// The node's log was on its disk up to here.
+    pub flushed: Lsn,
+    /// The node knew its log to be committed up to here.
+    pub committed: Lsn,
 }
 
 /// A message that this node sends to the leader, whose answer may answer questions, too.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use coeval_leader::node::HoldCounts;
+use coeval_leader::node::{HoldCounts, QuestionCounts};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::activity::{SessionState, Shown};
 use coeval_sql::instance::{AdmissionCounts, Cluster};
@@ -48,6 +48,8 @@ pub(crate) struct Reading {
     pub(crate) holds: Option<HoldCounts>,
     /// This node's estimate of Γ, if it makes one.
     pub(crate) gamma: Option<Summary>,
+    /// What this node has counted of its questions to the leader.
+    pub(crate) questions: Option<QuestionCounts>,
 }
 
 /// The operating system's figures of the process. A figure that it does not report is
@@ -123,6 +125,7 @@ impl Reading {
             cluster: cluster_view::cluster(shared),
             gamma: shared.gamma.of(shared.settings.cluster_node),
             holds: shared.node.as_ref().map(|node| node.pauses().counts()),
+            questions: shared.cluster.status().map(|status| status.questions),
         }
     }
 }

@@ -42,21 +42,25 @@ pub(crate) enum Stamp {
     Session,
     /// The snapshot is what this node had.
     None,
+    /// The leader was asked, and this node waited for its replay: of a comparator that tells
+    /// them apart.
+    Waited,
 }
 
 impl Stamp {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Asked,
         Self::Shared,
         Self::Spared,
         Self::Session,
         Self::None,
+        Self::Waited,
     ];
 
     /// Whether the snapshot includes everything that was acknowledged before the cycle came.
     pub(crate) const fn is_fresh(self) -> bool {
         match self {
-            Self::Asked | Self::Shared | Self::Spared => true,
+            Self::Asked | Self::Shared | Self::Spared | Self::Waited => true,
             Self::Session | Self::None => false,
         }
     }
@@ -68,6 +72,7 @@ impl Stamp {
             Self::Spared => "spared",
             Self::Session => "session",
             Self::None => "none",
+            Self::Waited => "waited",
         }
     }
 }
@@ -87,10 +92,14 @@ pub(crate) enum AtLeader {
     Error,
     /// This node does not know the session's state.
     State,
+    /// This node had not flushed the log that the answer asks for: of a comparator.
+    LacksLog,
+    /// This node did not know that log to be committed: of a comparator.
+    Uncommitted,
 }
 
 impl AtLeader {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Statement(Reason::Writes),
         Self::Statement(Reason::LocksRows),
         Self::Statement(Reason::Function),
@@ -102,6 +111,8 @@ impl AtLeader {
         Self::Lost,
         Self::Error,
         Self::State,
+        Self::LacksLog,
+        Self::Uncommitted,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -112,6 +123,8 @@ impl AtLeader {
             Self::Lost => "lost",
             Self::Error => "error",
             Self::State => "state",
+            Self::LacksLog => "lacks_log",
+            Self::Uncommitted => "uncommitted",
         }
     }
 }

@@ -183,6 +183,7 @@ fn reading() -> Reading {
             greatest: 5_500_000,
             ..crate::gamma::Summary::default()
         }),
+        questions: Some(coeval_leader::node::QuestionCounts::default()),
     }
 }
 

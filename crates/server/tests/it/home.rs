@@ -5,8 +5,10 @@
 //! of another database, with the same definitions and other rows, so that each answer shows
 //! who has given it.
 
-use std::sync::Arc;
+mod comparators;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +19,9 @@ use coeval_sql::{Database, Error};
 use coeval_testkit::wire::{
     Answer, Wire, bind, describe, error, execute, flush, kinds, packet, parse, query, sync,
 };
-use coeval_txn::{BeginOptions, Engine, Question, ResponseDependencies, Transaction};
+use coeval_txn::{
+    Asking, BeginOptions, Engine, Question, ResponseDependencies, Standing, Transaction,
+};
 use coeval_types::{IndexId, Rid, RowRef, StorageDefinition, StorageId, Term, Timestamp};
 
 use crate::two_nodes;
@@ -37,6 +41,17 @@ pub(crate) struct Follower {
     pub(crate) hangs: AtomicBool,
     /// The tables are gone.
     pub(crate) is_retired: AtomicBool,
+    /// Questions that are not shared, and whether the last one was silent.
+    alone: AtomicU64,
+    is_silent: AtomicBool,
+    /// What such a question finds.
+    standing: Mutex<Standing>,
+    /// Questions to be asked later, those that were, and whether the last one was not yet.
+    later: AtomicU64,
+    insisted: AtomicU64,
+    is_late: AtomicBool,
+    /// Something else answers them.
+    spares: AtomicBool,
 }
 
 fn stopped<T>() -> Poll<Result<T, coeval_txn::Error>> {
@@ -85,7 +100,36 @@ impl Engine for Follower {
         ) {
             (true, _) => Poll::Pending,
             (_, true) => stopped(),
+            _ if self.is_late.load(Ordering::Relaxed) && !self.spares.load(Ordering::Relaxed) => {
+                Poll::Pending
+            }
             _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn ask_as(&self, way: Asking) -> Option<Question> {
+        if way == Asking::Later {
+            self.is_late.store(true, Ordering::Relaxed);
+            return Some(Question(self.later.fetch_add(1, Ordering::Relaxed)));
+        }
+        self.is_silent
+            .store(way == Asking::Silent, Ordering::Relaxed);
+        Some(Question(self.alone.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn insist(&self, _question: Question) {
+        self.is_late.store(false, Ordering::Relaxed);
+        self.insisted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn poll_standing(
+        &self,
+        _question: Question,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<Standing, coeval_txn::Error>> {
+        match self.loses.load(Ordering::Relaxed) {
+            true => stopped(),
+            false => Poll::Ready(Ok(*self.standing.lock().unwrap())),
         }
     }
 
@@ -177,6 +221,13 @@ impl Two {
             loses: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             is_retired: AtomicBool::new(false),
+            alone: AtomicU64::new(0),
+            is_silent: AtomicBool::new(false),
+            standing: Mutex::new(Standing::Shows),
+            later: AtomicU64::new(0),
+            insisted: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+            spares: AtomicBool::new(false),
         });
         leader.read_from(None);
         follower.read_from(Some(Arc::clone(&tables) as _));

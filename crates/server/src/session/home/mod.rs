@@ -35,6 +35,7 @@
 //!   cycle again.
 mod block;
 mod commits;
+mod comparators;
 mod hold;
 mod open;
 mod read;
@@ -47,7 +48,7 @@ use std::time::Duration;
 
 use coeval_sql::Error;
 use coeval_sql::session::Freshness;
-use coeval_sql::session::settings::ReadFrom;
+use coeval_sql::session::settings::{ReadComparator, ReadFrom};
 
 use self::block::Block;
 use self::commits::Commits;
@@ -129,7 +130,12 @@ impl Relay {
         if self.reads.block.is_some() {
             return self.offer_in_block(has_leader);
         }
-        match self.wants(shared).from {
+        let wants = self.wants(shared);
+        let compares = wants.compares.map(|compares| compares.by);
+        if compares == Some(ReadComparator::Single) {
+            return Offer::Leader;
+        }
+        match wants.from {
             ReadFrom::Leader => return Offer::Leader,
             ReadFrom::Fresh if !has_leader => return Offer::Leader,
             ReadFrom::Fresh | ReadFrom::Session | ReadFrom::Any => {}

@@ -13,11 +13,12 @@ use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::TimeLimit;
 use coeval_sql::instance::activity::AnswerWait;
 use coeval_sql::session::SessionHandover;
-use coeval_sql::session::settings::{self, ReadFrom};
+use coeval_sql::session::settings::{self, ReadComparator, ReadFrom};
 use coeval_txn::Answered;
 use coeval_types::Timestamp;
 
 use super::Not;
+use super::comparators::{Compares, Waiting};
 use crate::metrics::{AtLeader, Stamp};
 use crate::reader::Reader;
 use crate::session::greet;
@@ -33,6 +34,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Wants {
     pub(super) from: ReadFrom,
     max_lag: Option<Duration>,
+    pub(super) compares: Option<Compares>,
 }
 
 impl Relay {
@@ -48,6 +50,7 @@ impl Relay {
             return Wants {
                 from: parsed.read_from,
                 max_lag: parsed.read_max_lag.filter(|lag| !lag.is_zero()),
+                compares: self.reads.wants.and_then(|wants| wants.compares),
             };
         }
         if let Some(wants) = self.reads.wants {
@@ -63,6 +66,7 @@ impl Relay {
         let wants = Wants {
             from: from.unwrap_or_default(),
             max_lag: max_lag.filter(|lag| !lag.is_zero()),
+            compares: Compares::by(value),
         };
         self.reads.wants = Some(wants);
         wants
@@ -78,6 +82,11 @@ impl Relay {
     ) -> Stamp {
         let wants = self.wants(shared);
         let lag = reader.age().filter(|age| Some(*age) <= wants.max_lag);
+        match wants.compares.map(|compares| compares.by) {
+            Some(ReadComparator::Weak) => return Stamp::None,
+            Some(_) => return Stamp::Asked,
+            None => {}
+        }
         match wants.from {
             ReadFrom::Session if commit.is_some() => Stamp::Session,
             ReadFrom::Any if wants.max_lag.is_none() || lag.is_some() => Stamp::None,
@@ -96,7 +105,8 @@ impl Relay {
         let timeout = timeout.filter(|timeout| *timeout < PATIENCE);
         let mut late = pin!(coeval_env::sleep_until(began + timeout.unwrap_or(PATIENCE)));
         let engine = &*reader.engine;
-        let question = engine.ask_newest();
+        let compares = self.reads.wants.and_then(|wants| wants.compares);
+        let mut waiting = Waiting::new(engine, compares);
         let mut answered = None;
         let home = self.reads.home.as_ref();
         let activity = home.map(|home| Arc::clone(home.conversation.session.activity()));
@@ -104,16 +114,15 @@ impl Relay {
         let (signal, watch) = (&self.signal, &mut self.input.watch);
         let mut is_shown = false;
         let told = poll_fn(|context| {
-            let newest = match question {
-                Some(question) => engine.poll_newest(question, context),
-                None => Poll::Ready(Ok(())),
-            };
+            let newest = waiting.poll(context);
             if answered.is_none() {
-                let how = question.and_then(|question| engine.answered(question));
+                let how = waiting
+                    .question
+                    .and_then(|question| engine.answered(question));
                 answered = how.map(|how| (how, began.elapsed()));
             }
             if let Poll::Ready(told) = newest {
-                return Poll::Ready(told.map_err(|_| Not::Leader(AtLeader::Lost)));
+                return Poll::Ready(told.map_err(Not::Leader));
             }
             if let Some(activity) = &activity
                 && !std::mem::replace(&mut is_shown, true)
@@ -147,6 +156,7 @@ impl Relay {
         let (how, asked) = answered.unwrap_or((Answered::Asked, Duration::ZERO));
         Ok(Asked {
             stamp: match how {
+                _ if waiting.was_behind => Stamp::Waited,
                 Answered::Asked => Stamp::Asked,
                 Answered::Shared => Stamp::Shared,
                 Answered::Spared => Stamp::Spared,

@@ -1,5 +1,6 @@
 //! The list of all settings, with their kinds and initial values.
 
+use super::comparator::ReadComparator;
 use crate::instance::SERVER_VERSION;
 
 /// The kind of a setting: how its values are checked and written.
@@ -132,6 +133,24 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "notice",
         SettingKind::Word(MESSAGES),
         "Sets the message levels that are sent to the client.",
+    ),
+    restricted(
+        "coeval.read_comparator",
+        "none",
+        SettingKind::Word(ReadComparator::NAMES),
+        "Has a follower read as other systems do, to be measured beside coeval.read_from = fresh.",
+    ),
+    restricted(
+        "coeval.read_comparator_wait",
+        "4ms",
+        SettingKind::Time,
+        "Sets how long a read with coeval.read_comparator = adaptive waits before it asks.",
+    ),
+    restricted(
+        "coeval.read_comparator_wait",
+        "4ms",
+        SettingKind::Time,
+        "Sets how long a read with coeval.read_comparator = adaptive waits before it asks.",
     ),
     setting(
         "coeval.read_from",

@@ -14,6 +14,7 @@
 //! | `default_transaction_*` | default modes of transactions |
 //! | `transaction_*` | modes of the running transaction |
 //! | `coeval.read_from`, `coeval.read_max_lag` | the node that executes what only reads |
+//! | `coeval.read_comparator` | the way to the state it reads, for measurements |
 //! | `work_mem` | memory for a statement's sorting and grouping |
 //!
 //! A session stores a value as the text that SHOW returns. It also stores the values that
@@ -22,6 +23,7 @@
 //! Invariant: [`Settings`] is copied on write. A transaction or a savepoint that may have
 //! to restore them keeps its pointer to the old copy.
 mod check;
+mod comparator;
 mod definitions;
 
 use std::collections::BTreeMap;
@@ -36,6 +38,8 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
 use crate::output::Severity;
 use crate::value::{DateOrder, TimeZone};
+
+pub use self::comparator::ReadComparator;
 
 pub(crate) use self::check::{isolation, isolation_name, switch};
 
