@@ -1,0 +1,2 @@
+\set id random(1, :records)
+SELECT field FROM ycsb WHERE id = :id;
