@@ -387,10 +387,10 @@ pub const CATCHES: &[Catch] = &[
         9,
     ),
     by(
-        Bug::ForgetCheckpointTerm,
+        Bug::CommitWithoutMajority,
         "cluster/bank/read-committed/loss",
         "consensus",
-        4,
+        1,
     ),
     by(
         Bug::PromiseAtOnce,
@@ -439,12 +439,6 @@ pub const CATCHES: &[Catch] = &[
         "cluster/seats/snapshot-isolation/partition",
         "start",
         10,
-    ),
-    by(
-        Bug::ForgetIndex,
-        "cluster/bank/read-committed/kill",
-        "start",
-        37,
     ),
     by(
         Bug::ForgetIndex,
