@@ -31,6 +31,34 @@ async fn names(directory: &Path) -> Vec<String> {
     files.iter().filter_map(name).collect()
 }
 
+/// Entries that only the log's user understands are kept as they are, and replayed to no table.
+#[test]
+fn opaque_entries_come_back_and_are_passed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let (mut log, _) = open(directory.path(), small()).await.unwrap();
+        log.set_hard_state(at_term(&log, 2)).await.unwrap();
+        log.append_mark(Term(2), b"abc").await.unwrap();
+        let at = log.end();
+        log.append_opaque(Term(2), b"anything").await.unwrap();
+        log.append_opaque(Term(2), b"").await.unwrap();
+        log.flush().await.unwrap();
+        let committed = HardState {
+            commit: log.end(),
+            ..log.hard_state()
+        };
+        log.set_hard_state(committed).await.unwrap();
+        drop(log);
+        let (log, table) = open(directory.path(), small()).await.unwrap();
+        assert!(table.commits().is_empty());
+        let frames = log.read(at, 1 << 20).await.unwrap();
+        let frames = frames.each(DATABASE).unwrap();
+        let payloads: Vec<&[u8]> = frames.iter().map(|frame| frame.payload).collect();
+        assert_eq!(payloads, [&b"anything"[..], b""]);
+        assert!(log.checkpoint_source().await.unwrap().is_none());
+    });
+}
+
 #[test]
 fn what_a_leader_sends_comes_back_with_its_marks_and_members() {
     let directory = tempfile::tempdir().unwrap();
