@@ -45,7 +45,7 @@ impl Fault {
 /// The first error of a text. Parsing ends there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Kind and SQLSTATE.
+    /// TokenKind and SQLSTATE.
     pub fault: Fault,
     /// The primary message.
     pub message: String,

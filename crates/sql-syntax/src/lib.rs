@@ -17,7 +17,7 @@
 //! for more stack before it would run out of it, so no text ends the process.
 //!
 //! Names are not cut to PostgreSQL's 63 bytes here, and numbers are not converted beyond 31
-//! bits: that belongs to those who look the names up and know the types.
+//! bits: the binder does that, which looks names up and knows the types.
 
 mod error;
 pub mod keyword;

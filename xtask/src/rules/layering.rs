@@ -171,9 +171,10 @@ const PLACES: &[CrateRule] = &[
         uses: &[EVERYTHING],
         tests_use: &[],
     },
+    // Compares the grammar with PostgreSQL's.
     CrateRule {
         name: "xtask",
-        uses: &[],
+        uses: &["sql-syntax"],
         tests_use: &[],
     },
 ];

@@ -12,9 +12,9 @@ pub mod token;
 use crate::Limits;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword;
-use token::{Kind, Token};
+use token::{Token, TokenKind};
 
-/// All tokens of `text`, with [`Kind::End`] behind them.
+/// All tokens of `text`, with [`TokenKind::End`] behind them.
 pub fn tokens(text: &str, limits: &Limits) -> Parsed<Vec<Token>> {
     if text.len() > limits.bytes {
         return Err(SyntaxError::new(
@@ -78,7 +78,7 @@ impl Lexer<'_> {
             self.skip_blanks()?;
             let start = self.at;
             if start >= self.bytes.len() {
-                self.push(Kind::End, Keyword::NotAKeyword, start)?;
+                self.push(TokenKind::End, Keyword::NotAKeyword, start)?;
                 return Ok(());
             }
             let (kind, keyword) = self.token()?;
@@ -87,15 +87,15 @@ impl Lexer<'_> {
         }
     }
 
-    fn push(&mut self, kind: Kind, keyword: Keyword, start: usize) -> Parsed<()> {
+    fn push(&mut self, kind: TokenKind, keyword: Keyword, start: usize) -> Parsed<()> {
         match kind {
-            Kind::Open | Kind::OpenBracket => {
+            TokenKind::Open | TokenKind::OpenBracket => {
                 self.depth += 1;
                 if self.depth > self.limits.depth {
                     return Err(too_deep(start as u32));
                 }
             }
-            Kind::Close | Kind::CloseBracket => self.depth = self.depth.saturating_sub(1),
+            TokenKind::Close | TokenKind::CloseBracket => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
         if self.tokens.len() >= self.limits.tokens {
@@ -154,19 +154,19 @@ impl Lexer<'_> {
         Err(self.error("unterminated /* comment", start))
     }
 
-    fn token(&mut self) -> Parsed<(Kind, Keyword)> {
+    fn token(&mut self) -> Parsed<(TokenKind, Keyword)> {
         let none = Keyword::NotAKeyword;
         let kind = match self.byte(0) {
             b'\'' => self.string(0)?,
             b'e' | b'E' if self.byte(1) == b'\'' => self.string(1)?,
-            b'b' | b'B' if self.byte(1) == b'\'' => self.string(1).map(|_| Kind::BitString)?,
-            b'x' | b'X' if self.byte(1) == b'\'' => self.string(1).map(|_| Kind::HexString)?,
+            b'b' | b'B' if self.byte(1) == b'\'' => self.string(1).map(|_| TokenKind::BitString)?,
+            b'x' | b'X' if self.byte(1) == b'\'' => self.string(1).map(|_| TokenKind::HexString)?,
             b'u' | b'U' if self.byte(1) == b'&' && self.byte(2) == b'\'' => self.string(2)?,
             b'u' | b'U' if self.byte(1) == b'&' && self.byte(2) == b'"' => self.quoted_name(2)?,
             // A string of the national character set is the word NCHAR and a string.
             b'n' | b'N' if self.byte(1) == b'\'' => {
                 self.at += 1;
-                return Ok((Kind::Keyword, Keyword::Nchar));
+                return Ok((TokenKind::Keyword, Keyword::Nchar));
             }
             b'"' => self.quoted_name(0)?,
             byte if is_name_start(byte) => return Ok(self.word()),
@@ -178,49 +178,49 @@ impl Lexer<'_> {
         Ok((kind, none))
     }
 
-    fn word(&mut self) -> (Kind, Keyword) {
+    fn word(&mut self) -> (TokenKind, Keyword) {
         let start = self.at;
         while is_name_part(self.byte(0)) && self.at < self.bytes.len() {
             self.at += 1;
         }
         match Keyword::find(&self.text[start..self.at]) {
-            Keyword::NotAKeyword => (Kind::Name, Keyword::NotAKeyword),
-            keyword => (Kind::Keyword, keyword),
+            Keyword::NotAKeyword => (TokenKind::Name, Keyword::NotAKeyword),
+            keyword => (TokenKind::Keyword, keyword),
         }
     }
 
-    fn one(&mut self, kind: Kind) -> Kind {
+    fn one(&mut self, kind: TokenKind) -> TokenKind {
         self.at += 1;
         kind
     }
 
-    fn symbol(&mut self) -> Parsed<Kind> {
+    fn symbol(&mut self) -> Parsed<TokenKind> {
         let kind = match self.byte(0) {
-            b'(' => Kind::Open,
-            b')' => Kind::Close,
-            b'[' => Kind::OpenBracket,
-            b']' => Kind::CloseBracket,
-            b',' => Kind::Comma,
-            b';' => Kind::Semicolon,
+            b'(' => TokenKind::Open,
+            b')' => TokenKind::Close,
+            b'[' => TokenKind::OpenBracket,
+            b']' => TokenKind::CloseBracket,
+            b',' => TokenKind::Comma,
+            b';' => TokenKind::Semicolon,
             b'.' if self.byte(1) == b'.' => {
                 self.at += 1;
-                Kind::DotDot
+                TokenKind::DotDot
             }
-            b'.' => Kind::Dot,
+            b'.' => TokenKind::Dot,
             b':' => match self.byte(1) {
                 b':' => {
                     self.at += 1;
-                    Kind::Cast
+                    TokenKind::Cast
                 }
                 b'=' => {
                     self.at += 1;
-                    Kind::ColonEquals
+                    TokenKind::ColonEquals
                 }
-                _ => Kind::Colon,
+                _ => TokenKind::Colon,
             },
             byte if operator::is_part(byte) => return self.operator(),
             // Only ASCII comes here: what is above it begins a name.
-            _ => Kind::Other,
+            _ => TokenKind::Other,
         };
         Ok(self.one(kind))
     }

@@ -1,10 +1,10 @@
 //! Numbers and parameters. A word directly behind a number is an error, as in PostgreSQL 15.
 
-use super::token::Kind;
+use super::token::TokenKind;
 use super::{Lexer, is_name_part, is_name_start};
 use crate::error::Parsed;
 
-/// The value of a token of kind [`Kind::Integer`] or [`Kind::Number`] that is whole, if it
+/// The value of a token of kind [`TokenKind::Integer`] or [`TokenKind::Number`] that is whole, if it
 /// fits in 31 bits.
 pub(crate) fn small(digits: &str) -> Option<i32> {
     let plain;
@@ -31,7 +31,7 @@ impl Lexer<'_> {
         }
     }
 
-    pub(super) fn number(&mut self) -> Parsed<Kind> {
+    pub(super) fn number(&mut self) -> Parsed<TokenKind> {
         let start = self.at;
         let base: Option<fn(u8) -> bool> = match (self.byte(0), self.byte(1)) {
             (b'0', b'x' | b'X') => Some(|byte| byte.is_ascii_hexdigit()),
@@ -71,9 +71,9 @@ impl Lexer<'_> {
             return Err(self.error("trailing junk after numeric literal", start));
         }
         if whole && small(&self.text[start..self.at]).is_some() {
-            Ok(Kind::Integer)
+            Ok(TokenKind::Integer)
         } else {
-            Ok(Kind::Number)
+            Ok(TokenKind::Number)
         }
     }
 
@@ -84,7 +84,7 @@ impl Lexer<'_> {
     }
 
     /// `$1`, `$$…$$`, or a lone dollar.
-    pub(super) fn dollar(&mut self) -> Parsed<Kind> {
+    pub(super) fn dollar(&mut self) -> Parsed<TokenKind> {
         let start = self.at;
         if self.byte(1).is_ascii_digit() {
             self.at += 1;
@@ -95,7 +95,7 @@ impl Lexer<'_> {
                 self.junk();
                 return Err(self.error("trailing junk after parameter", start));
             }
-            return Ok(Kind::Parameter);
+            return Ok(TokenKind::Parameter);
         }
         self.dollar_string()
     }

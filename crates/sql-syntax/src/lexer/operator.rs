@@ -2,7 +2,7 @@
 //! trailing `+` or `-` unless a character that no standard operator has is in it.
 
 use super::Lexer;
-use super::token::Kind;
+use super::token::TokenKind;
 use crate::error::Parsed;
 
 /// Longest operator, in bytes.
@@ -31,7 +31,7 @@ pub(super) fn is_part(byte: u8) -> bool {
 }
 
 impl Lexer<'_> {
-    pub(super) fn operator(&mut self) -> Parsed<Kind> {
+    pub(super) fn operator(&mut self) -> Parsed<TokenKind> {
         let start = self.at;
         let mut end = start;
         while self.bytes.get(end).copied().is_some_and(is_part) {
@@ -53,20 +53,20 @@ impl Lexer<'_> {
         }
         self.at = end;
         let kind = match &self.bytes[start..end] {
-            b"+" => Kind::Plus,
-            b"-" => Kind::Minus,
-            b"*" => Kind::Star,
-            b"/" => Kind::Slash,
-            b"%" => Kind::Percent,
-            b"^" => Kind::Caret,
-            b"<" => Kind::Less,
-            b">" => Kind::Greater,
-            b"=" => Kind::Equal,
-            b"=>" => Kind::Arrow,
-            b"<=" => Kind::LessEquals,
-            b">=" => Kind::GreaterEquals,
-            b"<>" | b"!=" => Kind::NotEquals,
-            _ => Kind::Operator,
+            b"+" => TokenKind::Plus,
+            b"-" => TokenKind::Minus,
+            b"*" => TokenKind::Star,
+            b"/" => TokenKind::Slash,
+            b"%" => TokenKind::Percent,
+            b"^" => TokenKind::Caret,
+            b"<" => TokenKind::Less,
+            b">" => TokenKind::Greater,
+            b"=" => TokenKind::Equal,
+            b"=>" => TokenKind::Arrow,
+            b"<=" => TokenKind::LessEquals,
+            b">=" => TokenKind::GreaterEquals,
+            b"<>" | b"!=" => TokenKind::NotEquals,
+            _ => TokenKind::Operator,
         };
         if end - start > LONGEST {
             return Err(self.error("operator too long", start));

@@ -3,21 +3,21 @@
 //! A string goes on in a second one behind white space with a line's end in it. The token
 //! covers all parts, and [`decode`] reads them again.
 
-use super::token::Kind;
+use super::token::TokenKind;
 use super::{Lexer, is_name_part, is_name_start};
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword;
 
 impl Lexer<'_> {
     /// A string whose quote is `prefix` bytes ahead.
-    pub(super) fn string(&mut self, prefix: usize) -> Parsed<Kind> {
+    pub(super) fn string(&mut self, prefix: usize) -> Parsed<TokenKind> {
         let start = self.at;
         let escapes = prefix == 1 && matches!(self.byte(0), b'e' | b'E');
         self.at += prefix;
         loop {
             self.string_part(start, escapes)?;
             let Some(next) = continuation(self.bytes, self.at) else {
-                return Ok(Kind::String);
+                return Ok(TokenKind::String);
             };
             self.at = next;
         }
@@ -46,7 +46,7 @@ impl Lexer<'_> {
         }
     }
 
-    pub(super) fn dollar_string(&mut self) -> Parsed<Kind> {
+    pub(super) fn dollar_string(&mut self) -> Parsed<TokenKind> {
         let start = self.at;
         let mut tag = 1;
         if is_name_start(self.byte(tag)) {
@@ -56,13 +56,13 @@ impl Lexer<'_> {
         }
         if self.byte(tag) != b'$' {
             self.at += 1;
-            return Ok(Kind::Other);
+            return Ok(TokenKind::Other);
         }
         let delimiter = &self.text[start..=start + tag];
         match self.text[start + tag + 1..].find(delimiter) {
             Some(length) => {
                 self.at = start + 2 * (tag + 1) + length;
-                Ok(Kind::String)
+                Ok(TokenKind::String)
             }
             None => {
                 self.at = self.bytes.len();
@@ -72,7 +72,7 @@ impl Lexer<'_> {
     }
 
     /// A name in double quotes, which are `prefix` bytes ahead.
-    pub(super) fn quoted_name(&mut self, prefix: usize) -> Parsed<Kind> {
+    pub(super) fn quoted_name(&mut self, prefix: usize) -> Parsed<TokenKind> {
         let start = self.at;
         self.at += prefix + 1;
         let first = self.at;
@@ -88,7 +88,7 @@ impl Lexer<'_> {
         if self.at == first + 1 {
             return Err(self.error("zero-length delimited identifier", start));
         }
-        Ok(Kind::Name)
+        Ok(TokenKind::Name)
     }
 
     /// Makes one token of `U&'…' UESCAPE '!'`, once its last part has been read.
@@ -101,7 +101,7 @@ impl Lexer<'_> {
         }
         let at = escape.start;
         let text = escape.text(self.text);
-        if escape.kind != Kind::String || !text.starts_with('\'') {
+        if escape.kind != TokenKind::String || !text.starts_with('\'') {
             let message = "UESCAPE must be followed by a simple string literal";
             return Err(self.error(message, at as usize));
         }

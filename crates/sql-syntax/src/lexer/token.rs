@@ -4,7 +4,7 @@ use crate::keyword::Keyword;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// The end of the text. Always the last token.
     End,
     /// A name, bare or in double quotes, also with Unicode escapes.
@@ -81,7 +81,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Which keyword, if it is one.
     pub keyword: Keyword,
     /// Its first byte.

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AlterComposite, AlterDatabase, AlterDomain, AlterEnum, AlterObject, AlterSequence,
     AlterStatistics, AlterTable, AttributeAction, BaseType, ColumnAction, DatabaseAction,
@@ -113,7 +113,7 @@ impl Parser<'_> {
             },
             _ => return Err(self.error()),
         };
-        if matches!(self.kind(), Kind::End | Kind::Semicolon) {
+        if matches!(self.kind(), TokenKind::End | TokenKind::Semicolon) {
             return Err(self.error());
         }
         self.at = start;
@@ -496,7 +496,8 @@ impl Parser<'_> {
 
     fn add_action(&mut self) -> Parsed<TableAction> {
         let is_constraint = self.any(&[K::Constraint, K::Check, K::Unique, K::Primary, K::Foreign])
-            || self.is(K::Exclude) && (self.is_at(1, K::Using) || self.is_kind_at(1, Kind::Open));
+            || self.is(K::Exclude)
+                && (self.is_at(1, K::Using) || self.is_kind_at(1, TokenKind::Open));
         if is_constraint {
             return Ok(TableAction::AddConstraint(self.table_constraint()?));
         }
@@ -524,7 +525,7 @@ impl Parser<'_> {
     }
 
     fn set_action(&mut self) -> Parsed<TableAction> {
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             return Ok(TableAction::SetOptions(self.listed_options()?));
         }
         Ok(if self.eat_all(&[K::Without, K::Oids]) {
@@ -591,7 +592,7 @@ impl Parser<'_> {
             return Ok(TableAction::AlterConstraint(name, attributes));
         }
         self.eat(K::Column);
-        if self.kind() == Kind::Integer {
+        if self.kind() == TokenKind::Integer {
             let at = self.pos();
             let number = self.integer()?;
             if !(1..=i32::from(i16::MAX)).contains(&number) {
@@ -647,7 +648,7 @@ impl Parser<'_> {
     }
 
     fn column_set(&mut self) -> Parsed<ColumnAction> {
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             return Ok(ColumnAction::SetOptions(self.listed_options()?));
         }
         Ok(if self.eat(K::Default) {
@@ -734,12 +735,12 @@ impl Parser<'_> {
     fn generic_actions(&mut self) -> Parsed<Vec<GenericAction>> {
         self.expect(K::Options)?;
         self.bracketed_list(|parser| {
-            let behind = parser.peek(2).kind == Kind::String;
+            let behind = parser.peek(2).kind == TokenKind::String;
             Ok(if behind && parser.eat(K::Set) {
                 GenericAction::Set(parser.generic_option()?)
             } else if behind && parser.eat(K::Add) {
                 GenericAction::Add(parser.generic_option()?)
-            } else if parser.is(K::Drop) && parser.peek(1).kind != Kind::String {
+            } else if parser.is(K::Drop) && parser.peek(1).kind != TokenKind::String {
                 parser.bump();
                 GenericAction::Drop(parser.label()?)
             } else {

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Argument, ArgumentList, Arguments, Cast, Exclude, Expr, ExprKind, Frame, FrameBound, FrameUnit,
     FunctionCall, Literal, Over, Path, Window,
@@ -13,7 +13,7 @@ impl Parser<'_> {
     /// A call, or a constant behind a type with modifiers: `name(…) 'constant'`.
     pub(super) fn call(&mut self, name: Path, at: u32) -> Parsed<Expr> {
         let mut call = self.application(name)?;
-        if self.kind() == Kind::String {
+        if self.kind() == TokenKind::String {
             return self.literal_of_call(call, at);
         }
         self.clauses_of_call(&mut call)?;
@@ -25,14 +25,14 @@ impl Parser<'_> {
 
     /// `func_application`
     pub(super) fn application(&mut self, name: Path) -> Parsed<FunctionCall> {
-        self.expect_kind(Kind::Open)?;
-        let arguments = if self.kind() == Kind::Star && self.is_kind_at(1, Kind::Close) {
+        self.expect_kind(TokenKind::Open)?;
+        let arguments = if self.kind() == TokenKind::Star && self.is_kind_at(1, TokenKind::Close) {
             self.bump();
             Arguments::Star
         } else {
             Arguments::List(self.argument_list()?)
         };
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(FunctionCall {
             name,
             arguments,
@@ -49,7 +49,7 @@ impl Parser<'_> {
             variadic: false,
             order: Vec::new(),
         };
-        if self.kind() == Kind::Close {
+        if self.kind() == TokenKind::Close {
             return Ok(list);
         }
         list.distinct = self.eat(K::Distinct);
@@ -61,7 +61,7 @@ impl Parser<'_> {
                 break;
             }
             list.arguments.push(self.argument()?);
-            if !self.eat_kind(Kind::Comma) {
+            if !self.eat_kind(TokenKind::Comma) {
                 break;
             }
         }
@@ -71,7 +71,7 @@ impl Parser<'_> {
 
     /// `func_arg_expr`
     pub(super) fn argument(&mut self) -> Parsed<Argument> {
-        let named = matches!(self.peek(1).kind, Kind::ColonEquals | Kind::Arrow);
+        let named = matches!(self.peek(1).kind, TokenKind::ColonEquals | TokenKind::Arrow);
         if named && self.is_type_or_function_name(0) {
             let name = self.type_or_function_name()?;
             self.bump();
@@ -140,7 +140,7 @@ impl Parser<'_> {
                 return Err(SyntaxError::new(Fault::Syntax, message, at));
             }
         }
-        if self.is(K::Filter) && self.is_kind_at(1, Kind::Open) {
+        if self.is(K::Filter) && self.is_kind_at(1, TokenKind::Open) {
             self.bump();
             call.filter = Some(self.in_brackets(|parser| {
                 parser.expect(K::Where)?;
@@ -148,7 +148,7 @@ impl Parser<'_> {
             })?);
         }
         if self.eat(K::Over) {
-            call.over = Some(if self.kind() == Kind::Open {
+            call.over = Some(if self.kind() == TokenKind::Open {
                 Over::Window(Box::new(self.window()?))
             } else {
                 Over::Named(self.column_name()?)

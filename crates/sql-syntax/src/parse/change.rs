@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AssignTarget, Assignment, ConflictAction, ConflictTarget, Delete, Filter, Insert, Merge,
     MergeAction, MergeBranch, OnConflict, Overriding, Query, StatementKind, Target, Update, With,
@@ -43,7 +43,7 @@ impl Parser<'_> {
             return Ok((Vec::new(), None, None));
         }
         let mut columns = Vec::new();
-        if self.kind() == Kind::Open && !self.is_query_behind_brackets() {
+        if self.kind() == TokenKind::Open && !self.is_query_behind_brackets() {
             columns = self.bracketed_list(Self::assign_target)?;
         }
         let overriding = self.overriding()?;
@@ -74,7 +74,7 @@ impl Parser<'_> {
     fn on_conflict(&mut self) -> Parsed<OnConflict> {
         let at = self.pos();
         self.expect_all(&[K::On, K::Conflict])?;
-        let target = if self.kind() == Kind::Open {
+        let target = if self.kind() == TokenKind::Open {
             let items = self.bracketed_list(Self::index_item)?;
             ConflictTarget::Columns(items, self.optional_where()?)
         } else if self.eat(K::On) {
@@ -104,13 +104,13 @@ impl Parser<'_> {
 
     fn assignments(&mut self) -> Parsed<Vec<Assignment>> {
         self.list(|parser| {
-            if parser.kind() == Kind::Open {
+            if parser.kind() == TokenKind::Open {
                 let targets = parser.bracketed_list(Self::assign_target)?;
-                parser.expect_kind(Kind::Equal)?;
+                parser.expect_kind(TokenKind::Equal)?;
                 return Ok(Assignment::Several(targets, parser.expr()?));
             }
             let target = parser.assign_target()?;
-            parser.expect_kind(Kind::Equal)?;
+            parser.expect_kind(TokenKind::Equal)?;
             Ok(Assignment::One(target, parser.expr()?))
         })
     }
@@ -235,7 +235,7 @@ impl Parser<'_> {
                 values: Vec::new(),
             });
         }
-        let columns = if self.kind() == Kind::Open {
+        let columns = if self.kind() == TokenKind::Open {
             self.bracketed_list(Self::assign_target)?
         } else {
             Vec::new()

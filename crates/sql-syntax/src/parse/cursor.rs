@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Declare, DoItem, Execute, Explain, Fetch, FetchDirection, Notify, Prepare, StatementKind,
     UtilityOption, UtilityValue,
@@ -55,8 +55,8 @@ impl Parser<'_> {
         let only_move = self.is(K::Move);
         self.bump();
         // The words may also be the cursor's name.
-        let is_name =
-            self.is_column_name(0) && matches!(self.peek(1).kind, Kind::Semicolon | Kind::End);
+        let is_name = self.is_column_name(0)
+            && matches!(self.peek(1).kind, TokenKind::Semicolon | TokenKind::End);
         let (direction, count) = if is_name || self.any(&[K::From, K::In]) {
             (Forward, Some(1))
         } else {
@@ -128,7 +128,7 @@ impl Parser<'_> {
     pub(super) fn prepare(&mut self) -> Parsed<StatementKind> {
         self.bump();
         let name = self.column_name()?;
-        let types = if self.kind() == Kind::Open {
+        let types = if self.kind() == TokenKind::Open {
             self.bracketed_list(Self::type_name)?
         } else {
             Vec::new()
@@ -145,7 +145,7 @@ impl Parser<'_> {
         self.bump();
         Ok(Execute {
             name: self.column_name()?,
-            arguments: if self.kind() == Kind::Open {
+            arguments: if self.kind() == TokenKind::Open {
                 self.bracketed_list(Self::expr)?
             } else {
                 Vec::new()
@@ -169,7 +169,7 @@ impl Parser<'_> {
     pub(super) fn explain(&mut self) -> Parsed<StatementKind> {
         self.bump();
         let mut options = Vec::new();
-        if self.kind() == Kind::Open && !self.is_query_behind_brackets() {
+        if self.kind() == TokenKind::Open && !self.is_query_behind_brackets() {
             options = self.utility_options()?;
         } else {
             self.flag_options(&mut options, &[&[K::Analyze, K::Analyse], &[K::Verbose]])?;
@@ -215,7 +215,7 @@ impl Parser<'_> {
                 parser.non_reserved()?
             };
             let value = match parser.kind() {
-                Kind::Comma | Kind::Close => UtilityValue::Omitted,
+                TokenKind::Comma | TokenKind::Close => UtilityValue::Omitted,
                 _ if parser.is_numeric() => UtilityValue::Number(parser.numeric()?),
                 _ => UtilityValue::Word(parser.boolean_or_string()?),
             };
@@ -226,7 +226,7 @@ impl Parser<'_> {
     pub(super) fn notification(&mut self) -> Parsed<StatementKind> {
         let word = self.keyword();
         self.bump();
-        if word == K::Unlisten && self.eat_kind(Kind::Star) {
+        if word == K::Unlisten && self.eat_kind(TokenKind::Star) {
             return Ok(StatementKind::Unlisten(None));
         }
         let channel = self.column_name()?;
@@ -234,7 +234,7 @@ impl Parser<'_> {
             K::Listen => StatementKind::Listen(channel),
             K::Unlisten => StatementKind::Unlisten(Some(channel)),
             _ => {
-                let payload = if self.eat_kind(Kind::Comma) {
+                let payload = if self.eat_kind(TokenKind::Comma) {
                     Some(self.string()?)
                 } else {
                     None
@@ -250,7 +250,7 @@ impl Parser<'_> {
         loop {
             if self.eat(K::Language) {
                 items.push(DoItem::Language(self.word_or_string()?));
-            } else if self.kind() == Kind::String {
+            } else if self.kind() == TokenKind::String {
                 items.push(DoItem::Code(self.string()?));
             } else if items.is_empty() {
                 return Err(self.error());

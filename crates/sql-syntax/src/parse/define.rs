@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::{Category, Keyword as K};
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     CheckOption, CollationSource, CreateCollation, CreateDatabase, CreateDomain, CreateExtension,
     CreateSchema, CreateSequence, CreateStatistics, CreateType, CreateView, DatabaseOption,
@@ -17,7 +17,7 @@ impl Parser<'_> {
         self.bracketed_list(|parser| {
             let mut name = parser.label()?;
             let mut namespace = None;
-            if parser.eat_kind(Kind::Dot) {
+            if parser.eat_kind(TokenKind::Dot) {
                 namespace = Some(name);
                 name = parser.label()?;
             }
@@ -41,27 +41,27 @@ impl Parser<'_> {
     }
 
     fn option_value(&mut self) -> Parsed<OptionValue> {
-        if !self.eat_kind(Kind::Equal) {
+        if !self.eat_kind(TokenKind::Equal) {
             return Ok(OptionValue::Omitted);
         }
-        if self.kind() == Kind::String {
+        if self.kind() == TokenKind::String {
             return Ok(OptionValue::String(self.string()?));
         }
-        let signed = matches!(self.kind(), Kind::Plus | Kind::Minus);
+        let signed = matches!(self.kind(), TokenKind::Plus | TokenKind::Minus);
         if self.is_numeric()
-            && (!signed || matches!(self.peek(1).kind, Kind::Integer | Kind::Number))
+            && (!signed || matches!(self.peek(1).kind, TokenKind::Integer | TokenKind::Number))
         {
             return Ok(OptionValue::Number(self.numeric()?));
         }
         let word = self.keyword();
         let is_word = word == K::None
-            || self.kind() == Kind::Keyword && word.category() == Category::Reserved;
+            || self.kind() == TokenKind::Keyword && word.category() == Category::Reserved;
         if is_word {
             self.bump();
             return Ok(OptionValue::Word(word.text()));
         }
         let is_operator = self.operator_symbol().is_some()
-            || self.is(K::Operator) && self.is_kind_at(1, Kind::Open);
+            || self.is(K::Operator) && self.is_kind_at(1, TokenKind::Open);
         if is_operator {
             return Ok(OptionValue::Operator(self.qualified_operator()?));
         }
@@ -152,7 +152,7 @@ impl Parser<'_> {
 
     /// `OptParenthesizedSeqOptList`
     pub(super) fn bracketed_sequence_options(&mut self) -> Parsed<Vec<SequenceOption>> {
-        if self.kind() != Kind::Open {
+        if self.kind() != TokenKind::Open {
             return Ok(Vec::new());
         }
         self.in_brackets(|parser| {
@@ -294,7 +294,7 @@ impl Parser<'_> {
     pub(super) fn database_options(&mut self) -> Parsed<Vec<DatabaseOption>> {
         let mut options = Vec::new();
         loop {
-            let is_option = self.kind() == Kind::Name
+            let is_option = self.kind() == TokenKind::Name
                 || self.any(&[
                     K::Encoding,
                     K::Location,
@@ -310,7 +310,7 @@ impl Parser<'_> {
             if name.text == "connection" && self.eat(K::Limit) {
                 name.text = "connection_limit".into();
             }
-            self.eat_kind(Kind::Equal);
+            self.eat_kind(TokenKind::Equal);
             let value = if self.eat(K::Default) {
                 DatabaseValue::Default
             } else if self.is_numeric() {
@@ -339,7 +339,7 @@ impl Parser<'_> {
     pub(super) fn create_type(&mut self) -> Parsed<StatementKind> {
         self.bump();
         let name = self.any_name()?;
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             return Ok(StatementKind::Define(Define {
                 what: Defined::Type(name),
                 options: self.definition()?,
@@ -349,7 +349,7 @@ impl Parser<'_> {
             CreateType::Shell(name)
         } else if self.eat(K::Enum) {
             let values = self.in_brackets(|parser| {
-                if parser.kind() == Kind::Close {
+                if parser.kind() == TokenKind::Close {
                     return Ok(Vec::new());
                 }
                 parser.list(Self::string)
@@ -359,7 +359,7 @@ impl Parser<'_> {
             CreateType::Range(name, self.definition()?)
         } else {
             let columns = self.in_brackets(|parser| {
-                if parser.kind() == Kind::Close {
+                if parser.kind() == TokenKind::Close {
                     return Ok(Vec::new());
                 }
                 parser.list(Self::column_type)

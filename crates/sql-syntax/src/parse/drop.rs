@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Comment, Drop, DropDatabase, DropOwned, DropRole, Object, ObjectKind, ReassignOwned,
     StatementKind, Truncate,
@@ -115,7 +115,7 @@ impl Parser<'_> {
         let if_exists = self.if_exists();
         let name = self.column_name()?;
         let with = self.eat(K::With);
-        let force = with || self.kind() == Kind::Open;
+        let force = with || self.kind() == TokenKind::Open;
         if force {
             self.bracketed_list(|parser| parser.expect(K::Force))?;
         }

@@ -10,7 +10,7 @@ use super::Parser;
 use super::primary::Inside;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::lexer::too_deep;
 use crate::tree::{
     Between, Cast, Comparison, Distinct, Expr, ExprKind, InList, InQuery, Is, Like, LikeKind,
@@ -70,24 +70,24 @@ impl Parser<'_> {
     fn prefix(&mut self, mode: Mode) -> Parsed<Expr> {
         let at = self.pos();
         match self.kind() {
-            Kind::Minus => {
+            TokenKind::Minus => {
                 self.bump();
                 let operand = self.operand(mode, SIGN)?;
                 Ok(negated(operand, at))
             }
-            Kind::Plus => {
+            TokenKind::Plus => {
                 self.bump();
                 let operand = self.operand(mode, SIGN)?;
                 Ok(prefixed(SmolStr::new_static("+"), operand, at))
             }
-            Kind::Operator => {
+            TokenKind::Operator => {
                 let symbol = self.token_text().into();
                 self.bump();
                 let operand = self.operand(mode, OPERATOR + 1)?;
                 Ok(prefixed(symbol, operand, at))
             }
-            Kind::Keyword => match self.keyword() {
-                K::Operator if self.is_kind_at(1, Kind::Open) => {
+            TokenKind::Keyword => match self.keyword() {
+                K::Operator if self.is_kind_at(1, TokenKind::Open) => {
                     let operator = self.qualified_operator()?;
                     let operand = self.operand(mode, OPERATOR + 1)?;
                     Ok(Expr {
@@ -110,7 +110,7 @@ impl Parser<'_> {
                         kind: ExprKind::Default,
                     })
                 }
-                K::Unique if mode == Mode::All && self.is_kind_at(1, Kind::Open) => {
+                K::Unique if mode == Mode::All && self.is_kind_at(1, TokenKind::Open) => {
                     Err(SyntaxError::new(
                         Fault::NotSupported,
                         "UNIQUE predicate is not yet implemented",
@@ -126,18 +126,18 @@ impl Parser<'_> {
     /// The level of the operator that the current token begins, if it begins one.
     fn level(&self, mode: Mode) -> Option<u8> {
         Some(match self.kind() {
-            Kind::Less
-            | Kind::Greater
-            | Kind::Equal
-            | Kind::LessEquals
-            | Kind::GreaterEquals
-            | Kind::NotEquals => COMPARISON,
-            Kind::Plus | Kind::Minus => SUM,
-            Kind::Star | Kind::Slash | Kind::Percent => PRODUCT,
-            Kind::Caret => POWER,
-            Kind::Operator => OPERATOR,
-            Kind::Cast => CAST,
-            Kind::Keyword => return self.word_level(mode),
+            TokenKind::Less
+            | TokenKind::Greater
+            | TokenKind::Equal
+            | TokenKind::LessEquals
+            | TokenKind::GreaterEquals
+            | TokenKind::NotEquals => COMPARISON,
+            TokenKind::Plus | TokenKind::Minus => SUM,
+            TokenKind::Star | TokenKind::Slash | TokenKind::Percent => PRODUCT,
+            TokenKind::Caret => POWER,
+            TokenKind::Operator => OPERATOR,
+            TokenKind::Cast => CAST,
+            TokenKind::Keyword => return self.word_level(mode),
             _ => return None,
         })
     }
@@ -163,7 +163,7 @@ impl Parser<'_> {
             {
                 RANGE
             }
-            K::Operator if self.is_kind_at(1, Kind::Open) => OPERATOR,
+            K::Operator if self.is_kind_at(1, TokenKind::Open) => OPERATOR,
             K::At if all && next == K::Time => AT,
             K::Collate if all => COLLATE,
             _ => return None,
@@ -179,8 +179,8 @@ impl Parser<'_> {
     pub(super) fn is_end_of_target(&self, ahead: usize) -> bool {
         let token = self.peek(ahead);
         match token.kind {
-            Kind::Comma | Kind::Close | Kind::Semicolon | Kind::End => true,
-            Kind::Keyword => matches!(
+            TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon | TokenKind::End => true,
+            TokenKind::Keyword => matches!(
                 token.keyword,
                 K::From
                     | K::Where
@@ -408,9 +408,9 @@ impl Parser<'_> {
     }
 
     fn in_test(&mut self, operand: Expr, negated: bool) -> Parsed<ExprKind> {
-        self.expect_kind(Kind::Open)?;
+        self.expect_kind(TokenKind::Open)?;
         let inside = self.inside()?;
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(match inside {
             Inside::Query(query) => ExprKind::InQuery(Box::new(InQuery {
                 operand,
@@ -445,7 +445,7 @@ impl Parser<'_> {
     fn quantified(&mut self, left: Expr, comparison: Comparison) -> Parsed<ExprKind> {
         let all = self.is(K::All);
         self.bump();
-        self.expect_kind(Kind::Open)?;
+        self.expect_kind(TokenKind::Open)?;
         let right = match self.inside()? {
             Inside::Query(query) => Quantity::Query(query),
             Inside::Exprs(mut list) => match list.pop() {
@@ -453,7 +453,7 @@ impl Parser<'_> {
                 _ => return Err(self.error()),
             },
         };
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(ExprKind::Quantified(Box::new(Quantified {
             left,
             comparison,

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Alias, Body, ColumnType, Expr, ExprKind, FunctionTable, Join, JoinCondition, JoinKind, Name,
     Path, Query, Relation, Sample, TableFactor, TableRef,
@@ -108,7 +108,7 @@ impl Parser<'_> {
 
     fn table_factor(&mut self) -> Parsed<TableFactor> {
         let lateral = self.eat(K::Lateral);
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             if lateral {
                 let at = self.pos();
                 let query = self.bracketed_query()?;
@@ -116,7 +116,7 @@ impl Parser<'_> {
             }
             return self.bracketed_table();
         }
-        if self.is(K::Xmltable) && self.is_kind_at(1, Kind::Open) {
+        if self.is(K::Xmltable) && self.is_kind_at(1, TokenKind::Open) {
             return self.xml_table(lateral);
         }
         if self.are(&[K::Rows, K::From]) {
@@ -201,21 +201,21 @@ impl Parser<'_> {
     /// brackets hold is read before it is known which.
     fn table_in_brackets(&mut self) -> Parsed<Bracketed> {
         self.nested(|parser| {
-            parser.expect_kind(Kind::Open)?;
+            parser.expect_kind(TokenKind::Open)?;
             let at = parser.pos();
             if parser.is_query_start(0) {
                 let query = parser.query()?;
-                parser.expect_kind(Kind::Close)?;
+                parser.expect_kind(TokenKind::Close)?;
                 return Ok(Bracketed::Query(query));
             }
-            let first = if parser.kind() == Kind::Open {
+            let first = if parser.kind() == TokenKind::Open {
                 match parser.table_in_brackets()? {
                     Bracketed::Query(query) if parser.is_query_continued() => {
                         let query = parser.query_behind(query)?;
-                        parser.expect_kind(Kind::Close)?;
+                        parser.expect_kind(TokenKind::Close)?;
                         return Ok(Bracketed::Query(query));
                     }
-                    Bracketed::Query(query) if parser.eat_kind(Kind::Close) => {
+                    Bracketed::Query(query) if parser.eat_kind(TokenKind::Close) => {
                         return Ok(Bracketed::Query(query));
                     }
                     Bracketed::Query(query) => parser.derived(false, query, at)?,
@@ -232,7 +232,7 @@ impl Parser<'_> {
             if !is_join {
                 return Err(parser.error());
             }
-            parser.expect_kind(Kind::Close)?;
+            parser.expect_kind(TokenKind::Close)?;
             Ok(Bracketed::Joined(table))
         })
     }
@@ -256,10 +256,10 @@ impl Parser<'_> {
     /// The name of a function, if a bracket opens behind it.
     fn name_of_call(&mut self) -> Parsed<Option<Path>> {
         let mut ahead = 0;
-        while self.is_kind_at(ahead + 1, Kind::Dot) {
+        while self.is_kind_at(ahead + 1, TokenKind::Dot) {
             ahead += 2;
         }
-        if !self.is_kind_at(ahead + 1, Kind::Open) {
+        if !self.is_kind_at(ahead + 1, TokenKind::Open) {
             return Ok(None);
         }
         let fits = if ahead == 0 {
@@ -305,7 +305,7 @@ impl Parser<'_> {
             columns: Vec::new(),
         };
         let has_as = self.eat(K::As);
-        if has_as && self.kind() == Kind::Open {
+        if has_as && self.kind() == TokenKind::Open {
             table.columns = self.bracketed_list(Self::column_type)?;
         } else if has_as || self.is_column_name(0) {
             let name = self.column_name()?;
@@ -313,8 +313,8 @@ impl Parser<'_> {
                 name,
                 columns: Vec::new(),
             };
-            if self.kind() == Kind::Open {
-                if self.is_kind_at(2, Kind::Comma) || self.is_kind_at(2, Kind::Close) {
+            if self.kind() == TokenKind::Open {
+                if self.is_kind_at(2, TokenKind::Comma) || self.is_kind_at(2, TokenKind::Close) {
                     alias.columns = self.column_names()?;
                 } else {
                     table.columns = self.bracketed_list(Self::column_type)?;

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AlterDefaultPrivileges, DefaultsOf, Grant, GrantKind, GrantRole, GrantTarget, Path, Privilege,
     Privileges, Role, StatementKind,
@@ -175,7 +175,7 @@ impl Parser<'_> {
             GrantKind::Table | GrantKind::Sequence => parser.qualified_name(),
             GrantKind::Parameter => {
                 let mut path = vec![parser.column_name()?];
-                while parser.eat_kind(Kind::Dot) {
+                while parser.eat_kind(TokenKind::Dot) {
                     path.push(parser.column_name()?);
                 }
                 Ok(Path(path))

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{CreateIndex, IndexItem, IndexKey, NullsOrder, StatementKind};
 
 impl Parser<'_> {
@@ -56,7 +56,7 @@ impl Parser<'_> {
 
     /// A column, a function's call, or an expression in brackets.
     pub(super) fn index_key(&mut self) -> Parsed<IndexKey> {
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             return Ok(IndexKey::Expr(self.in_brackets(Self::expr)?));
         }
         if let Some(call) = self.table_function()? {
@@ -69,7 +69,7 @@ impl Parser<'_> {
     pub(super) fn index_item(&mut self) -> Parsed<IndexItem> {
         let key = self.index_key()?;
         let mut item = self.partition_item(key)?;
-        if item.class.is_some() && self.kind() == Kind::Open {
+        if item.class.is_some() && self.kind() == TokenKind::Open {
             item.class_options = self.listed_options()?;
         }
         if self.eat(K::Asc) {

@@ -30,7 +30,7 @@ mod xml;
 use crate::Limits;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword;
-use crate::lexer::token::{Kind, Token};
+use crate::lexer::token::{Token, TokenKind};
 use crate::lexer::{self, too_deep};
 use crate::tree::Statement;
 
@@ -70,13 +70,13 @@ impl Parser<'_> {
     fn text_of_statements(&mut self) -> Parsed<Vec<Statement>> {
         let mut statements = Vec::new();
         loop {
-            while self.eat_kind(Kind::Semicolon) {}
-            if self.kind() == Kind::End {
+            while self.eat_kind(TokenKind::Semicolon) {}
+            if self.kind() == TokenKind::End {
                 return Ok(statements);
             }
             let at = self.pos();
             let kind = self.statement()?;
-            if !matches!(self.kind(), Kind::Semicolon | Kind::End) {
+            if !matches!(self.kind(), TokenKind::Semicolon | TokenKind::End) {
                 return Err(self.error());
             }
             statements.push(Statement {
@@ -96,7 +96,7 @@ impl Parser<'_> {
         self.tokens[(self.at + ahead).min(last)]
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> TokenKind {
         self.tokens[self.at].kind
     }
 
@@ -127,12 +127,12 @@ impl Parser<'_> {
         self.peek(ahead).keyword == keyword
     }
 
-    fn is_kind_at(&self, ahead: usize, kind: Kind) -> bool {
+    fn is_kind_at(&self, ahead: usize, kind: TokenKind) -> bool {
         self.peek(ahead).kind == kind
     }
 
     fn any(&self, keywords: &[Keyword]) -> bool {
-        keywords.contains(&self.keyword()) && self.kind() == Kind::Keyword
+        keywords.contains(&self.keyword()) && self.kind() == TokenKind::Keyword
     }
 
     /// Whether the next tokens are these keywords.
@@ -175,7 +175,7 @@ impl Parser<'_> {
             .try_for_each(|keyword| self.expect(*keyword))
     }
 
-    fn eat_kind(&mut self, kind: Kind) -> bool {
+    fn eat_kind(&mut self, kind: TokenKind) -> bool {
         let found = self.kind() == kind;
         if found {
             self.bump();
@@ -183,7 +183,7 @@ impl Parser<'_> {
         found
     }
 
-    fn expect_kind(&mut self, kind: Kind) -> Parsed<()> {
+    fn expect_kind(&mut self, kind: TokenKind) -> Parsed<()> {
         if self.eat_kind(kind) {
             Ok(())
         } else {
@@ -197,7 +197,7 @@ impl Parser<'_> {
     }
 
     fn error_at(&self, token: Token, message: &str) -> Box<SyntaxError> {
-        let message = if token.kind == Kind::End {
+        let message = if token.kind == TokenKind::End {
             format!("{message} at end of input")
         } else {
             format!("{message} at or near \"{}\"", token.text(self.text))
@@ -208,16 +208,16 @@ impl Parser<'_> {
     /// A list with commas, of one item at least.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
-        while self.eat_kind(Kind::Comma) {
+        while self.eat_kind(TokenKind::Comma) {
             items.push(item(self)?);
         }
         Ok(items)
     }
 
     fn in_brackets<T>(&mut self, inside: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        self.expect_kind(Kind::Open)?;
+        self.expect_kind(TokenKind::Open)?;
         let value = inside(self)?;
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(value)
     }
 

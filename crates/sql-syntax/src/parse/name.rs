@@ -5,7 +5,7 @@ use smol_str::SmolStr;
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::{Category, Keyword as K};
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::lexer::{number, string};
 use crate::tree::{Literal, Name, Operator, Path, Relation, Role};
 
@@ -15,8 +15,8 @@ impl Parser<'_> {
     fn is_name_at(&self, ahead: usize, categories: &[Category]) -> bool {
         let token = self.peek(ahead);
         match token.kind {
-            Kind::Name => true,
-            Kind::Keyword => {
+            TokenKind::Name => true,
+            TokenKind::Keyword => {
                 categories.contains(&token.keyword.category())
                     && !(token.keyword == K::Nulls && self.is_nulls_order(ahead))
             }
@@ -46,7 +46,7 @@ impl Parser<'_> {
     fn take_name(&mut self) -> Parsed<Name> {
         let token = self.token();
         let text = match token.kind {
-            Kind::Keyword => SmolStr::new_static(token.keyword.text()),
+            TokenKind::Keyword => SmolStr::new_static(token.keyword.text()),
             _ => string::name(token.text(self.text), token.start)?,
         };
         self.bump();
@@ -78,15 +78,15 @@ impl Parser<'_> {
 
     /// `ColLabel`: any word.
     pub(super) fn label(&mut self) -> Parsed<Name> {
-        self.name_if(matches!(self.kind(), Kind::Name | Kind::Keyword))
+        self.name_if(matches!(self.kind(), TokenKind::Name | TokenKind::Keyword))
     }
 
     /// A label without AS, if there is one.
     pub(super) fn bare_label(&mut self) -> Parsed<Option<Name>> {
         let token = self.token();
         match token.kind {
-            Kind::Name => self.take_name().map(Some),
-            Kind::Keyword if token.keyword.is_bare_label() => {
+            TokenKind::Name => self.take_name().map(Some),
+            TokenKind::Keyword if token.keyword.is_bare_label() => {
                 if token.keyword == K::Nulls && self.is_nulls_order(0) {
                     return Ok(None);
                 }
@@ -102,7 +102,7 @@ impl Parser<'_> {
 
     /// `opt_column_list`
     pub(super) fn optional_column_names(&mut self) -> Parsed<Vec<Name>> {
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             self.column_names()
         } else {
             Ok(Vec::new())
@@ -117,7 +117,7 @@ impl Parser<'_> {
 
     pub(super) fn path_behind(&mut self, first: Name) -> Parsed<Path> {
         let mut path = vec![first];
-        while self.eat_kind(Kind::Dot) {
+        while self.eat_kind(TokenKind::Dot) {
             path.push(self.label()?);
         }
         Ok(Path(path))
@@ -144,7 +144,7 @@ impl Parser<'_> {
 
     /// `func_name`
     pub(super) fn function_name(&mut self) -> Parsed<Path> {
-        if self.is_kind_at(1, Kind::Dot) {
+        if self.is_kind_at(1, TokenKind::Dot) {
             return self.any_name();
         }
         Ok(Path(vec![self.type_or_function_name()?]))
@@ -153,7 +153,7 @@ impl Parser<'_> {
     /// `relation_expr`
     pub(super) fn relation(&mut self) -> Parsed<Relation> {
         if self.eat(K::Only) {
-            let name = if self.kind() == Kind::Open {
+            let name = if self.kind() == TokenKind::Open {
                 self.in_brackets(Self::qualified_name)?
             } else {
                 self.qualified_name()?
@@ -161,7 +161,7 @@ impl Parser<'_> {
             return Ok(Relation { name, only: true });
         }
         let name = self.qualified_name()?;
-        self.eat_kind(Kind::Star);
+        self.eat_kind(TokenKind::Star);
         Ok(Relation { name, only: false })
     }
 
@@ -220,7 +220,7 @@ impl Parser<'_> {
 
     /// `Sconst`
     pub(super) fn string(&mut self) -> Parsed<String> {
-        if self.kind() != Kind::String {
+        if self.kind() != TokenKind::String {
             return Err(self.error());
         }
         let value = string::decode(self.token_text(), self.pos())?;
@@ -230,7 +230,7 @@ impl Parser<'_> {
 
     /// `NonReservedWord_or_Sconst`
     pub(super) fn word_or_string(&mut self) -> Parsed<String> {
-        if self.kind() == Kind::String {
+        if self.kind() == TokenKind::String {
             self.string()
         } else {
             Ok(self.non_reserved()?.text.into())
@@ -250,7 +250,7 @@ impl Parser<'_> {
     /// `Iconst`
     pub(super) fn integer(&mut self) -> Parsed<i32> {
         let value = match self.kind() {
-            Kind::Integer => number::small(self.token_text()),
+            TokenKind::Integer => number::small(self.token_text()),
             _ => None,
         };
         let value = value.ok_or_else(|| self.error())?;
@@ -260,25 +260,25 @@ impl Parser<'_> {
 
     /// `SignedIconst`
     pub(super) fn signed_integer(&mut self) -> Parsed<i32> {
-        if self.eat_kind(Kind::Minus) {
+        if self.eat_kind(TokenKind::Minus) {
             return Ok(-self.integer()?);
         }
-        self.eat_kind(Kind::Plus);
+        self.eat_kind(TokenKind::Plus);
         self.integer()
     }
 
     /// `NumericOnly`
     pub(super) fn numeric(&mut self) -> Parsed<Literal> {
-        let minus = self.eat_kind(Kind::Minus);
+        let minus = self.eat_kind(TokenKind::Minus);
         if !minus {
-            self.eat_kind(Kind::Plus);
+            self.eat_kind(TokenKind::Plus);
         }
         match self.kind() {
-            Kind::Integer => {
+            TokenKind::Integer => {
                 let value = self.integer()?;
                 Ok(Literal::Integer(if minus { -value } else { value }))
             }
-            Kind::Number => {
+            TokenKind::Number => {
                 let text = self.token_text();
                 let text = if minus {
                     SmolStr::from(format!("-{text}"))
@@ -296,26 +296,26 @@ impl Parser<'_> {
     pub(super) fn is_numeric(&self) -> bool {
         matches!(
             self.kind(),
-            Kind::Integer | Kind::Number | Kind::Plus | Kind::Minus
+            TokenKind::Integer | TokenKind::Number | TokenKind::Plus | TokenKind::Minus
         )
     }
 
     /// The symbol of the current token, if it is an operator (`all_Op`).
     pub(super) fn operator_symbol(&self) -> Option<SmolStr> {
         let text = match self.kind() {
-            Kind::Operator => return Some(self.token_text().into()),
-            Kind::Plus => "+",
-            Kind::Minus => "-",
-            Kind::Star => "*",
-            Kind::Slash => "/",
-            Kind::Percent => "%",
-            Kind::Caret => "^",
-            Kind::Less => "<",
-            Kind::Greater => ">",
-            Kind::Equal => "=",
-            Kind::LessEquals => "<=",
-            Kind::GreaterEquals => ">=",
-            Kind::NotEquals => "<>",
+            TokenKind::Operator => return Some(self.token_text().into()),
+            TokenKind::Plus => "+",
+            TokenKind::Minus => "-",
+            TokenKind::Star => "*",
+            TokenKind::Slash => "/",
+            TokenKind::Percent => "%",
+            TokenKind::Caret => "^",
+            TokenKind::Less => "<",
+            TokenKind::Greater => ">",
+            TokenKind::Equal => "=",
+            TokenKind::LessEquals => "<=",
+            TokenKind::GreaterEquals => ">=",
+            TokenKind::NotEquals => "<>",
             _ => return None,
         };
         Some(SmolStr::new_static(text))
@@ -331,13 +331,13 @@ impl Parser<'_> {
                 return Ok(Operator { schema, symbol, at });
             }
             schema.push(self.column_name()?);
-            self.expect_kind(Kind::Dot)?;
+            self.expect_kind(TokenKind::Dot)?;
         }
     }
 
     /// `qual_all_Op`
     pub(super) fn qualified_operator(&mut self) -> Parsed<Operator> {
-        if self.is(K::Operator) && self.is_kind_at(1, Kind::Open) {
+        if self.is(K::Operator) && self.is_kind_at(1, TokenKind::Open) {
             let at = self.pos();
             self.bump();
             let operator = self.in_brackets(Self::any_operator)?;

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{Object, ObjectKind, Path, TablePartKind};
 
 impl Parser<'_> {
@@ -110,7 +110,7 @@ impl Parser<'_> {
 
     /// Whether CLASS or FAMILY stands here, rather than an operator's schema.
     pub(super) fn is_operator_class(&self) -> bool {
-        self.any(&[K::Class, K::Family]) && !self.is_kind_at(1, Kind::Dot)
+        self.any(&[K::Class, K::Family]) && !self.is_kind_at(1, TokenKind::Dot)
     }
 
     pub(super) fn operator_class(&mut self, family: bool) -> Parsed<Object> {

@@ -5,7 +5,7 @@ use super::expr::Mode;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::{Category, Keyword as K};
 use crate::lexer::number;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{Case, Cast, Expr, ExprKind, Literal, Name, Path, Query, Row, Step};
 
 /// What stands in brackets.
@@ -20,20 +20,20 @@ impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Parsed<Expr> {
         let at = self.pos();
         let literal = match self.kind() {
-            Kind::Name => return self.named(),
-            Kind::Keyword => return self.worded(),
-            Kind::Open => return self.bracketed(),
-            Kind::Integer => {
+            TokenKind::Name => return self.named(),
+            TokenKind::Keyword => return self.worded(),
+            TokenKind::Open => return self.bracketed(),
+            TokenKind::Integer => {
                 let value = number::small(self.token_text()).unwrap_or(0);
                 Literal::Integer(value)
             }
-            Kind::Number => Literal::Number(self.token_text().into()),
-            Kind::String => {
+            TokenKind::Number => Literal::Number(self.token_text().into()),
+            TokenKind::String => {
                 let value = self.string()?;
                 return Ok(literal(Literal::String(value), at));
             }
-            Kind::BitString | Kind::HexString => self.bits()?,
-            Kind::Parameter => {
+            TokenKind::BitString | TokenKind::HexString => self.bits()?,
+            TokenKind::Parameter => {
                 let Ok(number) = self.token_text()[1..].parse() else {
                     return Err(self.error_at(self.token(), "parameter number too large"));
                 };
@@ -55,7 +55,7 @@ impl Parser<'_> {
 
     fn bits(&self) -> Parsed<Literal> {
         let value = crate::lexer::string::decode(self.token_text(), self.pos())?;
-        Ok(if self.kind() == Kind::BitString {
+        Ok(if self.kind() == TokenKind::BitString {
             Literal::Bits(value)
         } else {
             Literal::HexBits(value)
@@ -67,7 +67,7 @@ impl Parser<'_> {
         let at = self.pos();
         self.bump();
         let inside = self.inside()?;
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         self.after_brackets(inside, at)
     }
 
@@ -86,7 +86,7 @@ impl Parser<'_> {
     }
 
     fn row_or_overlaps(&mut self, explicit: bool, fields: Vec<Expr>, at: u32) -> Parsed<Expr> {
-        if self.is(K::Overlaps) && !self.is_kind_at(1, Kind::Comma) {
+        if self.is(K::Overlaps) && !self.is_kind_at(1, TokenKind::Comma) {
             let operator = self.pos();
             self.bump();
             let start = self.pos();
@@ -111,15 +111,15 @@ impl Parser<'_> {
 
     fn row_fields(&mut self) -> Parsed<Vec<Expr>> {
         let explicit = self.eat(K::Row);
-        self.expect_kind(Kind::Open)?;
-        if explicit && self.eat_kind(Kind::Close) {
+        self.expect_kind(TokenKind::Open)?;
+        if explicit && self.eat_kind(TokenKind::Close) {
             return Ok(Vec::new());
         }
         let fields = self.exprs()?;
         if !explicit && fields.len() == 1 {
             return Err(self.error());
         }
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(fields)
     }
 
@@ -130,7 +130,7 @@ impl Parser<'_> {
         if self.is_query_start(0) {
             return Ok(Inside::Query(Box::new(self.query()?)));
         }
-        if self.kind() == Kind::Open && self.is_query_behind_brackets() {
+        if self.kind() == TokenKind::Open && self.is_query_behind_brackets() {
             return self.nested(Self::inside_brackets);
         }
         self.exprs().map(Inside::Exprs)
@@ -141,14 +141,14 @@ impl Parser<'_> {
         let outside = std::mem::take(&mut self.height);
         self.bump();
         let inside = self.inside()?;
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         let inside = match inside {
             Inside::Query(query) if self.is_query_continued() => {
                 let query = self.query_behind(*query)?;
                 self.height = self.height.max(outside);
                 return Ok(Inside::Query(Box::new(query)));
             }
-            Inside::Query(query) if self.kind() == Kind::Close => {
+            Inside::Query(query) if self.kind() == TokenKind::Close => {
                 self.height = self.height.max(outside);
                 return Ok(Inside::Query(query));
             }
@@ -156,7 +156,7 @@ impl Parser<'_> {
         };
         let first = self.after_brackets(inside, at)?;
         let mut exprs = vec![self.infix(first, Mode::All, 0, outside)?];
-        while self.eat_kind(Kind::Comma) {
+        while self.eat_kind(TokenKind::Comma) {
             exprs.push(self.expr()?);
         }
         Ok(Inside::Exprs(exprs))
@@ -166,7 +166,7 @@ impl Parser<'_> {
     pub(super) fn is_query_behind_brackets(&mut self) -> bool {
         if !(self.opens.0..self.opens.1).contains(&self.at) {
             let mut end = self.at;
-            while self.tokens[end].kind == Kind::Open {
+            while self.tokens[end].kind == TokenKind::Open {
                 end += 1;
             }
             self.opens = (self.at, end);
@@ -177,14 +177,14 @@ impl Parser<'_> {
     pub(super) fn is_query_start(&self, ahead: usize) -> bool {
         match self.peek(ahead).keyword {
             K::Select | K::With | K::Table => true,
-            K::Values => self.is_kind_at(ahead + 1, Kind::Open),
+            K::Values => self.is_kind_at(ahead + 1, TokenKind::Open),
             _ => false,
         }
     }
 
     /// Subscripts and fields of a value.
     pub(super) fn indirection(&mut self, base: Expr) -> Parsed<Expr> {
-        if !matches!(self.kind(), Kind::Dot | Kind::OpenBracket) {
+        if !matches!(self.kind(), TokenKind::Dot | TokenKind::OpenBracket) {
             return Ok(base);
         }
         let at = base.at;
@@ -199,15 +199,15 @@ impl Parser<'_> {
         let mut steps = Vec::new();
         loop {
             match self.kind() {
-                Kind::Dot => {
+                TokenKind::Dot => {
                     self.bump();
-                    if self.eat_kind(Kind::Star) {
+                    if self.eat_kind(TokenKind::Star) {
                         steps.push(Step::Star);
                         return self.end_of_star().map(|()| steps);
                     }
                     steps.push(Step::Field(self.label()?));
                 }
-                Kind::OpenBracket => {
+                TokenKind::OpenBracket => {
                     self.bump();
                     steps.push(self.subscript()?);
                 }
@@ -218,7 +218,7 @@ impl Parser<'_> {
 
     /// Nothing may stand behind a star. What does is read first, as the grammar does.
     fn end_of_star(&mut self) -> Parsed<()> {
-        if !matches!(self.kind(), Kind::Dot | Kind::OpenBracket) {
+        if !matches!(self.kind(), TokenKind::Dot | TokenKind::OpenBracket) {
             return Ok(());
         }
         self.nested(Self::steps)?;
@@ -226,21 +226,21 @@ impl Parser<'_> {
     }
 
     fn subscript(&mut self) -> Parsed<Step> {
-        let lower = if self.kind() == Kind::Colon {
+        let lower = if self.kind() == TokenKind::Colon {
             None
         } else {
             Some(self.expr()?)
         };
-        if !self.eat_kind(Kind::Colon) {
-            self.expect_kind(Kind::CloseBracket)?;
+        if !self.eat_kind(TokenKind::Colon) {
+            self.expect_kind(TokenKind::CloseBracket)?;
             return lower.map(Step::Index).ok_or_else(|| self.error());
         }
-        let upper = if self.kind() == Kind::CloseBracket {
+        let upper = if self.kind() == TokenKind::CloseBracket {
             None
         } else {
             Some(self.expr()?)
         };
-        self.expect_kind(Kind::CloseBracket)?;
+        self.expect_kind(TokenKind::CloseBracket)?;
         Ok(Step::Slice(lower, upper))
     }
 
@@ -248,7 +248,7 @@ impl Parser<'_> {
     fn worded(&mut self) -> Parsed<Expr> {
         let at = self.pos();
         let word = self.keyword();
-        let opens = self.is_kind_at(1, Kind::Open);
+        let opens = self.is_kind_at(1, TokenKind::Open);
         let kind = match word {
             K::True | K::False => {
                 self.bump();
@@ -318,7 +318,7 @@ impl Parser<'_> {
     fn array(&mut self) -> Parsed<Expr> {
         let at = self.pos();
         self.bump();
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             let query = self.bracketed_query()?;
             return Ok(Expr {
                 at,
@@ -333,14 +333,14 @@ impl Parser<'_> {
     fn array_elements(&mut self) -> Parsed<Expr> {
         self.nested(|parser| {
             let at = parser.pos();
-            parser.expect_kind(Kind::OpenBracket)?;
+            parser.expect_kind(TokenKind::OpenBracket)?;
             let mut elements = Vec::new();
-            if parser.kind() == Kind::OpenBracket {
+            if parser.kind() == TokenKind::OpenBracket {
                 elements = parser.list(Self::array_elements)?;
-            } else if parser.kind() != Kind::CloseBracket {
+            } else if parser.kind() != TokenKind::CloseBracket {
                 elements = parser.exprs()?;
             }
-            parser.expect_kind(Kind::CloseBracket)?;
+            parser.expect_kind(TokenKind::CloseBracket)?;
             Ok(Expr {
                 at,
                 kind: ExprKind::Array(elements),
@@ -352,7 +352,7 @@ impl Parser<'_> {
     fn named(&mut self) -> Parsed<Expr> {
         let at = self.pos();
         let category = match self.kind() {
-            Kind::Keyword => self.keyword().category(),
+            TokenKind::Keyword => self.keyword().category(),
             _ => Category::Unreserved,
         };
         if category == Category::TypeOrFunction {
@@ -361,16 +361,16 @@ impl Parser<'_> {
         }
         let mut path = vec![self.column_name()?];
         let mut star = false;
-        while self.kind() == Kind::Dot {
+        while self.kind() == TokenKind::Dot {
             self.bump();
-            if self.eat_kind(Kind::Star) {
+            if self.eat_kind(TokenKind::Star) {
                 star = true;
                 break;
             }
             path.push(self.label()?);
         }
         let is_function = category != Category::ColumnName || path.len() > 1;
-        if !star && is_function && matches!(self.kind(), Kind::Open | Kind::String) {
+        if !star && is_function && matches!(self.kind(), TokenKind::Open | TokenKind::String) {
             return self.call_or_literal(Path(path), at);
         }
         if star {
@@ -383,7 +383,7 @@ impl Parser<'_> {
                 star,
             },
         };
-        if self.kind() != Kind::OpenBracket {
+        if self.kind() != TokenKind::OpenBracket {
             return Ok(column);
         }
         self.indirection(column)
@@ -391,8 +391,8 @@ impl Parser<'_> {
 
     fn call_or_literal(&mut self, name: Path, at: u32) -> Parsed<Expr> {
         match self.kind() {
-            Kind::Open => self.call(name, at),
-            Kind::String => {
+            TokenKind::Open => self.call(name, at),
+            TokenKind::String => {
                 let target = Self::named_type(name, Vec::new(), at);
                 let operand = literal(Literal::String(String::new()), self.pos());
                 let value = self.string()?;

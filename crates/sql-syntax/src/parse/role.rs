@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AlterGroup, AlterRole, AlterRoleSetting, CreateRole, Object, ObjectKind, Path, Role,
     RoleOption, RoleWord, StatementKind,
@@ -107,7 +107,7 @@ impl Parser<'_> {
                 }
                 RoleOption::InRole(self.roles()?)
             }
-            _ if self.kind() == Kind::Name => {
+            _ if self.kind() == TokenKind::Name => {
                 let name = self.label()?;
                 if !FLAGS.contains(&name.text.as_str()) {
                     let message = format!("unrecognized role option \"{}\"", name.text);

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::{Category, Keyword as K};
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AggregateArguments, AggregateRef, AlterRoutine, CastContext, CastMethod, CreateAggregate,
     CreateCast, CreateRoutine, OperatorRef, Parameter, ParameterMode, Returns, RoutineBody,
@@ -25,14 +25,14 @@ impl Parser<'_> {
 
     /// `function_with_argtypes`
     pub(super) fn routine_ref(&mut self) -> Parsed<RoutineRef> {
-        let name = if self.is_kind_at(1, Kind::Open) || self.is_kind_at(1, Kind::Dot) {
+        let name = if self.is_kind_at(1, TokenKind::Open) || self.is_kind_at(1, TokenKind::Dot) {
             self.function_name()?
         } else if self.is_type_or_function_name(0) && !self.is_column_name(0) {
             crate::tree::Path(vec![self.type_or_function_name()?])
         } else {
             self.any_name()?
         };
-        let parameters = if self.kind() == Kind::Open {
+        let parameters = if self.kind() == TokenKind::Open {
             Some(self.parameters(false)?)
         } else {
             None
@@ -42,12 +42,12 @@ impl Parser<'_> {
 
     fn parameters(&mut self, defaults: bool) -> Parsed<Vec<Parameter>> {
         self.in_brackets(|parser| {
-            if parser.kind() == Kind::Close {
+            if parser.kind() == TokenKind::Close {
                 return Ok(Vec::new());
             }
             parser.list(|parser| {
                 let mut parameter = parser.parameter()?;
-                if defaults && (parser.eat(K::Default) || parser.eat_kind(Kind::Equal)) {
+                if defaults && (parser.eat(K::Default) || parser.eat_kind(TokenKind::Equal)) {
                     parameter.default = Some(parser.expr()?);
                 }
                 Ok(parameter)
@@ -104,8 +104,8 @@ impl Parser<'_> {
     fn is_type_start(&self, ahead: usize) -> bool {
         let token = self.peek(ahead);
         match token.kind {
-            Kind::Name => true,
-            Kind::Keyword => match token.keyword.category() {
+            TokenKind::Name => true,
+            TokenKind::Keyword => match token.keyword.category() {
                 Category::Unreserved | Category::TypeOrFunction => true,
                 Category::ColumnName => matches!(
                     token.keyword,
@@ -145,7 +145,7 @@ impl Parser<'_> {
 
     fn aggregate_arguments(&mut self) -> Parsed<AggregateArguments> {
         self.in_brackets(|parser| {
-            if parser.eat_kind(Kind::Star) {
+            if parser.eat_kind(TokenKind::Star) {
                 return Ok(AggregateArguments::Star);
             }
             let direct = if parser.is(K::Order) {
@@ -180,13 +180,13 @@ impl Parser<'_> {
         let operator = self.any_operator()?;
         let (left, right) = self.in_brackets(|parser| {
             let left = parser.operand_type()?;
-            if parser.kind() == Kind::Close {
+            if parser.kind() == TokenKind::Close {
                 let message = "missing argument";
                 let mut error = SyntaxError::new(Fault::Syntax, message, parser.pos());
                 error.hint = Some("Use NONE to denote the missing argument of a unary operator.");
                 return Err(error);
             }
-            parser.expect_kind(Kind::Comma)?;
+            parser.expect_kind(TokenKind::Comma)?;
             let right = parser.operand_type()?;
             if left.is_none() && right.is_none() {
                 return Err(parser.error());
@@ -259,7 +259,7 @@ impl Parser<'_> {
             K::As if create => {
                 self.bump();
                 let mut texts = vec![self.string()?];
-                if self.eat_kind(Kind::Comma) {
+                if self.eat_kind(TokenKind::Comma) {
                     texts.push(self.string()?);
                 }
                 RoutineOption::As(texts)
@@ -353,7 +353,7 @@ impl Parser<'_> {
         self.expect(K::Atomic)?;
         let mut statements = Vec::new();
         while !self.eat(K::End) {
-            if self.eat_kind(Kind::Semicolon) {
+            if self.eat_kind(TokenKind::Semicolon) {
                 continue;
             }
             statements.push(if self.eat(K::Return) {
@@ -361,7 +361,7 @@ impl Parser<'_> {
             } else {
                 self.statement()?
             });
-            self.expect_kind(Kind::Semicolon)?;
+            self.expect_kind(TokenKind::Semicolon)?;
         }
         Ok(Some(RoutineBody::Atomic(statements)))
     }
@@ -391,9 +391,9 @@ impl Parser<'_> {
         self.bump();
         let name = self.function_name()?;
         // In the old form options stand in the place of the arguments.
-        let is_old = self.kind() == Kind::Open
-            && self.is_kind_at(1, Kind::Name)
-            && self.is_kind_at(2, Kind::Equal);
+        let is_old = self.kind() == TokenKind::Open
+            && self.is_kind_at(1, TokenKind::Name)
+            && self.is_kind_at(2, TokenKind::Equal);
         let arguments = if is_old {
             None
         } else {

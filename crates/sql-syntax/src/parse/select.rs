@@ -5,7 +5,7 @@ use super::expr::Mode;
 use super::primary::literal;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Body, CommonTable, CycleClause, Direction, Distinctness, Expr, GroupItem, IntoTable, Limit,
     Literal, LockStrength, LockWait, Locking, NullsOrder, Persistence, Query, SearchClause, Select,
@@ -19,7 +19,7 @@ impl Parser<'_> {
     /// `select_with_parens`
     pub(super) fn bracketed_query(&mut self) -> Parsed<Query> {
         self.in_brackets(|parser| {
-            if parser.kind() == Kind::Open || parser.is_query_start(0) {
+            if parser.kind() == TokenKind::Open || parser.is_query_start(0) {
                 parser.query()
             } else {
                 Err(parser.error())
@@ -85,7 +85,7 @@ impl Parser<'_> {
                 self.bump();
                 Body::Table(self.relation()?)
             }
-            _ if self.kind() == Kind::Open => return self.nested(Self::bracketed_query),
+            _ if self.kind() == TokenKind::Open => return self.nested(Self::bracketed_query),
             _ => return Err(self.error()),
         };
         Ok(Query {
@@ -199,7 +199,7 @@ impl Parser<'_> {
             } else {
                 Some(self.expr()?)
             };
-            if self.kind() == Kind::Comma {
+            if self.kind() == TokenKind::Comma {
                 let mut error =
                     SyntaxError::new(Fault::Syntax, "LIMIT #,# syntax is not supported", at);
                 error.hint = Some("Use separate LIMIT and OFFSET clauses.");
@@ -215,7 +215,8 @@ impl Parser<'_> {
             self.expect(K::Next)?;
         }
         let at = self.pos();
-        let is_row = matches!(self.keyword(), K::Row | K::Rows) && !self.is_kind_at(1, Kind::Open);
+        let is_row =
+            matches!(self.keyword(), K::Row | K::Rows) && !self.is_kind_at(1, TokenKind::Open);
         let count = if is_row {
             literal(Literal::Integer(1), at)
         } else {
@@ -236,9 +237,9 @@ impl Parser<'_> {
 
     /// `select_fetch_first_value`
     fn fetch_count(&mut self) -> Parsed<Expr> {
-        if matches!(self.kind(), Kind::Plus | Kind::Minus) {
+        if matches!(self.kind(), TokenKind::Plus | TokenKind::Minus) {
             let at = self.pos();
-            let plus = self.kind() == Kind::Plus;
+            let plus = self.kind() == TokenKind::Plus;
             let value = self.numeric()?;
             if plus {
                 // A plus is an operator here, as everywhere.
@@ -254,14 +255,14 @@ impl Parser<'_> {
     /// read alone, and what follows it decides.
     fn offset(&mut self) -> Parsed<Expr> {
         self.bump();
-        let is_sign = matches!(self.kind(), Kind::Plus | Kind::Minus);
+        let is_sign = matches!(self.kind(), TokenKind::Plus | TokenKind::Minus);
         if is_sign && matches!(self.peek(2).keyword, K::Row | K::Rows) {
             let value = self.fetch_count()?;
             self.bump();
             return Ok(value);
         }
         let is_prefix = is_sign
-            || self.kind() == Kind::Operator
+            || self.kind() == TokenKind::Operator
             || self.any(&[K::Not, K::Default, K::Unique, K::Operator]);
         if is_prefix {
             return self.expr();
@@ -338,8 +339,9 @@ impl Parser<'_> {
             self.eat(K::All);
             Distinctness::All
         };
-        let none =
-            distinct == Distinctness::All && self.kind() != Kind::Comma && self.is_end_of_target(0);
+        let none = distinct == Distinctness::All
+            && self.kind() != TokenKind::Comma
+            && self.is_end_of_target(0);
         let targets = if none { Vec::new() } else { self.targets()? };
         let into = if self.eat(K::Into) {
             Some(self.table_of_into()?)
@@ -392,7 +394,7 @@ impl Parser<'_> {
     pub(super) fn targets(&mut self) -> Parsed<Vec<Target>> {
         self.list(|parser| {
             let at = parser.pos();
-            if parser.eat_kind(Kind::Star) {
+            if parser.eat_kind(TokenKind::Star) {
                 return Ok(Target::Star(at));
             }
             let expr = parser.expr()?;
@@ -437,7 +439,7 @@ impl Parser<'_> {
     }
 
     fn group_item(&mut self) -> Parsed<GroupItem> {
-        let opens = self.is_kind_at(1, Kind::Open);
+        let opens = self.is_kind_at(1, TokenKind::Open);
         match self.keyword() {
             K::Rollup if opens => {
                 self.bump();
@@ -453,7 +455,7 @@ impl Parser<'_> {
                 let items = self.nested(|parser| parser.bracketed_list(Self::group_item))?;
                 Ok(GroupItem::Sets(items))
             }
-            _ if self.kind() == Kind::Open && self.is_kind_at(1, Kind::Close) => {
+            _ if self.kind() == TokenKind::Open && self.is_kind_at(1, TokenKind::Close) => {
                 self.bump();
                 self.bump();
                 Ok(GroupItem::Empty)

@@ -4,7 +4,7 @@ use super::Parser;
 use super::primary::literal;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     BaseType, Expr, ExprKind, IntervalFields, Isolation, Literal, Name, Path, SetConstraints,
     Setting, SettingAction, StatementKind, Transaction, TransactionMode,
@@ -28,7 +28,8 @@ impl Parser<'_> {
 
     /// Whether what stands before is the name of a setting.
     fn is_setting_name_end(&self, ahead: usize) -> bool {
-        matches!(self.peek(ahead).kind, Kind::Equal | Kind::Dot) || self.is_at(ahead, K::To)
+        matches!(self.peek(ahead).kind, TokenKind::Equal | TokenKind::Dot)
+            || self.is_at(ahead, K::To)
     }
 
     /// SESSION that belongs to what follows it.
@@ -111,7 +112,7 @@ impl Parser<'_> {
             K::Names => {
                 let name = known(self, "client_encoding");
                 self.bump();
-                if self.kind() == Kind::String {
+                if self.kind() == TokenKind::String {
                     let value = self.string()?;
                     return Ok(Self::assign(name, self.word_of(value)));
                 }
@@ -167,10 +168,10 @@ impl Parser<'_> {
                 return Err(SyntaxError::new(Fault::Syntax, message, at));
             }
             Expr { at, kind }
-        } else if self.kind() == Kind::String {
+        } else if self.kind() == TokenKind::String {
             let value = self.string()?;
             literal(Literal::String(value), at)
-        } else if self.kind() == Kind::Name {
+        } else if self.kind() == TokenKind::Name {
             let value = self.column_name()?;
             literal(Literal::String(value.text.into()), at)
         } else {
@@ -181,7 +182,7 @@ impl Parser<'_> {
 
     pub(super) fn setting_name(&mut self) -> Parsed<Path> {
         let mut path = vec![self.column_name()?];
-        while self.eat_kind(Kind::Dot) {
+        while self.eat_kind(TokenKind::Dot) {
             path.push(self.column_name()?);
         }
         Ok(Path(path))
@@ -192,7 +193,7 @@ impl Parser<'_> {
         if self.eat_all(&[K::From, K::Current]) {
             return Ok(SettingAction::FromCurrent(name));
         }
-        if !self.eat_kind(Kind::Equal) {
+        if !self.eat_kind(TokenKind::Equal) {
             self.expect(K::To)?;
         }
         if self.eat(K::Default) {
@@ -273,7 +274,7 @@ impl Parser<'_> {
                 None if modes.is_empty() && !required => return Ok(modes),
                 None => return Err(self.error()),
             }
-            let more = self.eat_kind(Kind::Comma)
+            let more = self.eat_kind(TokenKind::Comma)
                 || self.any(&[K::Isolation, K::Read, K::Deferrable])
                 || self.are(&[K::Not, K::Deferrable]);
             if !more {

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::Parsed;
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Argument, Cast, Expr, ExprKind, NormalForm, Special, SqlValue, SubstringCall, TrimSide,
 };
@@ -22,7 +22,7 @@ impl Parser<'_> {
             | K::SessionUser
             | K::User
             | K::CurrentCatalog => true,
-            K::CurrentSchema => !self.is_kind_at(1, Kind::Open),
+            K::CurrentSchema => !self.is_kind_at(1, TokenKind::Open),
             K::Collation => self.is_at(1, K::For),
             K::Cast
             | K::Coalesce
@@ -43,7 +43,7 @@ impl Parser<'_> {
             | K::Xmlparse
             | K::Xmlpi
             | K::Xmlroot
-            | K::Xmlserialize => self.is_kind_at(1, Kind::Open),
+            | K::Xmlserialize => self.is_kind_at(1, TokenKind::Open),
             _ => false,
         }
     }
@@ -62,7 +62,7 @@ impl Parser<'_> {
                     | SqlValue::Localtime
                     | SqlValue::Localtimestamp
             );
-            let precision = if has_precision && self.kind() == Kind::Open {
+            let precision = if has_precision && self.kind() == TokenKind::Open {
                 Some(self.in_brackets(Self::integer)?)
             } else {
                 None
@@ -74,13 +74,13 @@ impl Parser<'_> {
         if word == K::Collation {
             self.bump();
         }
-        self.expect_kind(Kind::Open)?;
+        self.expect_kind(TokenKind::Open)?;
         let special = match word {
             K::Cast => {
                 let operand = self.expr()?;
                 self.expect(K::As)?;
                 let target = self.type_name()?;
-                self.expect_kind(Kind::Close)?;
+                self.expect_kind(TokenKind::Close)?;
                 let cast = Cast { operand, target };
                 return Ok(Some(ExprKind::Cast(Box::new(cast))));
             }
@@ -90,11 +90,11 @@ impl Parser<'_> {
             K::Least => Special::Least(self.exprs()?),
             K::Nullif => {
                 let left = self.expr()?;
-                self.expect_kind(Kind::Comma)?;
+                self.expect_kind(TokenKind::Comma)?;
                 Special::NullIf(left, self.expr()?)
             }
             K::Extract => {
-                let field = if self.kind() == Kind::String {
+                let field = if self.kind() == TokenKind::String {
                     self.string()?
                 } else {
                     self.extract_field()?
@@ -104,7 +104,7 @@ impl Parser<'_> {
             }
             K::Normalize => {
                 let text = self.expr()?;
-                let form = if self.eat_kind(Kind::Comma) {
+                let form = if self.eat_kind(TokenKind::Comma) {
                     let form = self.normal_form().ok_or_else(|| self.error())?;
                     self.bump();
                     form
@@ -128,12 +128,12 @@ impl Parser<'_> {
             K::Trim => self.trim()?,
             _ => Special::Xml(self.xml(word)?),
         };
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(Some(ExprKind::Special(Box::new(special))))
     }
 
     fn extract_field(&mut self) -> Parsed<String> {
-        let fits = self.kind() == Kind::Name
+        let fits = self.kind() == TokenKind::Name
             || self.any(&[K::Year, K::Month, K::Day, K::Hour, K::Minute, K::Second]);
         if !fits {
             return Err(self.error());
@@ -146,17 +146,18 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         if let Some(value) = first {
             arguments.push(Argument { name: None, value });
-            while self.eat_kind(Kind::Comma) {
+            while self.eat_kind(TokenKind::Comma) {
                 arguments.push(self.argument()?);
             }
-        } else if self.kind() != Kind::Close {
+        } else if self.kind() != TokenKind::Close {
             arguments = self.list(Self::argument)?;
         }
         Ok(Special::Plain(name, arguments))
     }
 
     fn is_plain(&self) -> bool {
-        self.kind() == Kind::Close || matches!(self.peek(1).kind, Kind::ColonEquals | Kind::Arrow)
+        self.kind() == TokenKind::Close
+            || matches!(self.peek(1).kind, TokenKind::ColonEquals | TokenKind::Arrow)
     }
 
     fn overlay(&mut self) -> Parsed<Special> {

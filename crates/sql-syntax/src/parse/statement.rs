@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{Persistence, StatementKind, Unsupported};
 
 impl Parser<'_> {
@@ -73,7 +73,7 @@ impl Parser<'_> {
             }
             K::Import if self.is_at(1, K::Foreign) => self.unsupported("IMPORT FOREIGN SCHEMA"),
             K::Security if self.is_at(1, K::Label) => self.unsupported("SECURITY LABEL"),
-            _ if self.kind() == Kind::Open => self.preparable(),
+            _ if self.kind() == TokenKind::Open => self.preparable(),
             _ => Err(self.error()),
         }
     }
@@ -84,13 +84,13 @@ impl Parser<'_> {
         let mut depth = 0_u32;
         loop {
             match self.kind() {
-                Kind::End if depth > 0 => return Err(self.error()),
-                Kind::End => break,
-                Kind::Semicolon if depth == 0 => break,
-                Kind::Open => depth += 1,
-                Kind::Close if depth == 0 => return Err(self.error()),
-                Kind::Close => depth -= 1,
-                Kind::Other => return Err(self.error()),
+                TokenKind::End if depth > 0 => return Err(self.error()),
+                TokenKind::End => break,
+                TokenKind::Semicolon if depth == 0 => break,
+                TokenKind::Open => depth += 1,
+                TokenKind::Close if depth == 0 => return Err(self.error()),
+                TokenKind::Close => depth -= 1,
+                TokenKind::Other => return Err(self.error()),
                 _ => {}
             }
             self.bump();

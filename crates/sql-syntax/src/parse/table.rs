@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Attributes, ColumnConstraint, ColumnConstraintKind, ColumnDefinition, CreateTable,
     CreateTableAs, GenericOption, IndexStorage, Key, KeyAction, LikeOption, Name, OnCommit,
@@ -55,7 +55,7 @@ impl Parser<'_> {
 
     /// Whether a table's name is followed by what CREATE TABLE AS has and CREATE TABLE has not.
     fn is_table_as(&self) -> bool {
-        if self.kind() != Kind::Open {
+        if self.kind() != TokenKind::Open {
             return self.any(&[K::As, K::Using, K::With, K::Without, K::On, K::Tablespace]);
         }
         let mut ahead = 1;
@@ -64,8 +64,8 @@ impl Parser<'_> {
                 return false;
             }
             match self.peek(ahead + 1).kind {
-                Kind::Comma => ahead += 2,
-                Kind::Close => return true,
+                TokenKind::Comma => ahead += 2,
+                TokenKind::Close => return true,
                 _ => return false,
             }
         }
@@ -86,7 +86,7 @@ impl Parser<'_> {
             ));
         }
         let elements = self.in_brackets(|parser| {
-            if parser.kind() == Kind::Close {
+            if parser.kind() == TokenKind::Close {
                 return Ok(Vec::new());
             }
             parser.list(Self::table_element)
@@ -106,7 +106,7 @@ impl Parser<'_> {
 
     /// Elements of a table whose columns have their types from elsewhere.
     fn typed_elements(&mut self) -> Parsed<Vec<TableElement>> {
-        if self.kind() != Kind::Open {
+        if self.kind() != TokenKind::Open {
             return Ok(Vec::new());
         }
         self.bracketed_list(|parser| {
@@ -333,7 +333,7 @@ impl Parser<'_> {
     }
 
     fn index_storage(&mut self) -> Parsed<IndexStorage> {
-        let options = if self.is(K::With) && self.is_kind_at(1, Kind::Open) {
+        let options = if self.is(K::With) && self.is_kind_at(1, TokenKind::Open) {
             self.bump();
             self.definition()?
         } else {
@@ -434,7 +434,8 @@ impl Parser<'_> {
 
     fn is_table_constraint(&self) -> bool {
         self.any(&[K::Constraint, K::Check, K::Unique, K::Primary, K::Foreign])
-            || self.is(K::Exclude) && (self.is_at(1, K::Using) || self.is_kind_at(1, Kind::Open))
+            || self.is(K::Exclude)
+                && (self.is_at(1, K::Using) || self.is_kind_at(1, TokenKind::Open))
     }
 
     /// `TableConstraint`

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     AlterPolicy, Attributes, CreatePolicy, CreateRule, CreateTrigger, Expr, Role, RuleEvent,
     StatementKind, Transition, TriggerEvent, TriggerTime,
@@ -153,13 +153,13 @@ impl Parser<'_> {
 
     fn trigger_arguments(&mut self) -> Parsed<Vec<String>> {
         self.in_brackets(|parser| {
-            if parser.kind() == Kind::Close {
+            if parser.kind() == TokenKind::Close {
                 return Ok(Vec::new());
             }
             parser.list(|parser| match parser.kind() {
-                Kind::String => parser.string(),
-                Kind::Integer => Ok(parser.integer()?.to_string()),
-                Kind::Number => {
+                TokenKind::String => parser.string(),
+                TokenKind::Integer => Ok(parser.integer()?.to_string()),
+                TokenKind::Number => {
                     let text = parser.token_text().to_owned();
                     parser.bump();
                     Ok(text)
@@ -209,7 +209,7 @@ impl Parser<'_> {
         if self.eat(K::Nothing) {
             return Ok(Vec::new());
         }
-        if self.kind() != Kind::Open
+        if self.kind() != TokenKind::Open
             || self.is_query_behind_brackets() && !self.is_several_actions()
         {
             return Ok(vec![self.rule_action()?]);
@@ -217,12 +217,12 @@ impl Parser<'_> {
         self.in_brackets(|parser| {
             let mut actions = Vec::new();
             loop {
-                while parser.eat_kind(Kind::Semicolon) {}
-                if parser.kind() == Kind::Close {
+                while parser.eat_kind(TokenKind::Semicolon) {}
+                if parser.kind() == TokenKind::Close {
                     return Ok(actions);
                 }
                 actions.push(parser.rule_action()?);
-                if parser.kind() != Kind::Close && parser.kind() != Kind::Semicolon {
+                if parser.kind() != TokenKind::Close && parser.kind() != TokenKind::Semicolon {
                     return Err(parser.error());
                 }
             }
@@ -234,14 +234,17 @@ impl Parser<'_> {
         let mut depth = 0_usize;
         for (ahead, token) in self.tokens[self.at..].iter().enumerate() {
             match token.kind {
-                Kind::Open => depth += 1,
-                Kind::Close if depth <= 1 => {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close if depth <= 1 => {
                     let next = self.peek(ahead + 1);
-                    return matches!(next.kind, Kind::End | Kind::Semicolon | Kind::Close);
+                    return matches!(
+                        next.kind,
+                        TokenKind::End | TokenKind::Semicolon | TokenKind::Close
+                    );
                 }
-                Kind::Close => depth -= 1,
-                Kind::Semicolon if depth == 1 => return true,
-                Kind::End => return false,
+                TokenKind::Close => depth -= 1,
+                TokenKind::Semicolon if depth == 1 => return true,
+                TokenKind::End => return false,
                 _ => {}
             }
         }
@@ -284,7 +287,7 @@ impl Parser<'_> {
 
     fn restrictive(&mut self) -> Parsed<bool> {
         let at = self.pos();
-        if self.kind() != Kind::Name {
+        if self.kind() != TokenKind::Name {
             return Err(self.error());
         }
         let word = self.label()?;

@@ -4,7 +4,7 @@ use super::Parser;
 use super::primary::literal;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     BaseType, Builtin, Cast, Expr, ExprKind, IntervalFields, Literal, Path, TypeName,
 };
@@ -23,9 +23,9 @@ impl Parser<'_> {
 
     fn dimensions(&mut self, name: &mut TypeName) -> Parsed<()> {
         if self.eat(K::Array) {
-            let length = if self.eat_kind(Kind::OpenBracket) {
+            let length = if self.eat_kind(TokenKind::OpenBracket) {
                 let length = self.integer()?;
-                self.expect_kind(Kind::CloseBracket)?;
+                self.expect_kind(TokenKind::CloseBracket)?;
                 Some(length)
             } else {
                 None
@@ -33,13 +33,13 @@ impl Parser<'_> {
             name.dimensions.push(length);
             return Ok(());
         }
-        while self.eat_kind(Kind::OpenBracket) {
-            let length = if self.kind() == Kind::CloseBracket {
+        while self.eat_kind(TokenKind::OpenBracket) {
+            let length = if self.kind() == TokenKind::CloseBracket {
                 None
             } else {
                 Some(self.integer()?)
             };
-            self.expect_kind(Kind::CloseBracket)?;
+            self.expect_kind(TokenKind::CloseBracket)?;
             name.dimensions.push(length);
         }
         Ok(())
@@ -50,11 +50,11 @@ impl Parser<'_> {
         let at = self.pos();
         let setof = self.is(K::Setof);
         let mut ahead = usize::from(setof);
-        if self.is_type_or_function_name(ahead) && self.is_kind_at(ahead + 1, Kind::Dot) {
-            while self.is_kind_at(ahead + 1, Kind::Dot) {
+        if self.is_type_or_function_name(ahead) && self.is_kind_at(ahead + 1, TokenKind::Dot) {
+            while self.is_kind_at(ahead + 1, TokenKind::Dot) {
                 ahead += 2;
             }
-            if self.is_kind_at(ahead + 1, Kind::Percent) && self.is_at(ahead + 2, K::Type) {
+            if self.is_kind_at(ahead + 1, TokenKind::Percent) && self.is_at(ahead + 2, K::Type) {
                 if setof {
                     self.bump();
                 }
@@ -81,7 +81,7 @@ impl Parser<'_> {
         }
         if self.is(K::Interval) {
             self.bump();
-            let base = if self.kind() == Kind::Open {
+            let base = if self.kind() == TokenKind::Open {
                 let precision = self.in_brackets(Self::integer)?;
                 BaseType::Interval(IntervalFields::All, Some(precision))
             } else {
@@ -91,7 +91,7 @@ impl Parser<'_> {
         }
         let first = self.type_or_function_name()?;
         let path = self.path_behind(first)?;
-        let modifiers = if self.kind() == Kind::Open {
+        let modifiers = if self.kind() == TokenKind::Open {
             self.bracketed_list(Self::expr)?
         } else {
             Vec::new()
@@ -133,10 +133,10 @@ impl Parser<'_> {
     pub(super) fn is_typed_literal(&self) -> bool {
         let next = self.peek(1);
         if self.is(K::Interval) {
-            return matches!(next.kind, Kind::String | Kind::Open);
+            return matches!(next.kind, TokenKind::String | TokenKind::Open);
         }
         self.is_builtin_type()
-            && (matches!(next.kind, Kind::String | Kind::Open)
+            && (matches!(next.kind, TokenKind::String | TokenKind::Open)
                 || matches!(
                     next.keyword,
                     K::Precision | K::Varying | K::Character | K::Char
@@ -161,7 +161,7 @@ impl Parser<'_> {
     }
 
     fn interval_literal(&mut self, at: u32) -> Parsed<ExprKind> {
-        let precision = if self.kind() == Kind::Open {
+        let precision = if self.kind() == TokenKind::Open {
             Some(self.in_brackets(Self::integer)?)
         } else {
             None
@@ -211,7 +211,7 @@ impl Parser<'_> {
             fields,
             F::Second | F::DayToSecond | F::HourToSecond | F::MinuteToSecond
         );
-        let precision = if to_second && self.kind() == Kind::Open {
+        let precision = if to_second && self.kind() == TokenKind::Open {
             Some(self.in_brackets(Self::integer)?)
         } else {
             None
@@ -238,14 +238,14 @@ impl Parser<'_> {
                 Builtin::Double
             }
             K::Decimal | K::Dec | K::Numeric => {
-                if self.kind() == Kind::Open {
+                if self.kind() == TokenKind::Open {
                     modifiers = self.bracketed_list(Self::expr)?;
                 }
                 Builtin::Numeric
             }
             K::Bit => {
                 let varying = self.eat(K::Varying);
-                if self.kind() == Kind::Open {
+                if self.kind() == TokenKind::Open {
                     modifiers = self.bracketed_list(Self::expr)?;
                 } else if !varying && !constant {
                     modifiers.push(one(at));
@@ -257,7 +257,7 @@ impl Parser<'_> {
                 }
             }
             K::Time | K::Timestamp => {
-                if self.kind() == Kind::Open {
+                if self.kind() == TokenKind::Open {
                     modifiers.push(self.length()?);
                 }
                 self.time_type(word == K::Time)?
@@ -267,7 +267,7 @@ impl Parser<'_> {
                     self.expect(K::Char)?;
                 }
                 let varying = word == K::Varchar || self.eat(K::Varying);
-                if self.kind() == Kind::Open {
+                if self.kind() == TokenKind::Open {
                     modifiers.push(self.length()?);
                 } else if !varying && !constant {
                     modifiers.push(one(at));
@@ -303,7 +303,7 @@ impl Parser<'_> {
 
     /// FLOAT, by how many bits it shall have.
     fn float(&mut self) -> Parsed<Builtin> {
-        if self.kind() != Kind::Open {
+        if self.kind() != TokenKind::Open {
             return Ok(Builtin::Double);
         }
         let at = self.peek(1).start;

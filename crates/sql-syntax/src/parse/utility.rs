@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Cluster, Copy, CopyOption, CopySource, CopyValue, Discard, Lock, LockMode, Name, Reindex,
     ReindexKind, StatementKind, Vacuum,
@@ -14,7 +14,7 @@ impl Parser<'_> {
         let start = self.pos();
         self.bump();
         let mut options = Vec::new();
-        let source = if self.kind() == Kind::Open {
+        let source = if self.kind() == TokenKind::Open {
             CopySource::Query(self.in_brackets(Self::preparable)?)
         } else {
             if self.eat(K::Binary) {
@@ -48,7 +48,7 @@ impl Parser<'_> {
             }
         }
         self.eat(K::With);
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             options.extend(self.bracketed_list(Self::copy_option)?);
         } else {
             while let Some(option) = self.copy_word()? {
@@ -79,12 +79,12 @@ impl Parser<'_> {
     fn copy_option(&mut self) -> Parsed<CopyOption> {
         let name = self.label()?;
         let value = match self.kind() {
-            Kind::Comma | Kind::Close => CopyValue::Omitted,
-            Kind::Star => {
+            TokenKind::Comma | TokenKind::Close => CopyValue::Omitted,
+            TokenKind::Star => {
                 self.bump();
                 CopyValue::Star
             }
-            Kind::Open => CopyValue::List(self.bracketed_list(Self::boolean_or_string)?),
+            TokenKind::Open => CopyValue::List(self.bracketed_list(Self::boolean_or_string)?),
             _ if self.is_numeric() => CopyValue::Number(self.numeric()?),
             _ => CopyValue::Word(self.boolean_or_string()?),
         };
@@ -129,7 +129,7 @@ impl Parser<'_> {
 
     fn copy_force(&mut self) -> Parsed<CopyOption> {
         if self.eat(K::Quote) {
-            if self.eat_kind(Kind::Star) {
+            if self.eat_kind(TokenKind::Star) {
                 return Ok(CopyOption::ForceQuote(None));
             }
             return Ok(CopyOption::ForceQuote(Some(self.list(Self::column_name)?)));
@@ -194,7 +194,7 @@ impl Parser<'_> {
         let only_analyze = !self.is(K::Vacuum);
         self.bump();
         let mut options = Vec::new();
-        if self.kind() == Kind::Open {
+        if self.kind() == TokenKind::Open {
             options = self.utility_options()?;
         } else if only_analyze {
             self.flag_options(&mut options, &[&[K::Verbose]])?;
@@ -222,7 +222,7 @@ impl Parser<'_> {
     pub(super) fn cluster(&mut self) -> Parsed<StatementKind> {
         self.bump();
         let mut options = Vec::new();
-        let listed = self.kind() == Kind::Open;
+        let listed = self.kind() == TokenKind::Open;
         if listed {
             options = self.utility_options()?;
         } else {
@@ -254,7 +254,7 @@ impl Parser<'_> {
 
     pub(super) fn reindex(&mut self) -> Parsed<StatementKind> {
         self.bump();
-        let options = if self.kind() == Kind::Open {
+        let options = if self.kind() == TokenKind::Open {
             self.utility_options()?
         } else {
             Vec::new()

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword as K;
-use crate::lexer::token::Kind;
+use crate::lexer::token::TokenKind;
 use crate::tree::{
     Expr, ExprKind, Literal, Name, Standalone, TableFactor, Xml, XmlColumn, XmlTable,
 };
@@ -17,11 +17,11 @@ impl Parser<'_> {
                 let name = self.xml_name()?;
                 let mut attributes = Vec::new();
                 let mut content = Vec::new();
-                if self.eat_kind(Kind::Comma) {
+                if self.eat_kind(TokenKind::Comma) {
                     let mut more = true;
                     if self.eat(K::Xmlattributes) {
                         attributes = self.in_brackets(Self::xml_attributes)?;
-                        more = self.eat_kind(Kind::Comma);
+                        more = self.eat_kind(TokenKind::Comma);
                     }
                     if more {
                         content = self.exprs()?;
@@ -53,7 +53,7 @@ impl Parser<'_> {
             }
             K::Xmlpi => {
                 let name = self.xml_name()?;
-                let content = if self.eat_kind(Kind::Comma) {
+                let content = if self.eat_kind(TokenKind::Comma) {
                     Some(self.expr()?)
                 } else {
                     None
@@ -76,7 +76,7 @@ impl Parser<'_> {
 
     fn xml_root(&mut self) -> Parsed<Xml> {
         let document = self.expr()?;
-        self.expect_kind(Kind::Comma)?;
+        self.expect_kind(TokenKind::Comma)?;
         self.expect(K::Version)?;
         let version = if self.eat_all(&[K::No, K::Value]) {
             None
@@ -84,7 +84,7 @@ impl Parser<'_> {
             Some(self.expr()?)
         };
         let mut standalone = Standalone::Omitted;
-        if self.eat_kind(Kind::Comma) {
+        if self.eat_kind(TokenKind::Comma) {
             self.expect(K::Standalone)?;
             standalone = if self.eat(K::Yes) {
                 Standalone::Yes
@@ -147,7 +147,7 @@ impl Parser<'_> {
     /// XMLTABLE, behind LATERAL or not.
     pub(super) fn xml_table(&mut self, lateral: bool) -> Parsed<TableFactor> {
         self.bump();
-        self.expect_kind(Kind::Open)?;
+        self.expect_kind(TokenKind::Open)?;
         let namespaces = if self.eat(K::Xmlnamespaces) {
             let namespaces = self.bracketed_list(|parser| {
                 if parser.eat(K::Default) {
@@ -157,7 +157,7 @@ impl Parser<'_> {
                 parser.expect(K::As)?;
                 Ok((value, Some(parser.label()?)))
             })?;
-            self.expect_kind(Kind::Comma)?;
+            self.expect_kind(TokenKind::Comma)?;
             namespaces
         } else {
             Vec::new()
@@ -166,7 +166,7 @@ impl Parser<'_> {
         let document = self.xml_passing()?;
         self.expect(K::Columns)?;
         let columns = self.list(Self::xml_column)?;
-        self.expect_kind(Kind::Close)?;
+        self.expect_kind(TokenKind::Close)?;
         Ok(TableFactor::Xml(Box::new(XmlTable {
             lateral,
             namespaces,
@@ -206,7 +206,7 @@ impl Parser<'_> {
                         "conflicting or redundant NULL / NOT NULL declarations for column \"{name}\""
                     ));
                 }
-            } else if self.kind() == Kind::Name {
+            } else if self.kind() == TokenKind::Name {
                 let option = self.column_name()?;
                 let value = self.restricted_expr()?;
                 if option.text != "path" {

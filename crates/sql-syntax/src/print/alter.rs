@@ -1,3 +1,5 @@
+//! Printing of ALTER: what it changes, an action at a time.
+
 use super::Printer;
 use crate::tree::{
     AlterComposite, AlterDatabase, AlterDomain, AlterEnum, AlterObject, AlterRole,

@@ -1,3 +1,5 @@
+//! Printing of INSERT, UPDATE, DELETE and MERGE.
+
 use super::Printer;
 use crate::tree::{
     Assignment, ConflictAction, ConflictTarget, Delete, Filter, Insert, Merge, MergeAction,

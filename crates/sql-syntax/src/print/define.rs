@@ -1,3 +1,5 @@
+//! Printing of what CREATE makes besides tables and routines, and of lists of options.
+
 use super::Printer;
 use crate::tree::{
     AlterPolicy, CheckOption, CollationSource, CreateCollation, CreateDomain, CreateExtension,

@@ -1,3 +1,6 @@
+//! Printing of expressions: every operand that is no atom stands in brackets, except the left
+//! one of operators of one precedence, so `a + b - c` is not nested and `(a + b) * c` is.
+
 use super::Printer;
 use crate::tree::{
     Argument, Arguments, Comparison, Exclude, Expr, ExprKind, Frame, FrameBound, FrameUnit,

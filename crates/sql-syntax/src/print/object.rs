@@ -1,3 +1,5 @@
+//! Printing of objects by kind and name, of DROP, GRANT and REVOKE.
+
 use super::Printer;
 use crate::tree::{
     AlterDefaultPrivileges, DefaultsOf, Drop, Grant, GrantKind, GrantRole, GrantTarget, Object,

@@ -1,3 +1,5 @@
+//! Printing of functions, procedures, aggregates, operators and casts.
+
 use super::Printer;
 use crate::tree::{
     AggregateArguments, AggregateRef, AlterRoutine, CastContext, CastMethod, CreateAggregate,

@@ -1,3 +1,5 @@
+//! Printing of queries: operands of set operations and subqueries in brackets, joins from the left.
+
 use super::Printer;
 use crate::tree::{
     Alias, AssignTarget, Body, ColumnType, CommonTable, Direction, Distinctness, FunctionTable,

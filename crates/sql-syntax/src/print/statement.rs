@@ -1,3 +1,5 @@
+//! Printing of a statement of any kind: leads to the printer of that kind.
+
 use super::Printer;
 use crate::tree::StatementKind;
 

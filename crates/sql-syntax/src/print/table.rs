@@ -1,3 +1,5 @@
+//! Printing of tables, their columns and constraints, and of indexes.
+
 use super::Printer;
 use crate::tree::{
     Attributes, ColumnConstraint, ColumnConstraintKind, ColumnDefinition, CreateIndex, CreateTable,

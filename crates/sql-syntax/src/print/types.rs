@@ -1,3 +1,5 @@
+//! Printing of names of types, by their words where the grammar has words for them.
+
 use super::Printer;
 use crate::tree::{BaseType, Builtin, Expr, IntervalFields, TypeName};
 

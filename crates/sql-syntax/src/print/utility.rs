@@ -1,3 +1,5 @@
+//! Printing of transactions, settings, cursors, COPY and maintenance.
+
 use super::Printer;
 use crate::tree::{
     BaseType, Copy, CopyOption, CopySource, CopyValue, Declare, Discard, DoItem, Execute, Expr,
