@@ -24,6 +24,7 @@ impl Lexer<'_> {
     }
 
     fn string_part(&mut self, start: usize, escapes: bool) -> Parsed<()> {
+        let bits = matches!(self.bytes[start], b'b' | b'B' | b'x' | b'X');
         self.at += 1;
         loop {
             match self.bytes.get(self.at) {
@@ -35,7 +36,8 @@ impl Lexer<'_> {
                     };
                     return Err(self.error(message, start));
                 }
-                Some(b'\'') if self.byte(1) == b'\'' => self.at += 2,
+                // Bit strings have no quotes within them.
+                Some(b'\'') if self.byte(1) == b'\'' && !bits => self.at += 2,
                 Some(b'\'') => {
                     self.at += 1;
                     return Ok(());

@@ -127,7 +127,7 @@ impl Printer {
             if option.name.text == "connection_limit" {
                 self.put("CONNECTION LIMIT");
             } else {
-                self.put(&option.name.text);
+                self.name(&option.name);
             }
             self.put("=");
             match &option.value {

@@ -40,10 +40,7 @@ struct Printer {
 impl Printer {
     /// Writes a word or a symbol, with a blank in front of it where one is due.
     fn put(&mut self, text: &str) {
-        let glued = matches!(
-            text.as_bytes().first(),
-            Some(b',' | b')' | b']' | b'.' | b';')
-        );
+        let glued = matches!(text.as_bytes().first(), Some(b',' | b')' | b']' | b';'));
         let fresh = matches!(
             self.out.as_bytes().last(),
             None | Some(b'(' | b'[' | b'.' | b' ')
@@ -97,7 +94,11 @@ impl Printer {
     fn literal(&mut self, literal: &Literal) {
         match literal {
             Literal::Integer(value) => self.number(value),
-            Literal::Number(text) => self.put(text),
+            Literal::Number(text) => {
+                self.put(text);
+                // A word directly behind `5.` would be a part of the number.
+                self.glue(if text.ends_with('.') { " " } else { "" });
+            }
             Literal::String(text) => self.string(text),
             Literal::Bits(text) => self.put(&format!("b'{text}'")),
             Literal::HexBits(text) => self.put(&format!("x'{text}'")),
