@@ -8,7 +8,7 @@ mod contract;
 mod wire;
 
 pub use contract::{Contract, THINK, newest, storage};
-pub use wire::{AT_HOME, Wire, prepare};
+pub use wire::{AT_HOME, AT_LEADER, Wire, prepare};
 
 use coeval_txn::Isolation;
 

@@ -20,7 +20,9 @@ use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
 use crate::Engine;
-use crate::client_session::{AT_HOME, Contract, Failure, Session, THINK, Wire, newest, storage};
+use crate::client_session::{
+    AT_HOME, AT_LEADER, Contract, Failure, Session, THINK, Wire, newest, storage,
+};
 use crate::cluster_node;
 
 /// Port of the first server.
@@ -377,9 +379,10 @@ impl Door {
                 config.host(address.ip().to_string()).port(address.port());
             }
             config.user("sim").dbname("sim");
-            if self.home {
-                config.options(AT_HOME);
-            }
+            config.options(match self.home {
+                true => AT_HOME,
+                false => AT_LEADER,
+            });
             return Ok(Opened {
                 database: Database::over_wire(config, tables).simulated(Pace::default()),
                 engine: None,

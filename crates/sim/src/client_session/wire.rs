@@ -23,6 +23,8 @@ const ASKS_AGAIN: Duration = Duration::from_millis(200);
 const NEVER_GIVEN: &str = "22023";
 /// Parameters of a session whose reads are executed by the node that it is connected to.
 pub const AT_HOME: &str = "-c coeval.read_from=fresh";
+/// Parameters of a session whose statements are all executed by the leader.
+pub const AT_LEADER: &str = "-c coeval.read_from=leader";
 /// Of such a session's read-only transactions, one in so many is a block.
 const BLOCK_IN: u64 = 4;
 /// Statement that creates the table.
@@ -119,9 +121,7 @@ impl Wire {
             let stream = stream.map_err(|error| Failure::Lost(error.to_string()))?;
             let mut config = Config::new();
             config.user("sim").dbname("sim");
-            if let Some(options) = &at_home {
-                config.options(options);
-            }
+            config.options(at_home.as_deref().unwrap_or(AT_LEADER));
             let connected = config.connect_raw(stream, NoTls).await;
             let (client, connection) = connected.map_err(|error| failure(&error))?;
             let mover = coeval_env::spawn("connection", async move {

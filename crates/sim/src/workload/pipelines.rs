@@ -103,10 +103,12 @@ impl Pipelines {
             Isolation::SnapshotIsolation => "repeatable read",
             Isolation::Serializable => "serializable",
         };
-        let mut set = format!("SET default_transaction_isolation = '{level}'");
-        if door.is_at_home() {
-            set.push_str("; SET coeval.read_from = fresh");
-        }
+        let from = match door.is_at_home() {
+            true => "fresh",
+            false => "leader",
+        };
+        let set =
+            format!("SET default_transaction_isolation = '{level}'; SET coeval.read_from = {from}");
         match line.query(&set).await {
             Ok(answers) if !answers.closed => {}
             Ok(_) => return Lost,
