@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 use coeval_leader::node::PauseDetector;
-use coeval_occ::{FollowerEngine, MemoryAccounts, Sending, Statistics};
+use coeval_occ::{FollowerEngine, MemoryAccounts, Statistics};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 
@@ -88,11 +88,6 @@ impl Reader {
             watch.look(&**own);
             own.statistics()
         })
-    }
-
-    /// Notes that this node sends the leader a message, which may answer questions, too.
-    pub(crate) fn sends(&self) -> Option<Sending> {
-        self.own.as_ref().map(|(own, _)| own.sends())
     }
 
     /// Records that snapshots include everything that was acknowledged before `asked`.

@@ -172,9 +172,6 @@ bugs! {
     /// A commit that the leader reports answers readers that asked after the message was sent
     /// that made it.
     StampAfterMessage = "stamp-after-message",
-    /// A client's node takes the newest commit of its session for one that its last message
-    /// has made.
-    StampByOldCommit = "stamp-by-old-commit",
     /// A follower answers a read with the answer to a question that it asked before the read
     /// arrived.
     StampBeforeArrival = "stamp-before-arrival",
@@ -263,7 +260,6 @@ impl Bug {
                 | Self::ReuseQuestion
                 | Self::StampBeforeArrival
                 | Self::StampAfterMessage
-                | Self::StampByOldCommit
                 | Self::ReadUncutTail
                 | Self::ComparePacked
                 | Self::SkipQuestion

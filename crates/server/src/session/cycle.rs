@@ -65,6 +65,8 @@ pub(super) struct Cycle {
     pub(super) names: bool,
     /// Whether it may read the database: it does not only begin or end a block.
     pub(super) reads: bool,
+    /// Whether it is a Query that may have several statements.
+    pub(super) is_several: bool,
     /// Whether a block may begin in it.
     begins: bool,
     /// Whether an unnamed portal is bound that has not been executed.
@@ -101,20 +103,21 @@ pub(super) fn peek<'text>(
     }
 }
 
-/// The messages at the front of the buffer that are whole, for a session that executes
-/// them one by one; `None` if there is none, or the first ends the session.
-pub(super) fn batch<'text>(
+/// The message at the front of the buffer, if it is whole, for a session that executes them
+/// one by one: each may end its block, and what comes after that is a cycle like any other.
+/// `None` if there is none, or it ends the session.
+pub(super) fn message<'text>(
     buffer: &ReadBuffer,
     prepared: impl Fn(&str) -> Option<&'text str>,
 ) -> Option<Cycle> {
-    let mut batch = Cycle::default();
-    while let Ok(Some((frame, end))) = buffer.peek(batch.bytes)
-        && frame.kind != kind::TERMINATE
-    {
-        look(frame, true, Place::ReadOnly, &mut batch, &prepared);
-        batch.bytes = end;
+    let (frame, end) = buffer.peek(0).ok()??;
+    if frame.kind == kind::TERMINATE {
+        return None;
     }
-    (batch.bytes > 0).then_some(batch)
+    let mut message = Cycle::default();
+    look(frame, true, Place::ReadOnly, &mut message, &prepared);
+    message.bytes = end;
+    Some(message)
 }
 
 /// What one message says about its cycle.
@@ -159,6 +162,10 @@ fn look<'text>(
                 _ => read_only,
             };
             cycle.names = true;
+            let text = frame.contents.trim_ascii_end();
+            let text = text.strip_suffix(b"\0").unwrap_or(text).trim_ascii_end();
+            let text = text.strip_suffix(b";").unwrap_or(text);
+            cycle.is_several = text.contains(&b';');
             match stays {
                 true => Look::Whole,
                 false => Look::Leader(None),
@@ -216,7 +223,7 @@ mod tests {
     use super::*;
     use coeval_pgwire::Limits;
 
-    fn message(kind: u8, contents: &str) -> Vec<u8> {
+    fn message_of(kind: u8, contents: &str) -> Vec<u8> {
         let mut message = vec![kind];
         message.extend((contents.len() as u32 + 4).to_be_bytes());
         message.extend(contents.as_bytes());
@@ -226,7 +233,7 @@ mod tests {
     fn peeked_at(place: Place, messages: &[(u8, &str)]) -> Peeked {
         let mut buffer = ReadBuffer::new(Limits::default());
         for (kind, contents) in messages {
-            buffer.extend(&message(*kind, contents));
+            buffer.extend(&message_of(*kind, contents));
         }
         peek(&buffer, place, |name| match name {
             "read" => Some("select 1"),
@@ -376,22 +383,25 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_everything_that_has_come() {
-        let batched = |messages: &[(u8, &str)]| {
+    fn a_session_that_executes_messages_one_by_one_gets_the_first() {
+        let first = |messages: &[(u8, &str)]| {
             let mut buffer = ReadBuffer::new(Limits::default());
             for (kind, contents) in messages {
-                buffer.extend(&message(*kind, contents));
+                buffer.extend(&message_of(*kind, contents));
             }
-            batch(&buffer, |_| None).map(|batch| (batch.bytes, batch.reads))
+            let first = message(&buffer, |_| None)?;
+            Some((first.bytes, first.reads, first.is_several))
         };
-        assert_eq!(batched(&[]), None);
-        assert_eq!(batched(&[(b'X', "")]), None);
+        assert_eq!(first(&[]), None);
+        assert_eq!(first(&[(b'X', "")]), None);
         assert_eq!(
-            batched(&[(b'Q', "commit\0"), (b'X', "")]),
-            Some((12, false))
+            first(&[(b'Q', "commit\0"), (b'Q', "select 1\0")]),
+            Some((12, false, false))
         );
-        let all = [SELECT, BIND, (b'H', ""), EXECUTE, SYNC, (b'Q', "commit\0")];
-        let bytes = all.iter().map(|(_, contents)| contents.len() + 5).sum();
-        assert_eq!(batched(&all), Some((bytes, true)));
+        assert_eq!(first(&[(b'Q', "select 1;\0")]), Some((15, true, false)));
+        assert_eq!(
+            first(&[(b'Q', "commit; select 1\0"), (b'X', "")]),
+            Some((22, true, true))
+        );
     }
 }

@@ -189,7 +189,7 @@ impl Tracker {
 
     /// Whether the client waits for nothing and owes nothing: the leader has handled all of
     /// its messages.
-    pub(super) fn is_answered(&self) -> bool {
+    fn is_answered(&self) -> bool {
         self.asked.is_empty() && self.owed.is_nothing() && !self.copying && !self.leader_skips
     }
 

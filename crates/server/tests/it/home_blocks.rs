@@ -613,3 +613,47 @@ fn silence_and_cancel_end_a_block_as_elsewhere() {
         assert_eq!(watcher.value(shown).await.as_deref(), Some("1"));
     });
 }
+
+/// What comes after the end of a block is a cycle like any other, in the same Query or in the
+/// same packet.
+#[test]
+fn what_follows_the_end_of_a_block_is_fresh_and_may_write() {
+    const REPORT: &str = "begin isolation level repeatable read read only";
+    run(async |two| {
+        let mut wire = two.client().await;
+        for (begin, within, after) in [
+            (REPORT, WHO, format!("commit; {WHO}")),
+            (REPORT, WHO, format!("commit and chain; {WHO}")),
+            ("begin", "select 1/0", format!("rollback; {WHO}")),
+        ] {
+            wire.query(begin).await;
+            wire.query(within).await;
+            let asked = questions(two);
+            let answers = wire.query(&after).await;
+            assert_eq!(who(&answers), "home", "{after}");
+            assert!(questions(two) > asked, "{after}");
+            wire.query("rollback").await;
+        }
+        for (begin, within, end) in [(REPORT, WHO, "commit"), ("begin", "select 1/0", "rollback")] {
+            let asked = questions(two);
+            wire.send(&[begin, within, end, WHO].map(query).concat())
+                .await;
+            let mut last = Vec::new();
+            for _ in 0..4 {
+                last = wire.until('Z').await;
+            }
+            assert_eq!(who(&last), "home", "{begin}");
+            let own = u64::from(begin == REPORT);
+            assert!(questions(two) - asked > own, "{begin}");
+
+            let write = "update t set b = b where a = 1";
+            wire.send(&[begin, within, end, write].map(query).concat())
+                .await;
+            for _ in 0..4 {
+                last = wire.until('Z').await;
+            }
+            assert_eq!(kinds(&last), "CZ", "{begin}: {last:?}");
+            assert_eq!(status(&last), 'I', "{begin}");
+        }
+    });
+}

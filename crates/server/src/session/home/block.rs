@@ -176,13 +176,13 @@ impl Relay {
         let handover = &self.handover;
         let prepared = |name: &str| handover.prepared(name);
         let buffer = &self.input.buffer;
-        let batch = || match cycle::batch(buffer, prepared) {
-            Some(batch) => Offer::Home(batch),
+        let message = || match cycle::message(buffer, prepared) {
+            Some(message) => Offer::Home(message),
             None if buffer.has_frame() => Offer::Leader,
             None => Offer::Wait,
         };
         let place = match &self.reads.block {
-            Some(Block::Here { piece: None, .. }) => return batch(),
+            Some(Block::Here { piece: None, .. }) => return message(),
             Some(Block::Here { is_read_only, .. }) => match is_read_only {
                 true => Place::ReadOnly,
                 false => Place::Block,
@@ -193,14 +193,14 @@ impl Relay {
             Peeked::Whole(cycle) => Offer::Home(cycle),
             Peeked::Partial => Offer::Wait,
             Peeked::Leader(Some(AtLeader::Flush | AtLeader::Large)) if place == Place::ReadOnly => {
-                let batch = batch();
+                let message = message();
                 // Its answers leave as they come.
                 if let (Offer::Home(_), Some(Block::Here { piece, .. })) =
-                    (batch, &mut self.reads.block)
+                    (message, &mut self.reads.block)
                 {
                     *piece = None;
                 }
-                batch
+                message
             }
             Peeked::Leader(why) => {
                 // Without a leader the cycle waits, and the block with it.

@@ -34,7 +34,6 @@
 //! - An error that is found in a state that may be old is not told: the leader executes the
 //!   cycle again.
 mod block;
-mod commits;
 mod comparators;
 mod hold;
 mod open;
@@ -51,7 +50,6 @@ use coeval_sql::session::Freshness;
 use coeval_sql::session::settings::{ReadComparator, ReadFrom};
 
 use self::block::Block;
-use self::commits::Commits;
 use self::open::Home;
 pub(super) use self::read::{Read, Reading};
 use self::stamp::{Asked, Wants};
@@ -72,8 +70,6 @@ pub(super) struct Reads {
     wants: Option<Wants>,
     /// Whether the next cycle goes to the leader, whatever it is.
     bypass: bool,
-    /// The commits of the leader's session, which answer readers, too.
-    commits: Commits,
     /// A message about the unnamed statement that the leader must get before the next cycle
     /// that it executes.
     unsent: Option<Unsent>,
@@ -118,12 +114,6 @@ enum Not {
 impl Relay {
     /// Looks at the client's next cycle, before anything of it is taken.
     pub(super) fn offer(&mut self, shared: &Shared, has_leader: bool) -> Offer {
-        if self.tracker.is_answered()
-            && let Some(reader) = &*shared.reader.borrow()
-            && let Some(sending) = reader.sends()
-        {
-            self.reads.commits.send(sending);
-        }
         if self.reads.bypass || !self.tracker.is_at_rest() {
             return Offer::Leader;
         }
@@ -188,7 +178,8 @@ impl Relay {
         let timeout = parsed.statement_timeout;
         session.let_blocks_begin(begins);
         session.require(commit.filter(|_| stamp == Stamp::Session));
-        if !cycle.reads || self.reads.keeps_snapshot() {
+        // A Query of several statements may go on after the end of its block.
+        if !cycle.reads || (self.reads.keeps_snapshot() && !cycle.is_several) {
             return Ok(Stamp::None);
         }
         let mut waits = None;
@@ -224,8 +215,10 @@ impl Relay {
         timeout: Option<Duration>,
     ) -> Result<Asked, Not> {
         let since = coeval_env::now();
+        self.signal.forget_cancel();
         loop {
-            match self.ask(reader, timeout).await {
+            let rest = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
+            match self.ask(reader, rest).await {
                 Err(Not::Leader(why)) if self.reads.is_fixed() => {
                     let now = shared.reader.borrow().clone();
                     let is_there = now.is_some_and(|now| Arc::ptr_eq(&now, reader));

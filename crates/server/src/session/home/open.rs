@@ -45,7 +45,6 @@ impl Relay {
             self.reads.pieces.clear();
         }
         self.reads.wants = None;
-        self.reads.commits.told(self.handover.newest_commit());
     }
 
     /// Prepares for another leader, which tells the session's role anew. A block that is here

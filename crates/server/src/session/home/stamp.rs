@@ -100,7 +100,6 @@ impl Relay {
         reader: &Reader,
         timeout: Option<Duration>,
     ) -> Result<Asked, Not> {
-        self.signal.forget_cancel();
         let began = coeval_env::now();
         let timeout = timeout.filter(|timeout| *timeout < PATIENCE);
         let mut late = pin!(coeval_env::sleep_until(began + timeout.unwrap_or(PATIENCE)));

@@ -66,7 +66,8 @@ impl Relay {
             return false;
         };
         let is_answer = message == expected;
-        if is_answer {
+        // What the leader refuses once, because a table is gone, it would refuse again.
+        if is_answer || message == answer::ERROR {
             self.reads.unsent = None;
         }
         if is_answer || matches!(message, answer::ERROR | answer::READY) {
