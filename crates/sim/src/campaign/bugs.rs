@@ -535,12 +535,6 @@ pub const CATCHES: &[Catch] = &[
         1,
     ),
     by(
-        Bug::ForgetIndex,
-        "servers/list-append/read-committed/partition",
-        "replicas",
-        3,
-    ),
-    by(
         Bug::StaleSnapshot,
         "servers/list-append/snapshot-isolation/none",
         "strong-session-snapshot-isolation",
