@@ -108,7 +108,15 @@ impl Printer {
                 }
             }
             ExprKind::Prefix(operator, operand) => {
-                self.operator(operator);
+                // These are prefix operators only inside of OPERATOR().
+                let is_infix = ["*", "/", "%", "^", "<", ">", "=", "<=", ">=", "<>"];
+                if operator.schema.is_empty() && is_infix.contains(&operator.symbol.as_str()) {
+                    self.put("OPERATOR(");
+                    self.bare_operator(operator);
+                    self.put(")");
+                } else {
+                    self.operator(operator);
+                }
                 self.operand(operand);
             }
             ExprKind::Not(operand) => {
