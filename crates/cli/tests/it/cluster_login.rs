@@ -73,7 +73,7 @@ const FILES: [&str; 3] = [
 ];
 
 #[test]
-fn a_node_lets_clients_in_by_its_own_access_file_whoever_leads() {
+fn a_node_lets_clients_in_by_its_own_access_file_under_every_leader() {
     in_runtime(async {
         let mut cluster = with_files(FILES, &[]).await;
         let leader = cluster.leader().await;
@@ -91,7 +91,7 @@ fn a_node_lets_clients_in_by_its_own_access_file_whoever_leads() {
             assert_eq!(without_password(&cluster, 0, "bob").await, None);
             let wrong = with_password(&cluster, 1, "bob", "wrong").await;
             assert_eq!(wrong.as_deref(), Some("28P01"), "leader {next}");
-            let unknown = without_password(&cluster, 1, "nobody").await;
+            let unknown = without_password(&cluster, 1, "absent").await;
             assert_eq!(unknown.as_deref(), Some("28000"), "no rule for it");
             let rejected = without_password(&cluster, 2, "bob").await;
             assert_eq!(rejected.as_deref(), Some("28000"), "leader {next}");

@@ -268,7 +268,7 @@ fn epochs_that_take_turns_under_every_fault() {
 /// More seeds than belong into every build: `EPOCH_RUNS=10000 cargo test --release -p coeval-epoch
 /// --test it -- --ignored many_runs`.
 #[test]
-#[ignore = "minutes: the seeds of a campaign"]
+#[ignore = "a search of many minutes; the tests above run dozens of such seeds in every suite"]
 fn many_runs() {
     let number = |name| std::env::var(name).ok()?.parse().ok();
     let runs: u64 = number("EPOCH_RUNS").unwrap_or(1000);

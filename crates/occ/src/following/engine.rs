@@ -204,8 +204,8 @@ impl Engine for FollowerEngine {
     ) -> Poll<Result<Standing, Error>> {
         let followed = self.tables()?;
         let reached = ready!(self.questions.poll_reached(question, context))?;
-        let nobody = &mut Context::from_waker(Waker::noop());
-        let shown = followed.visibility.poll(reached.at, nobody);
+        let never = &mut Context::from_waker(Waker::noop());
+        let shown = followed.visibility.poll(reached.at, never);
         Poll::Ready(Ok(match shown? {
             _ if reached.flushed < reached.at => Standing::LacksLog,
             _ if reached.committed < reached.at => Standing::Uncommitted,

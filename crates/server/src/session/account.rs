@@ -64,7 +64,7 @@ pub(super) async fn find(shared: &Shared, node: &Node, user: &str) -> Result<Fou
     let rest = wait.saturating_sub(patience);
     match coeval_env::timeout(rest, self::newest(shared, node, user)).await {
         Ok(told) => told.map(newest),
-        Err(coeval_env::Elapsed) => Err(relay::nobody_leads()),
+        Err(coeval_env::Elapsed) => Err(relay::no_leader()),
     }
 }
 

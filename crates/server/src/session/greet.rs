@@ -296,7 +296,7 @@ async fn leader(
         }
     };
     let found = coeval_env::timeout(patience, looking).await;
-    found.unwrap_or_else(|coeval_env::Elapsed| Err(relay::nobody_leads()))
+    found.unwrap_or_else(|coeval_env::Elapsed| Err(relay::no_leader()))
 }
 
 /// Lets in a client whose session runs here, or refuses it with an error.
@@ -414,7 +414,7 @@ pub(super) async fn turn_away(
         return;
     };
     if shared.node.is_some() && refused.remedy() == Remedy::Fatal {
-        refused = relay::nobody_leads();
+        refused = relay::no_leader();
     }
     sheet.error(refused.state());
     shared.logins.refused(client, &refused, &detail);

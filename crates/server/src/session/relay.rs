@@ -44,7 +44,7 @@ use tracing::debug;
 
 pub(super) use self::connecting::{Leader, cancel, open_or_refused, open_unless_replaced};
 use self::errors::ending;
-pub(super) use self::errors::{nobody_leads, removed};
+pub(super) use self::errors::{no_leader, removed};
 use self::find::NextLeader;
 use self::kept::Kept;
 pub(super) use self::lazy::Unconfirmed;

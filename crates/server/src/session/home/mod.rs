@@ -55,7 +55,7 @@ pub(super) use self::read::{Read, Reading};
 use self::stamp::{Asked, Wants};
 use self::unnamed::Unsent;
 use super::cycle::{self, Cycle, Peeked, Place};
-use super::relay::{BETWEEN, Relay, nobody_leads};
+use super::relay::{BETWEEN, Relay, no_leader};
 use crate::metrics::{AtLeader, Stamp};
 use crate::reader::Reader;
 use crate::shared::Shared;
@@ -226,7 +226,7 @@ impl Relay {
                         return Err(Not::Leader(why));
                     }
                     if since.elapsed() >= self.patience {
-                        return Err(Not::Told(nobody_leads()));
+                        return Err(Not::Told(no_leader()));
                     }
                     coeval_env::sleep(BETWEEN).await;
                 }

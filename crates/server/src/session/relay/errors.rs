@@ -26,7 +26,7 @@ pub(super) fn ending(shared: &Shared) -> Error {
 }
 
 /// SQLSTATE 57P03, `cannot_connect_now`: the cluster has no leader.
-pub(in crate::session) fn nobody_leads() -> Error {
+pub(in crate::session) fn no_leader() -> Error {
     Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
         .with_detail("A leader is elected while more than half of the nodes reach each other.")
         .with_hint("Try again when enough nodes of the cluster run.")

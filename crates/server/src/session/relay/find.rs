@@ -12,7 +12,7 @@ use coeval_sql::Error;
 use coeval_sql::instance::TimeLimit;
 use coeval_sql::session::settings;
 
-use super::{BETWEEN, Leader, Relay, Stop, nobody_leads, open_unless_replaced, removed};
+use super::{BETWEEN, Leader, Relay, Stop, no_leader, open_unless_replaced, removed};
 use crate::serving_term::{Lead, ServingTerm};
 use crate::session::home::Offer;
 use crate::session::opening::{self, Resumed};
@@ -145,7 +145,7 @@ impl Relay {
                     } else {
                         is_late.then(|| match of_statement {
                             Some(_) => TimeLimit::Statement.error(),
-                            None => nobody_leads(),
+                            None => no_leader(),
                         })
                     };
                     if let Some(stop) = self.refuse(refusal.as_ref()) {
