@@ -17,7 +17,7 @@ use coeval_types::{Remedy, Timestamp};
 use tokio::io::AsyncWriteExt;
 use tracing::{debug, warn};
 
-use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate, known};
+use super::authenticate::{Admitted, Line, Refusal, known};
 use super::conversation::{Conversation, Moves};
 use super::first::{First, Request, first, say};
 use super::input::Input;
@@ -483,16 +483,8 @@ async fn admit(
     binding: Option<&[u8]>,
     line: Line<'_>,
 ) -> Result<Admitted, Refusal> {
-    negotiate(request, line.out)?;
-    let claim = Claim {
-        user: &client.user,
-        database: &client.database,
-        address: client.peer.ip(),
-        tls: client.tls,
-        binding,
-    };
     let account = serving_term.database.login(&client.user).await?;
-    authenticate(&shared.access(), &account, &claim, line).await
+    login::admit(shared, (request, client, binding), &account, line).await
 }
 
 /// The registration of a relayed session: the leader counts it against its role's limit.

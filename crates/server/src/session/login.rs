@@ -120,7 +120,7 @@ pub(super) async fn login(
 }
 
 /// Authenticates a client of this node.
-async fn admit(
+pub(super) async fn admit(
     shared: &Shared,
     (request, client, binding): (&Request, &Client, Option<&[u8]>),
     account: &Account,

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coeval_pgwire::frame::kind;
@@ -82,6 +82,33 @@ impl Relay {
         }
     }
 
+    /// Sends the client what it has not got yet, and charges the messages that wait.
+    pub(super) fn poll_rest(
+        &mut self,
+        context: &mut Context<'_>,
+        moved: &mut bool,
+    ) -> Result<(), Stop> {
+        if self.client.poll_send(context, moved).is_err() {
+            return Err(Stop::Client);
+        }
+        let held = self.input.buffer.capacity();
+        self.kept.charge_messages(held).map_err(Stop::Nonsense)
+    }
+
+    /// Takes what has come from the client.
+    pub(super) fn poll_input(
+        &mut self,
+        context: &mut Context<'_>,
+        moved: &mut bool,
+    ) -> Result<(), Stop> {
+        match self.input.poll_fill(context) {
+            Poll::Ready(Ok(())) => *moved = true,
+            Poll::Ready(Err(())) => return Err(Stop::Client),
+            Poll::Pending => {}
+        }
+        Ok(())
+    }
+
     /// Waits for `work`, and serves the client as far as possible without a leader.
     async fn meanwhile<T>(
         &mut self,
@@ -102,18 +129,12 @@ impl Relay {
             }
             loop {
                 let mut moved = false;
-                if self.client.poll_send(context, &mut moved).is_err() {
-                    return Poll::Ready(Err(Stop::Client));
-                }
-                let held = self.input.buffer.capacity();
-                if let Err(error) = self.kept.charge_messages(held) {
-                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                if let Err(stop) = self.poll_rest(context, &mut moved) {
+                    return Poll::Ready(Err(stop));
                 }
                 if !self.input.buffer.has_frame() {
-                    match self.input.poll_fill(context) {
-                        Poll::Ready(Ok(())) => moved = true,
-                        Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
-                        Poll::Pending => {}
+                    if let Err(stop) = self.poll_input(context, &mut moved) {
+                        return Poll::Ready(Err(stop));
                     }
                 } else if self.input.poll_gone(context).is_ready() {
                     return Poll::Ready(Err(Stop::Client));
@@ -124,10 +145,8 @@ impl Relay {
                         Offer::Home(cycle) => return Poll::Ready(Err(Stop::Reads(cycle))),
                         Offer::Wait => {
                             goes = false;
-                            match self.input.poll_fill(context) {
-                                Poll::Ready(Ok(())) => moved = true,
-                                Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
-                                Poll::Pending => {}
+                            if let Err(stop) = self.poll_input(context, &mut moved) {
+                                return Poll::Ready(Err(stop));
                             }
                         }
                         Offer::Leader => {}

@@ -94,12 +94,8 @@ impl Relay {
             }
             loop {
                 let mut moved = false;
-                if self.client.poll_send(context, &mut moved).is_err() {
-                    return Poll::Ready(Err(Stop::Client));
-                }
-                let held = self.input.buffer.capacity();
-                if let Err(error) = self.kept.charge_messages(held) {
-                    return Poll::Ready(Err(Stop::Nonsense(error)));
+                if let Err(stop) = self.poll_rest(context, &mut moved) {
+                    return Poll::Ready(Err(stop));
                 }
                 if self.input.buffer.has_frame() {
                     if let Ok(Some((first, _))) = self.input.buffer.peek(0)
@@ -116,10 +112,8 @@ impl Relay {
                         Offer::Wait => {}
                     }
                 }
-                match self.input.poll_fill(context) {
-                    Poll::Ready(Ok(())) => moved = true,
-                    Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
-                    Poll::Pending => {}
+                if let Err(stop) = self.poll_input(context, &mut moved) {
+                    return Poll::Ready(Err(stop));
                 }
                 if let Some(error) = self.poll_silence(shared, context) {
                     return Poll::Ready(Err(Stop::Nonsense(error)));
