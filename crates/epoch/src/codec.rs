@@ -1,6 +1,8 @@
-//! Little-endian fields, for log records and for the decisions that the council keeps.
+//! Little-endian fields, for log records, messages, and the decisions that the council keeps.
 
 use bytes::Bytes;
+
+use crate::timestamp::Epoch;
 
 /// Error: the bytes end early, or hold a value that no writer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +43,15 @@ impl Reader {
             .try_into()
             .map(u64::from_le_bytes)
             .or(Err(Malformed))
+    }
+
+    /// The number of an epoch, below [`Epoch::LIMIT`].
+    pub(crate) fn epoch(&mut self) -> Result<Epoch, Malformed> {
+        let number = self.u64()?;
+        match number < Epoch::LIMIT {
+            true => Ok(Epoch(number)),
+            false => Err(Malformed),
+        }
     }
 
     /// Bytes with their length before them.

@@ -195,7 +195,7 @@ impl Configuration {
     pub(crate) fn decode(reader: &mut Reader) -> Result<Self, Malformed> {
         let mut configuration = Self {
             version: reader.u64()?,
-            orphans_through: Epoch(reader.u64()?),
+            orphans_through: reader.epoch()?,
             degree: reader.u8()?,
             history_epochs: reader.u64()?,
             ..Self::default()
@@ -216,7 +216,7 @@ impl Configuration {
             let place = FrontEndPlace {
                 node: NodeId(reader.u64()?),
                 incarnation: reader.u64()?,
-                first: Epoch(reader.u64()?),
+                first: reader.epoch()?,
             };
             configuration.front_ends.insert(id, place);
         }

@@ -87,13 +87,13 @@ impl Decision {
                 let place = FrontEndPlace {
                     node: NodeId(reader.u64()?),
                     incarnation: reader.u64()?,
-                    first: Epoch(reader.u64()?),
+                    first: reader.epoch()?,
                 };
-                Self::Admit(id, place, Epoch(reader.u64()?))
+                Self::Admit(id, place, reader.epoch()?)
             }
             FENCE => {
                 let id = FrontEndId(reader.u8()?);
-                Self::Fence(id, reader.u64()?, Epoch(reader.u64()?))
+                Self::Fence(id, reader.u64()?, reader.epoch()?)
             }
             READMIT => Self::Readmit(NodeId(reader.u64()?), reader.u64()?),
             REMOVE => Self::Remove(NodeId(reader.u64()?)),

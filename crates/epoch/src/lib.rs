@@ -33,6 +33,7 @@
 //! | opening and closing epochs, orphans, take-over | `manager` |
 //! | the log, an epoch a file | `log` |
 //! | members, decided by the council | `configuration`, `directory` |
+//! | messages as bytes | `wire` |
 //!
 //! # Guarantees
 //!
@@ -66,6 +67,7 @@ mod operation;
 mod outbox;
 mod store;
 mod timestamp;
+pub mod wire;
 
 pub use answer::{Answer, Reason};
 pub use back_end::{LogWrite, MOST_BYTES};

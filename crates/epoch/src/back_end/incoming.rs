@@ -37,7 +37,7 @@ impl Incoming {
 
     /// The front end has the answers up to this number.
     pub(super) fn confirmed(&mut self, through: u64) {
-        self.refused = self.refused.split_off(&(through + 1));
+        self.refused = self.refused.split_off(&through.saturating_add(1));
     }
 
     pub(super) fn part(&self, id: FrontEndId, incarnation: u64) -> Part {

@@ -56,7 +56,7 @@ impl Checkpoint {
         let body = covered.strip_prefix(FIRST_LINE).ok_or(Malformed)?;
         let mut reader = Reader::new(Bytes::copy_from_slice(body));
         let mut checkpoint = Self {
-            epoch: Epoch(reader.u64()?),
+            epoch: reader.epoch()?,
             partitions: usize::try_from(reader.u64()?).map_err(|_| Malformed)?,
             versions: Vec::new(),
         };

@@ -210,5 +210,6 @@ impl LogFiles {
 fn number(name: &str, before: &str, after: &str) -> Option<Epoch> {
     let digits = name.strip_prefix(before)?.strip_suffix(after)?;
     let is_whole = digits.len() == 13 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| digits.parse().ok().map(Epoch)).flatten()
+    let number = digits.parse().ok().filter(|_| is_whole);
+    number.filter(|number| *number < Epoch::LIMIT).map(Epoch)
 }

@@ -35,8 +35,8 @@ use crate::timestamp::{Epoch, EpochTimestamp};
 
 pub use checkpoint::Checkpoint;
 pub use files::{LogError, LogFiles};
-pub(crate) use record::Batch;
 use record::Record;
+pub(crate) use record::{Batch, put_write, take_write};
 
 /// What a directory held when it was read.
 #[derive(Clone, Debug, Default)]

@@ -85,8 +85,8 @@ impl Record {
             }
             DROPPED => Self::Dropped(EpochTimestamp::from_bits(reader.u64()?)),
             CLOSE => Self::Close {
-                through: Epoch(reader.u64()?),
-                closed: Epoch(reader.u64()?),
+                through: reader.epoch()?,
+                closed: reader.epoch()?,
                 partitions: reader.u64()?,
             },
             TORN => Self::Torn,
@@ -97,7 +97,7 @@ impl Record {
     }
 }
 
-pub(super) fn take_write(reader: &mut Reader) -> Result<Write, Malformed> {
+pub(crate) fn take_write(reader: &mut Reader) -> Result<Write, Malformed> {
     let key = reader.bytes()?;
     let operation = match reader.u8()? {
         VALUE => Operation::Value(reader.bytes()?),
@@ -108,7 +108,7 @@ pub(super) fn take_write(reader: &mut Reader) -> Result<Write, Malformed> {
     Ok(Write { key, operation })
 }
 
-pub(super) fn put_write(out: &mut Vec<u8>, key: &[u8], operation: &Operation) {
+pub(crate) fn put_write(out: &mut Vec<u8>, key: &[u8], operation: &Operation) {
     put_bytes(out, key);
     match operation {
         Operation::Value(bytes) => {

@@ -3,8 +3,10 @@
 
 mod disk;
 mod files;
+mod fuzz;
 mod judge;
 mod planted;
 mod rules;
 mod runs;
+mod wire;
 mod world;

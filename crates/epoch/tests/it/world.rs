@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use coeval_epoch::{
     Configuration, Decision, Directory, Epoch, EpochNode, Frame, FrontEndId, Key, NodeId, Rhythm,
-    Start, Term, Write,
+    Start, Term, Write, wire,
 };
 use coeval_types::planted;
 
@@ -286,6 +286,13 @@ impl Cluster {
             return;
         }
         self.trace(&|| format!("{frame:?}"));
+        // What arrives is what has been through the wire format.
+        let payloads = wire::encode(frame);
+        assert_eq!(payloads.len(), 1, "a short frame");
+        for payload in payloads {
+            let arrived = wire::decode(frame.from, frame.to, payload);
+            assert_eq!(arrived.as_ref(), Ok(frame));
+        }
         if let Some(node) = self.node(frame.to) {
             node.receive(frame);
         }

@@ -1,0 +1,11 @@
+//! Fuzz target: arbitrary bytes as messages of epochs, and as files of their log. See the module
+//! that it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/epoch/tests/it/fuzz.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::run(input));
