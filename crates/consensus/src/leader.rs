@@ -546,7 +546,7 @@ impl Consensus {
             return;
         };
         if leader.reads.want_round() {
-            self.send_heartbeats();
+            self.send_read_round();
         }
         let State::Leader(leader) = &mut self.state else {
             return;

@@ -12,6 +12,11 @@
 //!             answers a        answers b c d e, not f
 //! ```
 //!
+//! A majority is enough, so a round that begins for reads goes to as many voters as one needs,
+//! those that were the first to answer the last round that went to all. Every heartbeat interval
+//! begins a round for all followers, which answers the earlier reads as well, and chooses anew:
+//! when a chosen voter is lost, reads wait for that long, once.
+//!
 //! With a lease (off unless set), a confirmed round counts for a time after its *beginning*,
 //! because no voter that confirmed it grants a vote before that time is over, in whatever
 //! term, and whatever messages it receives; [`Settings::lease_ticks`] has the formula. A
@@ -61,6 +66,11 @@ pub(crate) struct Reads {
     confirmed: Option<u64>,
     /// Whether another node was asked to campaign.
     gave_up_lease: bool,
+    /// The newest round for all followers, until it is confirmed.
+    to_all: Option<u64>,
+    /// The voters that were the first to confirm the round before: rounds for reads go to them.
+    /// Empty if the rounds go to all.
+    first: Vec<NodeId>,
 }
 
 impl Reads {
@@ -84,6 +94,8 @@ impl Reads {
     pub(crate) fn forget_lease(&mut self) {
         self.confirmed = None;
         self.begun.clear();
+        self.to_all = None;
+        self.first.clear();
     }
 
     /// Gives up the lease for this term: another node may be elected before it is over.
@@ -191,15 +203,37 @@ impl Consensus {
         }
     }
 
-    /// Begins a round of heartbeats, for reads or because the interval is over.
+    /// Begins a round of heartbeats for reads.
+    pub(crate) fn send_read_round(&mut self) {
+        let State::Leader(leader) = &self.state else {
+            return;
+        };
+        match leader.reads.first.is_empty() || leader.is_ending() {
+            true => self.send_heartbeats(),
+            false => self.send_round(leader.reads.first.clone()),
+        }
+    }
+
+    /// Begins a round of heartbeats for all followers.
     pub(crate) fn send_heartbeats(&mut self) {
+        let State::Leader(leader) = &mut self.state else {
+            return;
+        };
+        leader.reads.to_all = Some(leader.reads.round + 1);
+        let followers = leader.progress.keys().copied().collect();
+        self.send_round(followers);
+    }
+
+    fn send_round(&mut self, followers: Vec<NodeId>) {
         let State::Leader(leader) = &mut self.state else {
             return;
         };
         let round = leader.reads.begin(leader.now);
         let commit = self.shape.commit();
-        let followers: Vec<NodeId> = leader.progress.keys().copied().collect();
-        for progress in leader.progress.values_mut() {
+        for follower in &followers {
+            let Some(progress) = leader.progress.get_mut(follower) else {
+                continue;
+            };
             progress.heartbeat(round);
             // A follower that has sent a recovery request is owed an answer of its own.
             if progress.told.is_some() {
@@ -218,7 +252,14 @@ impl Consensus {
         let State::Leader(leader) = &mut self.state else {
             return;
         };
-        let round = leader.confirmed_round(self.id, self.shape.membership());
+        let membership = self.shape.membership();
+        let round = leader.confirmed_round(self.id, membership);
+        if let Some(to_all) = leader.reads.to_all.take_if(|to_all| *to_all <= round) {
+            let answered = leader.progress.iter().filter(|(node, progress)| {
+                **node != self.id && progress.round >= to_all && membership.is_voter(**node)
+            });
+            leader.reads.first = answered.map(|(node, _)| *node).collect();
+        }
         self.outbox.reads.extend(leader.reads.confirm(round));
     }
 
