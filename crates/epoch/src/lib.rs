@@ -34,6 +34,7 @@
 //! | the log, an epoch a file | `log` |
 //! | members, decided by the council | `configuration`, `directory` |
 //! | messages as bytes | `wire` |
+//! | a node as a running thing, with threads, sockets and files | `server` |
 //!
 //! # Guarantees
 //!
@@ -46,7 +47,7 @@
 //!
 //! # Obligations of the caller
 //!
-//! A node's incarnation is higher at each start; log writes are carried out in order and reported
+//! `server` meets them. A node's incarnation is higher at each start; log writes are carried out in order and reported
 //! when they survive the loss of power; a proposal's end is reported after the directory has
 //! the decision, if it was made.
 //!
@@ -65,6 +66,7 @@ mod message;
 mod node;
 mod operation;
 mod outbox;
+pub mod server;
 mod store;
 mod timestamp;
 pub mod wire;

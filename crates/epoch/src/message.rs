@@ -84,8 +84,8 @@ pub enum Refusal {
     /// The epoch's closing record is written.
     #[error("the epoch is closed")]
     EpochClosed,
-    /// A key or a value is too long.
-    #[error("a key or a value is too long")]
+    /// A key, a value or a request is too long.
+    #[error("a key, a value or the whole request is too long")]
     TooLong,
     /// The back end's memory is used up.
     #[error("the memory of a back end is used up")]

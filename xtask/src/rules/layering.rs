@@ -92,7 +92,7 @@ const PLACES: &[CrateRule] = &[
     },
     CrateRule {
         name: "epoch",
-        uses: &["types", "env", "council"],
+        uses: &["types", "env", "peers", "council"],
         tests_use: &[],
     },
     // The tests run its scripts on every engine and compare the results, so they name the

@@ -66,6 +66,8 @@ pub struct FrontEnd {
     streams: BTreeMap<NodeId, Stream>,
     waiting: VecDeque<(u64, Vec<Write>)>,
     reads: Reads,
+    /// Reads at a given timestamp that came before it knew of any epoch.
+    early: Vec<(u64, Vec<Key>, EpochTimestamp)>,
     /// The barrier that is being reported: up to this epoch.
     draining: Option<Epoch>,
     /// The barrier that was reported last, and under which configuration.
@@ -94,6 +96,7 @@ impl FrontEnd {
             streams: BTreeMap::new(),
             waiting: VecDeque::new(),
             reads: Reads::new(incarnation),
+            early: Vec::new(),
             draining: None,
             reported: (Epoch(0), 0),
             wanted: None,
@@ -147,7 +150,7 @@ impl FrontEnd {
         if keys.is_empty() {
             return Err(Reason::Form);
         }
-        match self.reads.len() >= MOST_WAITING {
+        match self.reads.len() + self.early.len() >= MOST_WAITING {
             true => Err(Reason::Busy),
             false => Ok(()),
         }
@@ -155,6 +158,10 @@ impl FrontEnd {
 
     /// Requests the values of keys at this timestamp.
     pub(crate) fn get_at(&mut self, handle: u64, keys: Vec<Key>, at: EpochTimestamp) {
+        if !self.knows_epochs() && self.check_read(&keys).is_ok() {
+            // How far ahead a timestamp may be is not known yet.
+            return self.early.push((handle, keys, at));
+        }
         let newest = self.drawing.map_or(self.revoked, |(epoch, _)| epoch);
         let refused = if let Err(reason) = self.check_read(&keys) {
             reason
@@ -167,6 +174,11 @@ impl FrontEnd {
             return self.reads.add(handle, keys, at, at.epoch());
         };
         self.answers.push((handle, Answer::Aborted(refused)));
+    }
+
+    /// Whether a manager has told it of any epoch.
+    fn knows_epochs(&self) -> bool {
+        self.drawing.is_some() || self.revoked > Epoch(0)
     }
 
     /// Gives a transaction up, if the barrier has not passed it.
@@ -442,7 +454,8 @@ impl FrontEnd {
 
     /// Whether a client waits for an epoch to be closed or opened.
     fn wants(&self) -> bool {
-        !self.transactions.is_empty() || !self.waiting.is_empty() || self.reads.wait(self.closed)
+        let is_asked = !self.waiting.is_empty() || !self.early.is_empty();
+        is_asked || !self.transactions.is_empty() || self.reads.wait(self.closed)
     }
 
     /// Says what is to be said now; at a tick, also what has not been answered.
@@ -452,6 +465,11 @@ impl FrontEnd {
                 out.say(manager, Part::Join(self.id));
             }
             return;
+        }
+        if self.knows_epochs() {
+            for (handle, keys, at) in std::mem::take(&mut self.early) {
+                self.get_at(handle, keys, at);
+            }
         }
         self.start_waiting();
         for (node, stream) in &mut self.streams {

@@ -34,6 +34,9 @@ pub enum LogError {
     /// Fatal: a checkpoint is damaged.
     #[error("the checkpoint {} is damaged", .0.display())]
     Checkpoint(PathBuf),
+    /// Fatal: the thread that writes the log is gone.
+    #[error("the log's thread has ended")]
+    Ended,
 }
 
 fn io<'path>(

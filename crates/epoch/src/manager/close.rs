@@ -72,8 +72,9 @@ impl Manager {
     ) {
         if let Some(closing) = &mut self.closing
             && through >= closing.through
+            && closing.drained.insert(id, floor).is_none()
         {
-            closing.drained.insert(id, floor);
+            closing.last = Some(id);
         }
         self.advance(out);
     }
@@ -149,6 +150,7 @@ impl Manager {
         };
         self.closed = closing.through;
         self.closes += 1;
+        self.drained_last = closing.last;
         let floor = closing.drained.values().min().copied();
         self.horizon = self.horizon.max(floor.unwrap_or_default());
         let part = Part::Closed(self.closed, self.open(), self.horizon);

@@ -103,6 +103,8 @@ struct Closing {
     through: Epoch,
     step: CloseStep,
     drained: BTreeMap<FrontEndId, EpochTimestamp>,
+    /// The front end that drained last.
+    last: Option<FrontEndId>,
     collected: BTreeMap<NodeId, Vec<Piece>>,
     resolutions: BTreeMap<NodeId, Resolution>,
     sealed: BTreeSet<NodeId>,
@@ -114,6 +116,7 @@ impl Closing {
             through,
             step: CloseStep::Draining,
             drained: BTreeMap::new(),
+            last: None,
             collected: BTreeMap::new(),
             resolutions: BTreeMap::new(),
             sealed: BTreeSet::new(),
@@ -144,6 +147,8 @@ pub struct Manager {
     proposals: Vec<Decision>,
     /// Closes since it took over.
     closes: u64,
+    /// The front end that drained last in the last close.
+    drained_last: Option<FrontEndId>,
 }
 
 impl Manager {
@@ -163,6 +168,7 @@ impl Manager {
             is_proposed: false,
             proposals: Vec::new(),
             closes: 0,
+            drained_last: None,
         }
     }
 
@@ -182,6 +188,12 @@ impl Manager {
     #[must_use]
     pub fn closes(&self) -> u64 {
         self.closes
+    }
+
+    /// The front end that drained last in the last close: what delays closes.
+    #[must_use]
+    pub fn drained_last(&self) -> Option<FrontEndId> {
+        self.drained_last
     }
 
     /// Front ends that have not drained, and back ends that have not sealed, of a close under

@@ -8,5 +8,6 @@ mod judge;
 mod planted;
 mod rules;
 mod runs;
+mod server;
 mod wire;
 mod world;

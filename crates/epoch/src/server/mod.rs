@@ -1,0 +1,237 @@
+//! A node as a running thing: threads, sockets and files around the step function and the
+//! council.
+//!
+//! ```text
+//!   thread "epoch node"   driver ─── EpochNode        connections of `peers`
+//!   thread "epoch log"    the back end's log: one write and one sync for each sealed epoch
+//!   thread "council"      on the council's members: their log, and the configuration
+//! ```
+//!
+//! A node is *founded* first, in a data directory of its own ([`found`]), with the list of all
+//! nodes; then it is started ([`Server::start`]) and stopped as often as one likes.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | the data directory | `home` |
+//! | the driver of the step function | `driver` |
+//! | who is dead | `detector` |
+//! | the log's thread | `disk` |
+//! | kinds of frames, the council's transport | `link` |
+//! | requests, bounded | `requests` |
+//! | what a node says of itself | `status` |
+//!
+//! # Invariants
+//!
+//! 1. An incarnation is durable before anything is said under it (`home`).
+//! 2. The council's term in which this node manages is the one in which its proposals are made.
+//! 3. A log write is reported durable after its sync.
+
+mod detector;
+mod disk;
+mod driver;
+mod home;
+mod link;
+mod requests;
+mod settings;
+mod status;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use coeval_peers::{Identity, Inbox, Members, Peers, StartError};
+use tokio::sync::{mpsc, oneshot};
+
+pub use home::{Founding, HomeError, found};
+pub use requests::{Outcome, Request};
+pub use settings::{SettingError, Settings};
+pub use status::{Counts, ManagerStatus, Status};
+
+use crate::directory::Directory;
+use crate::log::LogError;
+use crate::wire;
+use detector::Patience;
+use driver::{Driver, Input, Parts};
+use home::Home;
+use requests::Requests;
+
+/// Why a node cannot start, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Fix: a setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The data directory.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The connections between nodes.
+    #[error(transparent)]
+    Peers(#[from] StartError),
+    /// Fix: a host's name is no address to listen at.
+    #[error("node {0} has a name among the members: say at which address it listens")]
+    Listen(coeval_peers::NodeId),
+    /// The council.
+    #[error("the council: {0}")]
+    Council(#[from] coeval_council::Error),
+    /// Fatal: the log on the disk.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The node has ended.
+    #[error("the node has ended")]
+    Ended,
+}
+
+impl Settings {
+    fn tick(&self) -> Duration {
+        Duration::from_millis(self.tick_milliseconds)
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            lost: self.lost_milliseconds.div_ceil(self.tick_milliseconds),
+            absent: self.absent_milliseconds.div_ceil(self.tick_milliseconds),
+        }
+    }
+}
+
+/// A running node. Dropping it leaves it running; its process may end at any moment.
+#[derive(Debug)]
+pub struct Server {
+    requests: Requests,
+    inputs: mpsc::UnboundedSender<Input>,
+    address: SocketAddr,
+    ended: JoinHandle<Result<(), ServerError>>,
+}
+
+impl Server {
+    /// Starts the node that was founded in the settings' directory.
+    ///
+    /// # Errors
+    /// When a setting or the directory does not allow it, or the node cannot listen.
+    pub async fn start(settings: Settings) -> Result<Self, ServerError> {
+        settings.check()?;
+        let (inputs, received) = mpsc::unbounded_channel();
+        let requests = Requests::new(inputs.clone(), settings.request_bytes);
+        let (told, starting) = oneshot::channel();
+        let sender = inputs.clone();
+        let ended = coeval_env::spawn_dedicated("epoch node", move || async move {
+            match open(settings, sender, received).await {
+                Ok((driver, inbox, address)) => {
+                    if told.send(Ok(address)).is_err() {
+                        return Ok(());
+                    }
+                    driver.run(inbox).await
+                }
+                Err(error) => {
+                    // The starter may have gone.
+                    let _ = told.send(Err(error));
+                    Ok(())
+                }
+            }
+        });
+        let address = starting.await.map_err(|_| ServerError::Ended)??;
+        Ok(Self {
+            requests,
+            inputs,
+            address,
+            ended,
+        })
+    }
+
+    /// Where the node listens for other nodes.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Carries out a request at this node's front end. Waits while as many requests are under way
+    /// as may, and as long as no majority, no front end or no copy is there.
+    pub async fn request(&self, request: Request) -> Outcome {
+        self.requests.ask(request).await
+    }
+
+    /// What the node says of itself.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub async fn status(&self) -> Result<Status, ServerError> {
+        self.requests.status().await.ok_or(ServerError::Ended)
+    }
+
+    /// Waits until the node ends, which it does by itself only when its disk or its council fails.
+    ///
+    /// # Errors
+    /// Why it has ended.
+    pub async fn ended(self) -> Result<(), ServerError> {
+        self.ended.await.unwrap_or(Err(ServerError::Ended))
+    }
+
+    /// Stops the node in order.
+    ///
+    /// # Errors
+    /// When it had ended before, or the council's log could not be closed.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        // One that has ended says why.
+        let _ = self.inputs.send(Input::Stop);
+        self.ended().await
+    }
+}
+
+/// Opens everything that a node uses, on the thread that will use it.
+async fn open(
+    settings: Settings,
+    sender: mpsc::UnboundedSender<Input>,
+    inputs: mpsc::UnboundedReceiver<Input>,
+) -> Result<(Driver, Inbox, SocketAddr), ServerError> {
+    let mut home = Home::open(&settings.directory).await?;
+    home.begin().await?;
+    let founding = &home.founding;
+    let own = founding.node;
+    let listen = settings.listens(founding.members.get(&own));
+    let listen = listen.ok_or(ServerError::Listen(own))?;
+    let members = Members {
+        addresses: founding.members.clone(),
+        version: wire::VERSION.into(),
+        reads: wire::VERSION.into(),
+        ..Members::default()
+    };
+    let identity = Identity {
+        cluster: founding.cluster,
+        node: own,
+    };
+    let peers = Peers::start(
+        identity,
+        listen,
+        members,
+        settings.security.clone(),
+        coeval_peers::Settings::default(),
+        link::KINDS,
+    );
+    let (peers, inbox) = peers.await?;
+    let address = peers.address();
+    let peers = Arc::new(peers);
+    let (disk, recovered) = disk::start(home.epochs(), sender.clone()).await?;
+    let directory = Directory::default();
+    let founders = founding.council();
+    let council = match founders.contains(&own) {
+        false => None,
+        true => {
+            let cluster = founding.cluster.0;
+            let settings = coeval_council::Settings::new(home.council(), cluster, own, founders);
+            let link = Arc::new(link::CouncilLink(Arc::clone(&peers)));
+            let machine = Box::new(directory.clone());
+            Some(coeval_council::start(settings, machine, link).await?)
+        }
+    };
+    let parts = Parts {
+        home,
+        directory,
+        council,
+        peers,
+        disk,
+        inputs,
+        sender,
+    };
+    Ok((Driver::new(settings, parts, recovered), inbox, address))
+}
