@@ -45,6 +45,11 @@ impl Reader {
             .or(Err(Malformed))
     }
 
+    /// The number of a partition.
+    pub(crate) fn index(&mut self) -> Result<usize, Malformed> {
+        usize::try_from(self.u64()?).map_err(|_| Malformed)
+    }
+
     /// The number of an epoch, below [`Epoch::LIMIT`].
     pub(crate) fn epoch(&mut self) -> Result<Epoch, Malformed> {
         let number = self.u64()?;

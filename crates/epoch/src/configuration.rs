@@ -15,6 +15,16 @@
 //! its number is an earlier incarnation's, which may have died within a transaction: an
 //! *orphan*, resolved by counting (`manager`). The configuration says up to which epoch there
 //! may be any.
+//!
+//! # Copies that are being made
+//!
+//! ```text
+//!   joining      partition 1 on node 4, after epoch 29
+//! ```
+//!
+//! Node 4 takes and seals the operations of epoch 30 and later like any copy. What is of epoch 29
+//! and before it copies from a whole copy, beside the traffic. It is not read, and does not count as a
+//! copy, until it has both on its disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +63,35 @@ pub struct Configuration {
     pub degree: u8,
     /// Epochs before the newest closed one that can still be read.
     pub history_epochs: u64,
+    /// Copies that each partition is to have; 0 for as many as it happens to have.
+    pub copies: u8,
+    /// Copies that are being made, with the epoch up to which they copy another one.
+    pub joining: BTreeMap<(usize, NodeId), Epoch>,
+    /// The incarnation with which a back end came in empty, whatever its disk holds.
+    pub enlisted: BTreeMap<NodeId, u64>,
+    /// The newest incarnation of each back end that was removed: it never comes back.
+    pub removed: BTreeMap<NodeId, u64>,
+    /// What nodes may use.
+    pub limits: Limits,
 }
+
+/// What a back end may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of versions in one message of a copy that is being made, but for the last key's.
+    pub copy_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            copy_bytes: 1 << 18,
+        }
+    }
+}
+
+/// Most partitions that one decision places: it is one small entry of the council.
+pub(crate) const MOST_PLACED: usize = 64;
 
 impl Configuration {
     /// The partition of a key.
@@ -75,7 +113,59 @@ impl Configuration {
         copies.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a node holds a copy of a partition.
+    /// The nodes that take operations of an epoch on a key: its copies, and those being made.
+    pub(crate) fn takers_of(&self, key: &[u8], epoch: Epoch) -> impl Iterator<Item = NodeId> {
+        let partition = self.partition_of(key);
+        let copies = self.partitions.get(partition).into_iter().flatten();
+        let joining = self.joining_of(partition);
+        let joining = joining.filter(move |(_, after)| epoch > *after);
+        copies.copied().chain(joining.map(|(node, _)| node))
+    }
+
+    /// The copies of a partition that are being made.
+    fn joining_of(&self, partition: usize) -> impl Iterator<Item = (NodeId, Epoch)> {
+        let range = (partition, NodeId(0))..=(partition, NodeId(u64::MAX));
+        let joining = self.joining.range(range);
+        joining.map(|((_, node), after)| (*node, *after))
+    }
+
+    /// Whether a node takes operations of an epoch on a partition.
+    #[must_use]
+    pub fn takes(&self, node: NodeId, partition: usize, epoch: Epoch) -> bool {
+        let after = self.joining.get(&(partition, node));
+        self.hosts(node, partition) || after.is_some_and(|after| epoch > *after)
+    }
+
+    /// Whether a node holds a whole copy of any partition.
+    #[must_use]
+    pub fn hosts_any(&self, node: NodeId) -> bool {
+        let mut partitions = self.partitions.iter();
+        partitions.any(|copies| copies.contains(&node))
+    }
+
+    /// Copies on a node, those that are being made included.
+    pub(crate) fn load(&self, node: NodeId) -> usize {
+        let whole = self.partitions.iter();
+        let whole = whole.filter(|copies| copies.contains(&node)).count();
+        let joining = self.joining.keys();
+        whole + joining.filter(|(_, other)| *other == node).count()
+    }
+
+    /// Copies that a partition lacks, those that are being made not counted.
+    pub(crate) fn lacks(&self, partition: usize) -> usize {
+        let whole = self.partitions.get(partition).map_or(0, Vec::len);
+        let there = whole + self.joining_of(partition).count();
+        usize::from(self.copies).saturating_sub(there)
+    }
+
+    /// Whether this incarnation of a back end that is not a member may come in, empty.
+    #[must_use]
+    pub fn may_enlist(&self, node: NodeId, incarnation: u64) -> bool {
+        let removed = self.removed.get(&node);
+        !self.back_ends.contains_key(&node) && removed.is_none_or(|known| *known < incarnation)
+    }
+
+    /// Whether a node holds a whole copy of a partition.
     #[must_use]
     pub fn hosts(&self, node: NodeId, partition: usize) -> bool {
         let copies = self.partitions.get(partition);
@@ -182,6 +272,21 @@ impl Configuration {
             out.push(id.0);
             put_u64(out, *incarnation);
         }
+        out.push(self.copies);
+        put_u64(out, self.joining.len() as u64);
+        for ((partition, node), after) in &self.joining {
+            put_u64(out, *partition as u64);
+            put_u64(out, node.0);
+            put_u64(out, after.0);
+        }
+        for known in [&self.enlisted, &self.removed] {
+            put_u64(out, known.len() as u64);
+            for (node, incarnation) in known {
+                put_u64(out, node.0);
+                put_u64(out, *incarnation);
+            }
+        }
+        self.limits.encode(out);
     }
 
     /// Whether this incarnation of a front end may be admitted: it is newer than any that was.
@@ -224,7 +329,32 @@ impl Configuration {
             let id = FrontEndId(reader.u8()?);
             configuration.fenced.insert(id, reader.u64()?);
         }
+        configuration.copies = reader.u8()?;
+        for _ in 0..reader.u64()? {
+            let (partition, node) = (reader.index()?, NodeId(reader.u64()?));
+            let after = reader.epoch()?;
+            configuration.joining.insert((partition, node), after);
+        }
+        for known in [&mut configuration.enlisted, &mut configuration.removed] {
+            for _ in 0..reader.u64()? {
+                let node = NodeId(reader.u64()?);
+                known.insert(node, reader.u64()?);
+            }
+        }
+        configuration.limits = Limits::decode(reader)?;
         Ok(configuration)
+    }
+}
+
+impl Limits {
+    fn encode(self, out: &mut Vec<u8>) {
+        out.extend(self.copy_bytes.to_le_bytes());
+    }
+
+    fn decode(reader: &mut Reader) -> Result<Self, Malformed> {
+        Ok(Self {
+            copy_bytes: reader.u32()?,
+        })
     }
 }
 

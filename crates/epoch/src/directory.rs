@@ -8,6 +8,8 @@
 //! | fence | a front end is dead | its number is gone; what it left are orphans |
 //! | readmit | a back end has started again, with its log | its new incarnation |
 //! | remove | a back end is dead | its copies are gone; refused for the last copy |
+//! | place | a partition lacks a copy | a node begins to make one; a stranger comes in empty |
+//! | promote | it has made it | the copy is whole |
 //!
 //! No close of an epoch is among them. Invariant: the version grows with each change.
 
@@ -33,6 +35,11 @@ pub enum Decision {
     Readmit(NodeId, u64),
     /// A back end is gone.
     Remove(NodeId),
+    /// This incarnation of a node makes copies of partitions: of what is later than an epoch by
+    /// taking it, of the rest from a whole copy.
+    Place(NodeId, u64, Vec<usize>, Epoch),
+    /// This incarnation of a node has made its copy of a partition.
+    Promote(NodeId, u64, usize),
 }
 
 const FOUND: u8 = 0;
@@ -40,6 +47,8 @@ const ADMIT: u8 = 1;
 const FENCE: u8 = 2;
 const READMIT: u8 = 3;
 const REMOVE: u8 = 4;
+const PLACE: u8 = 5;
+const PROMOTE: u8 = 6;
 
 impl Decision {
     /// The decision as an entry of the council.
@@ -70,6 +79,18 @@ impl Decision {
                 out.push(REMOVE);
                 put_u64(&mut out, node.0);
             }
+            Self::Place(node, incarnation, partitions, after) => {
+                out.push(PLACE);
+                let fields = [node.0, *incarnation, after.0, partitions.len() as u64];
+                fields.iter().for_each(|field| put_u64(&mut out, *field));
+                let partitions = partitions.iter();
+                partitions.for_each(|partition| put_u64(&mut out, *partition as u64));
+            }
+            Self::Promote(node, incarnation, partition) => {
+                out.push(PROMOTE);
+                let fields = [node.0, *incarnation, *partition as u64];
+                fields.iter().for_each(|field| put_u64(&mut out, *field));
+            }
         }
         out.into()
     }
@@ -97,6 +118,18 @@ impl Decision {
             }
             READMIT => Self::Readmit(NodeId(reader.u64()?), reader.u64()?),
             REMOVE => Self::Remove(NodeId(reader.u64()?)),
+            PLACE => {
+                let (node, incarnation) = (NodeId(reader.u64()?), reader.u64()?);
+                let after = reader.epoch()?;
+                let count = reader.u64()?;
+                let partitions = (0..count).map(|_| reader.index());
+                let partitions = partitions.collect::<Result<_, _>>()?;
+                Self::Place(node, incarnation, partitions, after)
+            }
+            PROMOTE => {
+                let (node, incarnation) = (NodeId(reader.u64()?), reader.u64()?);
+                Self::Promote(node, incarnation, reader.index()?)
+            }
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -146,15 +179,47 @@ impl Directory {
                 after.orphans_through = before.orphans_through.max(*orphans);
             }
             Decision::Readmit(node, incarnation) => {
+                // Whatever copy it was making is not whole: it comes in again, empty.
+                if !before.partitions.is_empty() && !before.hosts_any(*node) {
+                    return false;
+                }
                 match after.back_ends.get_mut(node) {
                     Some(known) if *known < *incarnation => *known = *incarnation,
                     _ => return false,
                 };
             }
             Decision::Remove(node) if before.only_on(*node).is_empty() => {
-                after.back_ends.remove(node);
+                let Some(incarnation) = after.back_ends.remove(node) else {
+                    return false;
+                };
+                after.removed.insert(*node, incarnation);
+                after.enlisted.remove(node);
+                after.joining.retain(|(_, other), _| other != node);
                 for copies in &mut after.partitions {
                     copies.retain(|other| other != node);
+                }
+            }
+            Decision::Place(node, incarnation, partitions, epoch) => {
+                if before.may_enlist(*node, *incarnation) {
+                    after.back_ends.insert(*node, *incarnation);
+                    after.enlisted.insert(*node, *incarnation);
+                } else if !before.is_back_end(*node, *incarnation) {
+                    return false;
+                }
+                for &partition in partitions {
+                    let exists = partition < before.partitions.len();
+                    if exists && !before.hosts(*node, partition) {
+                        after.joining.entry((partition, *node)).or_insert(*epoch);
+                    }
+                }
+            }
+            Decision::Promote(node, incarnation, partition) => {
+                let is_joining = after.joining.remove(&(*partition, *node)).is_some();
+                if !is_joining || !before.is_back_end(*node, *incarnation) {
+                    return false;
+                }
+                if let Some(copies) = after.partitions.get_mut(*partition) {
+                    copies.push(*node);
                 }
             }
             Decision::Found(_) | Decision::Remove(_) => {}
@@ -225,6 +290,8 @@ mod tests {
             Decision::Fence(FrontEndId(1), 4, Epoch(9)),
             Decision::Readmit(NodeId(2), 5),
             Decision::Remove(NodeId(3)),
+            Decision::Place(NodeId(4), 6, vec![0, 1], Epoch(11)),
+            Decision::Promote(NodeId(4), 6, 1),
         ];
         let mut directory = Directory::default();
         for (index, decision) in decisions.iter().enumerate() {
@@ -243,8 +310,10 @@ mod tests {
         let now = directory.configuration();
         assert_eq!(
             now.partitions,
-            [vec![NodeId(1), NodeId(2)], vec![NodeId(2)]]
+            [vec![NodeId(1), NodeId(2)], vec![NodeId(2), NodeId(4)]]
         );
+        assert_eq!(now.joining, [((0, NodeId(4)), Epoch(11))].into());
+        assert_eq!(now.removed, [(NodeId(3), 1)].into());
         assert_eq!(now.orphans_through, Epoch(9));
         assert_eq!(now.fenced, [(FrontEndId(1), 4)].into());
         let mut other = Directory::default();
@@ -274,5 +343,25 @@ mod tests {
         assert!(!directory.decide(&Decision::Admit(FrontEndId(0), place(4), Epoch(9))));
         assert!(directory.decide(&Decision::Readmit(NodeId(1), 2)));
         assert!(!directory.decide(&Decision::Readmit(NodeId(1), 2)));
+    }
+
+    #[test]
+    fn a_copy_counts_once_it_is_whole_and_one_that_starts_again_comes_in_empty() {
+        let directory = Directory::default();
+        directory.decide(&Decision::Found(founded()));
+        directory.decide(&Decision::Remove(NodeId(2)));
+        let place = |incarnation| Decision::Place(NodeId(2), incarnation, vec![0], Epoch(9));
+        assert!(!directory.decide(&place(1)), "it was removed");
+        assert!(directory.decide(&place(2)));
+        let now = directory.configuration();
+        assert_eq!(now.only_on(NodeId(1)), [0], "no copy yet");
+        let takes = |epoch| now.takes(NodeId(2), 0, Epoch(epoch));
+        assert!(!takes(9) && takes(10) && !now.hosts(NodeId(2), 0));
+        assert!(!directory.decide(&Decision::Readmit(NodeId(2), 3)));
+        assert!(!directory.decide(&Decision::Promote(NodeId(2), 1, 0)));
+        assert!(directory.decide(&Decision::Promote(NodeId(2), 2, 0)));
+        assert!(!directory.decide(&Decision::Promote(NodeId(2), 2, 0)));
+        assert!(directory.configuration().only_on(NodeId(1)).is_empty());
+        assert!(directory.decide(&Decision::Readmit(NodeId(2), 3)));
     }
 }

@@ -75,11 +75,13 @@ pub use answer::{Answer, Reason};
 pub use back_end::{LogWrite, MOST_BYTES};
 pub use codec::Malformed;
 pub use coeval_council::{NodeId, Term};
-pub use configuration::{Configuration, FrontEndPlace};
+pub use configuration::{Configuration, FrontEndPlace, Limits};
 pub use directory::{Decision, Directory};
 pub use log::{Checkpoint, LogDamaged, LogError, LogFiles, Recovered, mend};
 pub use manager::{Manager, Rhythm};
-pub use message::{BackEndStanding, EpochKind, Frame, Item, Part, Piece, Refusal, Resolution};
+pub use message::{
+    BackEndStanding, CopyChunk, EpochKind, Frame, Item, Part, Piece, Refusal, Resolution,
+};
 pub use node::{EpochNode, History, Output, Start};
 pub use operation::{Found, Key, Operation, Write};
 pub use store::Store;

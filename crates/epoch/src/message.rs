@@ -17,6 +17,9 @@
 //! | closed | manager | all | the epochs up to this one are closed |
 //! | greet, standing | manager, back end | | where are you? |
 //! | join, return | front end, back end | manager | this is a new incarnation |
+//! | enlist | a node | manager | this one holds nothing, and may have copies |
+//! | copy, copied | back ends | | versions of a partition, for a copy that is being made |
+//! | caught | back end | manager | the copy is whole, and on the disk |
 //! | configuration, behind | any | any | this is the newest; send me the newest |
 //!
 //! The barrier's messages (switch, drained, closed) go along a tree of front ends if the
@@ -27,7 +30,7 @@ use std::sync::Arc;
 use coeval_council::{NodeId, Term};
 
 use crate::configuration::Configuration;
-use crate::operation::{Found, Key, Write};
+use crate::operation::{Found, Key, Operation, Write};
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 
 /// Everything that one node says to another at one time.
@@ -121,6 +124,23 @@ pub struct BackEndStanding {
     pub closed: Epoch,
 }
 
+/// Some of a partition's versions up to the end of an epoch, key by key in the order of the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyChunk {
+    /// The partition.
+    pub partition: usize,
+    /// The epoch up to whose end it is copied.
+    pub through: Epoch,
+    /// The key after which it begins; `None` for the first.
+    pub after: Option<Key>,
+    /// The versions.
+    pub versions: Vec<(Key, EpochTimestamp, Operation)>,
+    /// The key after which the next one begins; `None` when this is the last.
+    pub next: Option<Key>,
+    /// Versions that are older, and hidden by newer ones, may be missing.
+    pub horizon: EpochTimestamp,
+}
+
 /// One thing that is said. See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -156,10 +176,18 @@ pub enum Part {
     Standing(BackEndStanding),
     /// A front end has started.
     Join(FrontEndId),
-    /// A back end has started again, with its log.
-    Return,
+    /// A back end has started again, with its log, in which this is the newest sealed epoch.
+    Return(Epoch),
     /// A configuration.
     Configuration(Arc<Configuration>),
     /// The sender's configuration is older than the receiver's.
     Behind,
+    /// A back end that is no member may have copies.
+    Enlist,
+    /// Send versions of a partition up to the end of an epoch, of the keys after this one.
+    Copy(usize, Epoch, Option<Key>),
+    /// The answer.
+    Copied(Box<CopyChunk>),
+    /// The copy of a partition that was to be made up to this epoch is whole.
+    Caught(usize, Epoch),
 }

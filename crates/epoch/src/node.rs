@@ -60,6 +60,9 @@ pub struct Output {
     pub writes: Vec<LogWrite>,
     /// Decisions to propose to the council, in the manager's term.
     pub proposals: Vec<Decision>,
+    /// A checkpoint to write: a copy that was made is in it. Reported by
+    /// [`EpochNode::checkpoint_kept`] once it is on the disk; no other is handed out before.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// See the module.
@@ -197,7 +200,19 @@ impl EpochNode {
             && !back_end.is_admitted()
             && let Some(manager) = self.manager_at
         {
-            self.outbox.say(manager, Part::Return);
+            // One that was removed, or never was a member, holds nothing that counts.
+            let part = match self.configuration.back_ends.contains_key(&self.node) {
+                true => Part::Return(back_end.sealed()),
+                false => Part::Enlist,
+            };
+            self.outbox.say(manager, part);
+        }
+    }
+
+    /// The checkpoint of [`Output::checkpoint`] is on the disk.
+    pub fn checkpoint_kept(&mut self) {
+        if let Some(back_end) = &mut self.back_end {
+            back_end.checkpoint_kept();
         }
     }
 
@@ -262,9 +277,10 @@ impl EpochNode {
             (Part::Join(id), Some(manager)) => {
                 manager.join(*id, from, incarnation, &mut self.outbox);
             }
-            (Part::Return, Some(manager)) => {
-                manager.came_back(from, incarnation, &mut self.outbox);
+            (Part::Return(sealed), Some(manager)) => {
+                manager.came_back(from, incarnation, *sealed, &mut self.outbox);
             }
+            (Part::Enlist, Some(manager)) => manager.enlist(from, incarnation, &mut self.outbox),
             _ => {}
         }
     }
@@ -278,8 +294,9 @@ impl EpochNode {
         if let Some(stranger) = back_end.as_ref()
             && !stranger.is_admitted()
         {
-            if *part == Part::Greet {
-                out.say(frame.from, Part::Return);
+            let is_known = self.configuration.back_ends.contains_key(&self.node);
+            if *part == Part::Greet && is_known {
+                out.say(frame.from, Part::Return(stranger.sealed()));
             }
             back_end = None;
         }
@@ -366,6 +383,15 @@ impl EpochNode {
             (Part::Collected(through, pieces), _, _, Some(manager)) => {
                 manager.collected(from, *through, pieces.clone(), out);
             }
+            (Part::Copy(partition, through, after), _, Some(back_end), _) => {
+                if let Some(chunk) = back_end.hand_out(from, *partition, *through, after.clone()) {
+                    out.say(from, Part::Copied(Box::new(chunk)));
+                }
+            }
+            (Part::Copied(chunk), _, Some(back_end), _) => back_end.copied(chunk),
+            (Part::Caught(partition, through), _, _, Some(manager)) => {
+                manager.caught((from, frame.incarnation), *partition, *through, out);
+            }
             (Part::Sealed(through), _, _, Some(manager)) => manager.sealed(from, *through, out),
             (Part::Standing(standing), _, _, Some(manager)) => {
                 manager.standing(from, *standing, out);
@@ -385,7 +411,10 @@ impl EpochNode {
             }
             if let Some(back_end) = &mut self.back_end {
                 output.writes.extend(back_end.take_writes());
-                back_end.say(self.durable, &mut self.outbox);
+                back_end.say(self.manager_at, self.durable, again, &mut self.outbox);
+                if output.checkpoint.is_none() {
+                    output.checkpoint = back_end.due_checkpoint();
+                }
             }
             let own = self.outbox.take_to(self.node);
             if own.is_empty() {
@@ -415,9 +444,14 @@ impl EpochNode {
         &self.configuration
     }
 
-    /// Whether the front end was fenced: its program must start again, as a new incarnation.
+    /// Whether the front end was fenced, or the back end removed: the node's program must start
+    /// again, as a new incarnation.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
+        let removed = self.configuration.removed.get(&self.node);
+        if self.back_end.is_some() && removed.is_some_and(|removed| *removed >= self.incarnation) {
+            return true;
+        }
         let front_end = self.front_end.as_ref();
         let fenced = front_end.and_then(|front_end| {
             let newest = self.configuration.fenced.get(&front_end.id());

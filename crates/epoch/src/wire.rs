@@ -25,8 +25,10 @@ use coeval_council::{NodeId, Term};
 use crate::codec::{Malformed, Reader, put_bytes, put_u64};
 use crate::configuration::Configuration;
 use crate::log::{put_write, take_write};
-use crate::message::{BackEndStanding, EpochKind, Frame, Item, Part, Piece, Refusal, Resolution};
-use crate::operation::{Found, Key};
+use crate::message::{
+    BackEndStanding, CopyChunk, EpochKind, Frame, Item, Part, Piece, Refusal, Resolution,
+};
+use crate::operation::{Found, Key, Operation};
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 
 /// The version of the format, which the nodes' handshake announces and each payload begins with.
@@ -57,6 +59,10 @@ const JOIN: u8 = 16;
 const RETURN: u8 = 17;
 const CONFIGURATION: u8 = 18;
 const BEHIND: u8 = 19;
+const ENLIST: u8 = 20;
+const COPY: u8 = 21;
+const COPIED: u8 = 22;
+const CAUGHT: u8 = 23;
 
 const PUT: u8 = 0;
 const ABORT: u8 = 1;
@@ -257,17 +263,53 @@ impl Payloads<'_> {
                 put_u64(out, standing.closed.0);
             }
             Part::Join(id) => self.begin(JOIN).push(id.0),
-            Part::Return => drop(self.begin(RETURN)),
+            Part::Return(sealed) => put_u64(self.begin(RETURN), sealed.0),
             Part::Configuration(configuration) => {
                 configuration.encode(self.begin(CONFIGURATION));
             }
             Part::Behind => drop(self.begin(BEHIND)),
+            Part::Enlist => drop(self.begin(ENLIST)),
+            Part::Copy(partition, through, after) => {
+                let out = self.begin(COPY);
+                put_u64(out, *partition as u64);
+                put_u64(out, through.0);
+                put_key(out, after.as_ref());
+            }
+            Part::Copied(chunk) => {
+                let out = self.begin(COPIED);
+                put_u64(out, chunk.partition as u64);
+                put_u64(out, chunk.through.0);
+                put_key(out, chunk.after.as_ref());
+                put_count(out, chunk.versions.len());
+                for (key, at, operation) in &chunk.versions {
+                    put_u64(out, at.to_bits());
+                    put_write(out, key, operation);
+                }
+                put_key(out, chunk.next.as_ref());
+                put_u64(out, chunk.horizon.to_bits());
+            }
+            Part::Caught(partition, through) => {
+                let out = self.begin(CAUGHT);
+                put_u64(out, *partition as u64);
+                put_u64(out, through.0);
+            }
         }
     }
 }
 
 fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend((count as u32).to_le_bytes());
+}
+
+/// A key, or none.
+fn put_key(out: &mut Vec<u8>, key: Option<&Key>) {
+    match key {
+        None => out.push(0),
+        Some(key) => {
+            out.push(1);
+            put_bytes(out, key);
+        }
+    }
 }
 
 fn put_read(out: &mut Vec<u8>, id: FrontEndId, number: u64) {
@@ -363,6 +405,20 @@ pub(crate) fn take_timestamp(reader: &mut Reader) -> Result<EpochTimestamp, Malf
     reader.u64().map(EpochTimestamp::from_bits)
 }
 
+fn take_key(reader: &mut Reader) -> Result<Option<Key>, Malformed> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => reader.bytes().map(Some),
+        _ => Err(Malformed),
+    }
+}
+
+fn take_version(reader: &mut Reader) -> Result<(Key, EpochTimestamp, Operation), Malformed> {
+    let at = take_timestamp(reader)?;
+    let write = take_write(reader)?;
+    Ok((write.key, at, write.operation))
+}
+
 fn take_piece(reader: &mut Reader) -> Result<Piece, Malformed> {
     Ok(Piece {
         at: take_timestamp(reader)?,
@@ -442,9 +498,20 @@ fn take_part(reader: &mut Reader) -> Result<Part, Malformed> {
             closed: reader.epoch()?,
         }),
         JOIN => Part::Join(take_id(reader)?),
-        RETURN => Part::Return,
+        RETURN => Part::Return(reader.epoch()?),
         CONFIGURATION => Part::Configuration(Arc::new(Configuration::decode(reader)?)),
         BEHIND => Part::Behind,
+        ENLIST => Part::Enlist,
+        COPY => Part::Copy(reader.index()?, reader.epoch()?, take_key(reader)?),
+        COPIED => Part::Copied(Box::new(CopyChunk {
+            partition: reader.index()?,
+            through: reader.epoch()?,
+            after: take_key(reader)?,
+            versions: list(reader, take_version)?,
+            next: take_key(reader)?,
+            horizon: take_timestamp(reader)?,
+        })),
+        CAUGHT => Part::Caught(reader.index()?, reader.epoch()?),
         _ => return Err(Malformed),
     })
 }

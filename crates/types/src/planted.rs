@@ -230,6 +230,12 @@ bugs! {
     TwoManagers = "two-managers",
     /// Versions are collected that a front end is reading.
     CollectUnderReader = "collect-under-reader",
+    /// A copy that is made of a partition is taken from a copy in which epochs are still open.
+    CopyOpenEpoch = "copy-open-epoch",
+    /// A copy that is being made counts as whole at once.
+    PromoteAtOnce = "promote-at-once",
+    /// A new epoch manager opens an epoch before the close with which it takes over has ended.
+    OpenAtTakeOver = "open-at-take-over",
 }
 
 impl Bug {
@@ -293,6 +299,9 @@ impl Bug {
                 | Self::ReuseIncarnation
                 | Self::TwoManagers
                 | Self::CollectUnderReader
+                | Self::CopyOpenEpoch
+                | Self::PromoteAtOnce
+                | Self::OpenAtTakeOver
         )
     }
 }

@@ -18,7 +18,10 @@
 //! 3. `sealed(e)` leaves when the log holds on disk every operation of e and before that is in
 //!    the store, and none that is not.
 //! 4. Pieces are kept until their epoch is closed: they may have to be written again, or told.
+//!
+//! A copy that joins is made in [`copying`].
 
+mod copying;
 mod incoming;
 mod restore;
 
@@ -29,12 +32,13 @@ use coeval_council::NodeId;
 use coeval_types::planted;
 
 use crate::configuration::Configuration;
-use crate::log::{Batch, Recovered};
-use crate::message::{BackEndStanding, Frame, Item, Part, Piece, Refusal, Resolution};
+use crate::log::{Batch, Checkpoint, Recovered};
+use crate::message::{BackEndStanding, CopyChunk, Frame, Item, Part, Piece, Refusal, Resolution};
 use crate::operation::{Found, Key};
 use crate::outbox::Outbox;
 use crate::store::Store;
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
+use copying::Copying;
 use incoming::Incoming;
 
 /// Most bytes of a key, and of a value.
@@ -49,6 +53,14 @@ pub struct LogWrite {
     pub file: Epoch,
     /// The bytes.
     pub bytes: Vec<u8>,
+}
+
+/// Bytes of a piece's keys and operations.
+fn bytes_of(piece: &Piece) -> usize {
+    let writes = piece.writes.iter();
+    writes
+        .map(|write| write.key.len() + write.operation.len())
+        .sum()
 }
 
 /// A seal whose write is under way, or that has to be said.
@@ -80,6 +92,9 @@ pub struct BackEnd {
     under_way: Vec<Sealing>,
     writes: Vec<LogWrite>,
     next_write: u64,
+    copying: Copying,
+    /// Whether it has come in empty in this start.
+    has_forgotten: bool,
     /// Most bytes of operations that are not closed.
     room: usize,
     used: usize,
@@ -102,6 +117,8 @@ impl BackEnd {
             under_way: Vec::new(),
             writes: Vec::new(),
             next_write: 1,
+            copying: Copying::default(),
+            has_forgotten: false,
             room: 256 << 20,
             used: 0,
         };
@@ -156,6 +173,68 @@ impl BackEnd {
             let place = front_ends.get(id);
             place.is_some_and(|place| place.incarnation == *incarnation)
         });
+        let is_enlisted = configuration.enlisted.get(&self.node) == Some(&self.incarnation);
+        if is_enlisted && self.is_admitted() && !self.has_forgotten {
+            self.forget();
+        }
+        let node = self.node;
+        if self.is_admitted() {
+            self.copying.configure(node, configuration);
+        }
+    }
+
+    /// Forgets what its disk held: it is of an earlier membership, and lacks what was closed since.
+    /// The disk forgets it with the checkpoint that ends the making of its copies; before, the
+    /// council has it come in empty once more if it starts again.
+    fn forget(&mut self) {
+        self.has_forgotten = true;
+        self.stores.clear();
+        self.pieces.clear();
+        self.aborted.clear();
+        self.used = 0;
+        (self.sealing, self.sealed, self.closed) = (Epoch(0), Epoch(0), Epoch(0));
+        self.horizon = EpochTimestamp::default();
+    }
+
+    /// The newest epoch whose closing record its log had at the start, or has since.
+    pub(crate) fn sealed(&self) -> Epoch {
+        self.sealed
+    }
+
+    /// A part of a copy that it makes.
+    pub(crate) fn copied(&mut self, chunk: &CopyChunk) {
+        self.copying.copied(chunk);
+    }
+
+    /// Another back end makes a copy of a partition. It is not answered before the epochs that it
+    /// copies are known to be closed here.
+    pub(crate) fn hand_out(
+        &mut self,
+        to: NodeId,
+        partition: usize,
+        through: Epoch,
+        after: Option<Key>,
+    ) -> Option<CopyChunk> {
+        let configuration = &self.configuration;
+        let is_asked = configuration.joining.get(&(partition, to)) == Some(&through);
+        let is_closed = through <= self.closed || planted!(CopyOpenEpoch);
+        if !is_asked || !is_closed || !configuration.hosts(self.node, partition) {
+            return None;
+        }
+        let most = configuration.limits.copy_bytes as usize;
+        let store = self.stores.get(&partition);
+        let asked = (partition, through, after);
+        Some(self.copying.hand_out(to, asked, store, self.horizon, most))
+    }
+
+    /// A checkpoint that has to be written: one with copies that have just been made.
+    pub(crate) fn due_checkpoint(&mut self) -> Option<Checkpoint> {
+        self.copying.begin_checkpoint().then(|| self.checkpoint())
+    }
+
+    /// That checkpoint is on the disk.
+    pub(crate) fn checkpoint_kept(&mut self) {
+        self.copying.kept();
     }
 
     /// Items of a front end's stream.
@@ -205,17 +284,14 @@ impl BackEnd {
         if piece.at.epoch() <= self.sealing {
             return Err(Refusal::EpochClosed);
         }
-        let mut bytes = 0;
         for write in piece.writes.iter() {
             if write.key.len() > MOST_BYTES || write.operation.len() > MOST_BYTES {
                 return Err(Refusal::TooLong);
             }
-            bytes += write.key.len() + write.operation.len();
         }
-        if self.used + bytes > self.room {
+        if self.used + bytes_of(piece) > self.room {
             return Err(Refusal::NoRoom);
         }
-        self.used += bytes;
         self.insert(piece);
         Ok(())
     }
@@ -226,7 +302,9 @@ impl BackEnd {
             let store = self.stores.entry(partition).or_default();
             store.insert(&write.key, piece.at, &write.operation);
         }
-        self.pieces.insert(piece.at, piece.clone());
+        let before = self.pieces.insert(piece.at, piece.clone());
+        self.used += bytes_of(piece);
+        self.used -= before.as_ref().map_or(0, bytes_of);
     }
 
     /// Takes a transaction back, and marks it.
@@ -245,6 +323,9 @@ impl BackEnd {
             true => self.pieces.get(&at).cloned(),
             false => self.pieces.remove(&at),
         };
+        if !keeps_piece {
+            self.used -= piece.as_ref().map_or(0, bytes_of);
+        }
         for write in piece.iter().flat_map(|piece| piece.writes.iter()) {
             let partition = self.configuration.partition_of(&write.key);
             if let Some(store) = self.stores.get_mut(&partition) {
@@ -329,30 +410,40 @@ impl BackEnd {
         }
     }
 
-    /// Says which seals are on the disk. `durable` is the number of the newest durable write.
-    pub(crate) fn say(&mut self, durable: u64, out: &mut Outbox) {
+    /// Says which seals are on the disk, and asks for what its copies lack. `durable` is the
+    /// number of the newest durable write.
+    pub(crate) fn say(
+        &mut self,
+        manager: Option<NodeId>,
+        durable: u64,
+        again: bool,
+        out: &mut Outbox,
+    ) {
         let early = planted!(CapWithoutFlush);
         let is_due = |sealing: &mut Sealing| sealing.write <= durable || early;
         for sealing in self.under_way.extract_if(.., is_due) {
             self.sealed = self.sealed.max(sealing.through);
             out.say(sealing.to, Part::Sealed(sealing.through));
         }
+        if let Some(horizon) = self.copying.merge(self.closed, &mut self.stores) {
+            self.horizon = self.horizon.max(horizon);
+        }
+        let configuration = &self.configuration;
+        self.copying
+            .say(configuration, manager, self.closed, again, out);
     }
 
     /// The epochs up to this one are closed, and versions below the horizon are not read.
     pub(crate) fn note_closed(&mut self, through: Epoch, horizon: EpochTimestamp) {
         if through > self.closed {
             self.closed = through;
+            // A copy that is being made had no part in earlier closes.
+            self.sealing = self.sealing.max(through);
+            self.sealed = self.sealed.max(through);
             let open = EpochTimestamp::new(through.plus(1), 0, FrontEndId(0));
             self.pieces = self.pieces.split_off(&open);
             self.aborted = self.aborted.split_off(&open);
-            let bytes = |piece: &Piece| {
-                let writes = piece.writes.iter();
-                writes
-                    .map(|write| write.key.len() + write.operation.len())
-                    .sum::<usize>()
-            };
-            self.used = self.pieces.values().map(bytes).sum();
+            self.used = self.pieces.values().map(bytes_of).sum();
         }
         if horizon.epoch() > self.horizon.epoch() {
             self.horizon = horizon;

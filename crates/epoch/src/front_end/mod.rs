@@ -243,8 +243,8 @@ impl FrontEnd {
         let size = writes.len() as u32;
         let mut pieces: BTreeMap<NodeId, Vec<Write>> = BTreeMap::new();
         for write in writes {
-            for node in self.configuration.copies_of(&write.key) {
-                pieces.entry(*node).or_default().push(write.clone());
+            for node in self.configuration.takers_of(&write.key, at.epoch()) {
+                pieces.entry(node).or_default().push(write.clone());
             }
         }
         let mut transaction = Transaction {
@@ -511,10 +511,27 @@ impl FrontEnd {
 
     /// Takes over a configuration: back ends that are gone are waited for no longer, and new
     /// incarnations get everything that is not closed again.
+    ///
+    /// A copy that is being made gets nothing of earlier transactions: it takes what is of later
+    /// epochs than any in which one was drawn under an earlier configuration.
     pub(crate) fn configure(&mut self, configuration: &Arc<Configuration>) {
         self.configuration = Arc::clone(configuration);
         self.below.clear();
         let back_ends = &configuration.back_ends;
+        for (at, transaction) in &mut self.transactions {
+            let takes = |node: NodeId, write: &Write| {
+                let partition = configuration.partition_of(&write.key);
+                configuration.takes(node, partition, at.epoch())
+            };
+            let is_there = |node: &NodeId| back_ends.contains_key(node);
+            transaction.writes.retain(|node, writes| {
+                is_there(node) && writes.iter().any(|write| takes(*node, write))
+            });
+            let writes = &transaction.writes;
+            transaction
+                .awaits
+                .retain(|node, _| writes.contains_key(node));
+        }
         self.streams
             .retain(|node, stream| back_ends.get(node) == Some(&stream.incarnation));
         for (&node, &incarnation) in back_ends {
@@ -523,11 +540,6 @@ impl FrontEnd {
                 self.send_again(node, &mut stream);
                 self.streams.insert(node, stream);
             }
-        }
-        for transaction in self.transactions.values_mut() {
-            let is_there = |node: &NodeId| back_ends.contains_key(node);
-            transaction.writes.retain(|node, _| is_there(node));
-            transaction.awaits.retain(|node, _| is_there(node));
         }
         let all: Vec<EpochTimestamp> = self.transactions.keys().copied().collect();
         for at in all {

@@ -7,16 +7,21 @@ use super::Manager;
 use crate::configuration::FrontEndPlace;
 use crate::directory::Decision;
 use crate::outbox::Outbox;
-use crate::timestamp::FrontEndId;
+use crate::timestamp::{Epoch, FrontEndId};
 
 /// A change that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Join(FrontEndId, NodeId, u64),
     Fence(FrontEndId, u64),
     Return(NodeId, u64),
     Remove(NodeId),
+    Place(NodeId, u64, Vec<usize>),
+    Promote(NodeId, u64, usize),
 }
+
+/// Ticks for which a node that has asked for copies is taken to be there.
+pub(super) const SPARE_TICKS: u32 = 20;
 
 impl Manager {
     fn ask(&mut self, change: Change, out: &mut Outbox) {
@@ -39,12 +44,66 @@ impl Manager {
         }
     }
 
-    /// A back end has started again, with its log.
-    pub(crate) fn came_back(&mut self, node: NodeId, incarnation: u64, out: &mut Outbox) {
+    /// A back end has started again, with its log, in which this is the newest sealed epoch.
+    ///
+    /// With a whole copy it has sealed every closed epoch: if its log has not, the disk has lost
+    /// some. Then its copies are as gone as those of a node that does not come back.
+    pub(crate) fn came_back(
+        &mut self,
+        node: NodeId,
+        incarnation: u64,
+        sealed: Epoch,
+        out: &mut Outbox,
+    ) {
         let known = self.configuration.back_ends.get(&node);
-        if known.is_some_and(|known| *known < incarnation) {
-            self.ask(Change::Return(node, incarnation), out);
+        if known.is_none_or(|known| *known >= incarnation) {
+            return;
         }
+        let is_whole = self.configuration.hosts_any(node) && sealed >= self.closed;
+        let change = match is_whole || self.configuration.partitions.is_empty() {
+            true => Change::Return(node, incarnation),
+            false if self.configuration.only_on(node).is_empty() => Change::Remove(node),
+            false => return,
+        };
+        self.ask(change, out);
+    }
+
+    /// A node that is no member may have copies.
+    pub(crate) fn enlist(&mut self, node: NodeId, incarnation: u64, out: &mut Outbox) {
+        if self.configuration.may_enlist(node, incarnation) {
+            self.spares.insert(node, (incarnation, 0));
+            self.advance(out);
+        }
+    }
+
+    /// A back end has made its copy of a partition.
+    pub(crate) fn caught(
+        &mut self,
+        (node, incarnation): (NodeId, u64),
+        partition: usize,
+        through: Epoch,
+        out: &mut Outbox,
+    ) {
+        if self.configuration.joining.get(&(partition, node)) == Some(&through) {
+            self.ask(Change::Promote(node, incarnation, partition), out);
+        }
+    }
+
+    /// Asks for copies where they are lacking, one node at a time.
+    pub(super) fn place(&mut self) {
+        let is_idle = self.greeting.is_none() && !self.is_proposed && self.changes.is_empty();
+        if is_idle && self.configuration.copies > 0 {
+            let spares = self.spares.iter();
+            let spares = spares.map(|(node, (incarnation, _))| (*node, *incarnation));
+            let change = super::placement::next(&self.configuration, &spares.collect());
+            self.changes.extend(change);
+        }
+    }
+
+    /// Whether a copy waits for an epoch to be closed that it has to copy.
+    pub(super) fn copies_wait(&self) -> bool {
+        let mut joining = self.configuration.joining.values();
+        joining.any(|through| *through > self.closed)
     }
 
     /// A front end is dead, as an operator or a failure detector says.
@@ -97,6 +156,12 @@ impl Manager {
             Some(Change::Fence(id, incarnation)) => Decision::Fence(id, incarnation, newest),
             Some(Change::Return(node, incarnation)) => Decision::Readmit(node, incarnation),
             Some(Change::Remove(node)) => Decision::Remove(node),
+            Some(Change::Place(node, incarnation, partitions)) => {
+                Decision::Place(node, incarnation, partitions, newest)
+            }
+            Some(Change::Promote(node, incarnation, partition)) => {
+                Decision::Promote(node, incarnation, partition)
+            }
             None => return,
         };
         self.is_proposed = true;

@@ -25,7 +25,9 @@
 //! the back ends how far their closing records reach, those that are being written included. Let m
 //! be the farthest. A manager switches
 //! to m+2 only after all back ends have sealed m, so no front end draws beyond m+2. The new
-//! manager closes everything through m+2 as one, and opens m+3. A back end that has answered in
+//! manager closes everything through m+2 as one, and then opens m+3. Not before: a closing record
+//! that was being written may be lost with its back end, and what the next manager then finds must
+//! still be at most two epochs behind the newest one that was opened. A back end that has answered in
 //! the new term seals nothing more in an earlier one, and an answer that was given in an earlier
 //! term does not count: else m could still grow behind the new manager's back.
 //!
@@ -40,12 +42,14 @@
 
 mod close;
 mod members;
+mod placement;
 mod resolution;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use coeval_council::{NodeId, Term};
+use coeval_types::planted;
 
 use crate::configuration::Configuration;
 use crate::directory::Decision;
@@ -145,6 +149,8 @@ pub struct Manager {
     changes: VecDeque<members::Change>,
     is_proposed: bool,
     proposals: Vec<Decision>,
+    /// Nodes that may have copies: their incarnation, and ticks since they have asked.
+    spares: BTreeMap<NodeId, (u64, u32)>,
     /// Closes since it took over.
     closes: u64,
     /// The front end that drained last in the last close.
@@ -167,6 +173,7 @@ impl Manager {
             changes: VecDeque::new(),
             is_proposed: false,
             proposals: Vec::new(),
+            spares: BTreeMap::new(),
             closes: 0,
             drained_last: None,
         }
@@ -238,6 +245,22 @@ impl Manager {
         }
         let sealed = heard.values().map(|standing| standing.sealed).max();
         let closed = heard.values().map(|standing| standing.closed).max();
+        // One with a whole copy that has not sealed what another knows closed has lost its disk.
+        let lacks = heard.iter().filter(|(node, standing)| {
+            let is_whole = self.configuration.hosts_any(**node);
+            is_whole && Some(standing.sealed) < closed
+        });
+        let lacks: Vec<NodeId> = lacks.map(|(node, _)| *node).collect();
+        if !lacks.is_empty() {
+            for node in lacks {
+                let change = members::Change::Remove(node);
+                let is_last = !self.configuration.only_on(node).is_empty();
+                if !is_last && !self.is_proposed && !self.changes.contains(&change) {
+                    self.changes.push_back(change);
+                }
+            }
+            return;
+        }
         self.greeting = None;
         self.closed = closed.unwrap_or_default();
         let through = self.closed.max(sealed.unwrap_or_default()).plus(2);
@@ -262,16 +285,23 @@ impl Manager {
         self.advance(out);
     }
 
-    /// The epoch in which front ends may draw now.
+    /// The epoch in which front ends may draw now: none before the close with which it takes
+    /// over has ended.
     fn open(&self) -> Option<(Epoch, EpochKind)> {
         let takes_turns = matches!(self.rhythm, Rhythm::Alternate { .. });
         let is_between = self.closing.is_some() && takes_turns;
-        (!is_between).then_some(self.drawing)
+        let has_taken_over = self.closes > 0 || planted!(OpenAtTakeOver);
+        (has_taken_over && !is_between).then_some(self.drawing)
     }
 
     /// A tick of the clock: says again what was not answered.
     pub(crate) fn tick(&mut self, out: &mut Outbox) {
         self.since = self.since.saturating_add(1);
+        for (_, age) in self.spares.values_mut() {
+            *age += 1;
+        }
+        self.spares
+            .retain(|_, (_, age)| *age <= members::SPARE_TICKS);
         if let Some(heard) = &self.greeting {
             for node in self.configuration.back_ends.keys() {
                 if !heard.contains_key(node) {
@@ -280,6 +310,7 @@ impl Manager {
             }
         }
         self.say_step(out);
+        self.place();
         self.advance(out);
     }
 
@@ -303,6 +334,7 @@ impl Manager {
             *closing = Closing::new(closing.through);
             self.say_step(out);
         }
+        self.place();
         self.advance(out);
     }
 
@@ -311,6 +343,7 @@ impl Manager {
         self.take_over();
         self.propose();
         self.advance_close(out);
+        self.is_wanted |= self.greeting.is_none() && self.copies_wait();
         if self.may_close() {
             self.begin_close();
             self.say_step(out);

@@ -71,7 +71,7 @@ pub(super) fn resolve(
             }
             let hosted = orphan.operations.iter().filter(|(key, _)| {
                 let partition = configuration.partition_of(key);
-                configuration.hosts(*node, partition)
+                configuration.takes(*node, partition, at.epoch())
             });
             let writes = hosted.map(|(key, operation)| Write {
                 key: key.clone(),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::operation::{Found, Key, Operation};
-use crate::timestamp::EpochTimestamp;
+use crate::timestamp::{Epoch, EpochTimestamp};
 use chain::Chain;
 
 /// A hasher without a random key, so that a simulation repeats itself.
@@ -86,6 +86,37 @@ impl Store {
         let mut versions: Vec<_> = versions.collect();
         versions.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         versions
+    }
+
+    /// All keys, in order.
+    #[must_use]
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.chains.keys().cloned().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The versions of a key up to the end of an epoch.
+    pub(crate) fn versions_of(
+        &self,
+        key: &Key,
+        through: Epoch,
+    ) -> Vec<(EpochTimestamp, Operation)> {
+        let last = EpochTimestamp::end_of(through);
+        let versions = self.chains.get(key).into_iter().flat_map(Chain::versions);
+        versions
+            .take_while(|(at, _)| *at <= last)
+            .cloned()
+            .collect()
+    }
+
+    /// Takes over the versions of another store that are later than `last`.
+    pub(crate) fn take_after(&mut self, last: EpochTimestamp, other: Self) {
+        for (key, chain) in other.chains {
+            for (at, operation) in chain.versions().filter(|(at, _)| *at > last) {
+                self.insert(&key, *at, operation);
+            }
+        }
     }
 
     /// What a reader at `at` sees, key by key, in the order of the keys.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coeval_epoch::{Answer, EpochTimestamp, Found, History, Key, Operation, Write};
+use coeval_epoch::{Answer, Checkpoint, EpochTimestamp, Found, History, Key, Operation, Write};
 
 /// A write-only transaction. Its values are its handle, so that each names its writer.
 #[derive(Clone, Debug)]
@@ -63,6 +63,27 @@ impl Judge {
                 );
                 self.object("copies", what);
             }
+        }
+    }
+
+    /// A node shows all that its copy of a partition holds at the end of a closed epoch.
+    pub fn image(&mut self, node: u64, shown: &Checkpoint, is_in: impl Fn(&Key) -> bool) {
+        let end = EpochTimestamp::end_of(shown.epoch);
+        let mut expected: BTreeMap<&Key, (EpochTimestamp, &Operation)> = BTreeMap::new();
+        for (at, versions) in self.closed.range(..=end) {
+            let versions = versions.iter().filter(|(key, _)| is_in(key));
+            expected.extend(versions.map(|(key, operation)| (key, (*at, operation))));
+        }
+        expected.retain(|_, (_, operation)| **operation != Operation::Delete);
+        let versions = shown.versions.iter().filter(|(key, ..)| is_in(key));
+        let found: BTreeMap<&Key, (EpochTimestamp, &Operation)> = versions
+            .map(|(key, at, operation)| (key, (*at, operation)))
+            .collect();
+        if found != expected {
+            let epoch = shown.epoch;
+            let what =
+                format!("node {node} holds {found:?} at the end of {epoch}, not {expected:?}");
+            self.object("copies", what);
         }
     }
 

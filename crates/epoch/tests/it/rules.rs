@@ -158,6 +158,60 @@ fn the_last_copy_is_waited_for_by_name() {
     ));
 }
 
+/// A back end is removed and its copies are made on the others; started again it comes in empty,
+/// with what is then lacking.
+#[test]
+fn a_dead_back_end_is_replaced_beside_traffic() {
+    let mut cluster = settled(Layout::of(3));
+    let keys = (0..12).collect();
+    for _ in 0..5 {
+        cluster.put(NodeId(1), &keys);
+        cluster.settle(3);
+    }
+    for (removed, copies) in [(NodeId(2), 2), (NodeId(3), 3)] {
+        cluster.crash(removed, 0, 0);
+        let manager = cluster.node(NodeId(1)).unwrap();
+        assert_eq!(manager.remove_back_end(removed), Ok(()));
+        cluster.take(NodeId(1));
+        let put = cluster.put(NodeId(1), &BTreeSet::from([1, 2, 3]));
+        cluster.settle(3);
+        cluster.start(removed);
+        // Its front end comes back; a put does not wait for the copies.
+        cluster.settle(12);
+        assert!(matches!(
+            put_answer(&cluster, put),
+            Some(Answer::Committed(_))
+        ));
+        cluster.put(NodeId(1), &keys);
+        cluster.settle(40);
+        let configuration = cluster.configuration();
+        assert!(configuration.joining.is_empty(), "{configuration:?}");
+        let counts: Vec<usize> = configuration.partitions.iter().map(Vec::len).collect();
+        assert_eq!(counts, [2, 2, 2], "{configuration:?}");
+        assert!(cluster.promoted >= copies, "{}", cluster.promoted);
+    }
+    cluster.finish();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
+/// A node whose disk was lost with closed epochs on it does not come back as if it had them.
+#[test]
+fn a_lost_disk_is_no_copy() {
+    let mut cluster = settled(Layout::of(3));
+    for _ in 0..3 {
+        cluster.put(NodeId(1), &(0..12).collect());
+        cluster.settle(6);
+    }
+    let before = cluster.promoted;
+    cluster.crash(NodeId(2), 0, 0);
+    cluster.machines.get_mut(&NodeId(2)).unwrap().disk = crate::disk::Disk::default();
+    cluster.start(NodeId(2));
+    cluster.settle(60);
+    assert!(cluster.promoted >= before + 2, "{}", cluster.promoted);
+    cluster.finish();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
 /// A front end dies in the middle of a transaction: it is whole or gone, and the others go on.
 #[test]
 fn a_dead_front_end_is_fenced_and_its_part_resolved() {

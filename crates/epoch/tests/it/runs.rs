@@ -40,7 +40,7 @@ impl Faults {
         power: 3000,
         cuts: 500,
         fences: 1200,
-        removals: 5000,
+        removals: 1200,
         elections: 900,
         checkpoints: 300,
     };
@@ -57,6 +57,8 @@ pub struct Report {
     pub objections: Vec<String>,
     pub committed: usize,
     pub read: usize,
+    /// Copies that were made.
+    pub promoted: u64,
 }
 
 /// Runs a cluster for so many steps, then heals and judges it.
@@ -88,6 +90,7 @@ pub fn run(seed: u64, layout: Layout, faults: Faults, steps: u64) -> Report {
     Report {
         committed: committed.count(),
         read: read.count(),
+        promoted: cluster.promoted,
         objections: judge.objections.clone(),
     }
 }
@@ -223,6 +226,7 @@ fn all_clean(layout: Layout, faults: Faults, seeds: std::ops::Range<u64>, steps:
         );
         total.committed += report.committed;
         total.read += report.read;
+        total.promoted += report.promoted;
     }
     total
 }
@@ -239,6 +243,7 @@ fn three_nodes_under_every_fault() {
     let total = all_clean(Layout::of(3), Faults::ALL, 0..30, 3000);
     assert!(total.committed > 500, "{total:?}");
     assert!(total.read > 200, "{total:?}");
+    assert!(total.promoted > 20, "{total:?}");
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coeval_epoch::{
-    BackEndStanding, Configuration, Epoch, EpochKind, EpochTimestamp, Found, Frame, FrontEndId,
-    FrontEndPlace, Item, Key, NodeId, Operation, Part, Piece, Refusal, Resolution, Term, Write,
-    wire,
+    BackEndStanding, Configuration, CopyChunk, Epoch, EpochKind, EpochTimestamp, Found, Frame,
+    FrontEndId, FrontEndPlace, Item, Key, Limits, NodeId, Operation, Part, Piece, Refusal,
+    Resolution, Term, Write, wire,
 };
 
 use crate::fuzz;
@@ -89,7 +89,7 @@ fn parts() -> Vec<Part> {
             closed: Epoch(7),
         }),
         Part::Join(id),
-        Part::Return,
+        Part::Return(Epoch(7)),
         Part::Configuration(Arc::new(Configuration {
             version: 12,
             partitions: vec![vec![NodeId(1), NodeId(2)], vec![NodeId(2)]],
@@ -99,8 +99,32 @@ fn parts() -> Vec<Part> {
             orphans_through: Epoch(6),
             degree: 2,
             history_epochs: 64,
+            copies: 2,
+            joining: [((1, NodeId(3)), Epoch(8))].into(),
+            enlisted: [(NodeId(3), 7)].into(),
+            removed: [(NodeId(4), 2)].into(),
+            limits: Limits::default(),
         })),
         Part::Behind,
+        Part::Enlist,
+        Part::Copy(1, Epoch(8), None),
+        Part::Copy(1, Epoch(8), Some(Key::from_static(b"a"))),
+        Part::Copied(Box::new(CopyChunk {
+            partition: 1,
+            through: Epoch(8),
+            after: Some(Key::from_static(b"a")),
+            versions: vec![
+                (Key::from_static(b"b"), at(1), Operation::Delete),
+                (
+                    Key::from_static(b"b"),
+                    at(2),
+                    Operation::Value(Bytes::from_static(b"2")),
+                ),
+            ],
+            next: None,
+            horizon: at(0),
+        })),
+        Part::Caught(1, Epoch(8)),
     ]
 }
 

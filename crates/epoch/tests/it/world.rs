@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use coeval_epoch::{
-    Configuration, Decision, Directory, Epoch, EpochNode, Frame, FrontEndId, Key, NodeId, Rhythm,
-    Start, Term, Write, wire,
+    Checkpoint, Configuration, Decision, Directory, Epoch, EpochNode, Frame, FrontEndId, Key,
+    Limits, NodeId, Rhythm, Start, Term, Write, wire,
 };
 use coeval_types::planted;
 
@@ -43,8 +43,8 @@ pub struct Machine {
     pub incarnation: u64,
     /// The newest epoch of which the judge has seen this start's copies.
     shown: Epoch,
-    /// The council has removed its copies.
-    is_removed: bool,
+    /// A checkpoint that is being written, of copies that have just been made.
+    checkpoint: Option<Checkpoint>,
 }
 
 /// How a cluster is laid out.
@@ -83,6 +83,8 @@ pub struct Cluster {
     pub judge: Judge,
     pub step: u64,
     next_handle: u64,
+    /// Copies that were made.
+    pub promoted: u64,
     /// Frames said, to see what a quiet cluster says.
     pub said: u64,
     traces: bool,
@@ -100,6 +102,9 @@ impl Cluster {
             back_ends: all.iter().map(|node| (*node, 1)).collect(),
             degree: layout.degree,
             history_epochs: layout.history,
+            copies: layout.copies as u8,
+            // A few keys at a time.
+            limits: Limits { copy_bytes: 100 },
             ..Configuration::default()
         };
         let directory = Directory::default();
@@ -115,6 +120,7 @@ impl Cluster {
             judge: Judge::default(),
             step: 0,
             next_handle: 1,
+            promoted: 0,
             said: 0,
             traces: std::env::var_os("EPOCH_TRACE").is_some(),
         };
@@ -152,7 +158,7 @@ impl Cluster {
             node: id,
             incarnation: machine.incarnation,
             front_end: Some(FrontEndId(id.0 as u8)),
-            back_end: (!machine.is_removed).then_some(recovered),
+            back_end: Some(recovered),
         });
         node.configure(&self.directory.configuration());
         if self.leader.0 > Term(0) && self.leader.1 != id {
@@ -167,17 +173,20 @@ impl Cluster {
         self.trace(&|| format!("node {id} ends, {completed} {bytes}"));
         let machine = self.machines.get_mut(&id).expect("a machine");
         machine.node = None;
+        machine.checkpoint = None;
         machine.disk.crash(completed, bytes);
     }
 
     /// A node becomes leader of the council, with all that was decided before. What an earlier
     /// leader has proposed may be among that.
     pub fn elect(&mut self, id: NodeId, keeps_proposals: bool) {
-        while let Some((_, from, decision)) = self.proposals.pop_front() {
+        for (_, from, decision) in std::mem::take(&mut self.proposals) {
             if keeps_proposals {
                 self.carry_out(&decision);
             }
+            let configuration = self.directory.configuration();
             if let Some(node) = self.node(from) {
+                node.configure(&configuration);
                 node.proposal_ended();
             }
             self.take(from);
@@ -227,13 +236,8 @@ impl Cluster {
 
     fn carry_out(&mut self, decision: &Decision) {
         self.trace(&|| format!("decided {decision:?}"));
-        self.directory.decide(decision);
-        if let Decision::Remove(node) = decision
-            && !self.configuration().back_ends.contains_key(node)
-            && let Some(machine) = self.machines.get_mut(node)
-        {
-            machine.is_removed = true;
-        }
+        let is_new = self.directory.decide(decision);
+        self.promoted += u64::from(is_new && matches!(decision, Decision::Promote(..)));
     }
 
     /// Carries out what a node asks for.
@@ -248,6 +252,9 @@ impl Cluster {
         let output = node.take();
         let term = node.manager().map(|manager| manager.term());
         machine.disk.write(output.writes);
+        if output.checkpoint.is_some() {
+            machine.checkpoint = output.checkpoint;
+        }
         for (handle, answer) in output.answers {
             self.judge.answered(handle, answer, step);
         }
@@ -318,10 +325,16 @@ impl Cluster {
         let Some(machine) = self.machines.get_mut(&id) else {
             return;
         };
-        if let Some(number) = machine.disk.complete()
-            && let Some(node) = &mut machine.node
-        {
-            node.persisted(number);
+        let written = machine.disk.complete();
+        match (written, &mut machine.node) {
+            (Some(number), Some(node)) => node.persisted(number),
+            (None, Some(node)) => {
+                if let Some(checkpoint) = machine.checkpoint.take() {
+                    machine.disk.keep(&checkpoint);
+                    node.checkpoint_kept();
+                }
+            }
+            _ => {}
         }
         self.take(id);
     }
@@ -397,8 +410,9 @@ impl Cluster {
             let place = configuration.front_ends.get(&FrontEndId(id.0 as u8));
             let machine = &self.machines[&id];
             let is_current = place.is_some_and(|place| place.incarnation == machine.incarnation);
-            // A front end that was fenced starts again.
-            if machine.node.is_some() && !is_current {
+            let is_fenced = machine.node.as_ref().is_some_and(EpochNode::is_fenced);
+            // A front end that was fenced starts again, and a back end that was removed.
+            if machine.node.is_some() && (!is_current || is_fenced) {
                 self.crash(id, 0, 0);
             }
             if self.machines[&id].node.is_none() {
@@ -462,6 +476,23 @@ impl Cluster {
             }
         }
         self.judge.settle();
+        self.judge_copies();
+    }
+
+    /// Has the judge see the whole content of every copy.
+    fn judge_copies(&mut self) {
+        let configuration = self.configuration();
+        for id in self.up() {
+            let Some(checkpoint) = self.node(id).and_then(|node| node.checkpoint()) else {
+                continue;
+            };
+            for partition in 0..configuration.partitions.len() {
+                if configuration.hosts(id, partition) {
+                    let is_in = |key: &Key| configuration.partition_of(key) == partition;
+                    self.judge.image(id.0, &checkpoint, is_in);
+                }
+            }
+        }
     }
 
     pub fn configuration(&self) -> Arc<Configuration> {

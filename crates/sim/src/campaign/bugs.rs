@@ -156,6 +156,9 @@ pub const BENEATH: &[Bug] = &[
     Bug::ReuseIncarnation,
     Bug::TwoManagers,
     Bug::CollectUnderReader,
+    Bug::CopyOpenEpoch,
+    Bug::PromoteAtOnce,
+    Bug::OpenAtTakeOver,
 ];
 
 /// Every other bug, with the scenarios that must catch it.
