@@ -241,9 +241,10 @@ impl Driver {
             }
         };
         let questions = &self.follower_reads.questions;
+        let held_until = self.held_until();
         let not_put = operation::not_put(&mut self.operation);
         let batch = self.batch_due.filter(|_| self.batch_waits);
-        let wake = [self.tell_commit, batch.map(|(due, _)| due)];
+        let wake = [self.tell_commit, batch.map(|(due, _)| due), held_until];
         let wake = wake
             .into_iter()
             .flatten()
@@ -311,6 +312,7 @@ impl Driver {
         if due.is_some_and(|due| due <= coeval_env::now()) {
             self.consensus.send_to_all();
         }
+        self.release_held();
         // A flush that no commit waited for raised no event.
         self.report_flushed();
         self.apply_ready()?;
@@ -536,6 +538,27 @@ impl Driver {
             // This node no longer leads; the next actions of consensus say so.
             tracing::debug!(%refusal, "reads are not confirmed");
         }
+    }
+
+    /// Until when a question or a round is held back for more readers.
+    fn held_until(&self) -> Option<Instant> {
+        let round = self.read_index.as_ref().and_then(ReadIndex::held_until);
+        let question = self.follower_reads.questions.held_until();
+        round.into_iter().chain(question).min()
+    }
+
+    /// Sends what was held back for more readers for long enough.
+    fn release_held(&mut self) {
+        let now = coeval_env::now();
+        if self.held_until().is_none_or(|until| now < until) {
+            return;
+        }
+        if let Some(read_index) = &self.read_index {
+            read_index.release(now);
+            self.begin_round();
+        }
+        self.follower_reads.questions.release(now);
+        self.ask_due();
     }
 
     /// Publishes until when no other node can lead.

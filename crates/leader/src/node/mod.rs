@@ -101,6 +101,7 @@ mod entries;
 mod error;
 mod follower_reads;
 mod frames;
+mod gathering;
 mod lag;
 mod lead;
 mod member_lists;

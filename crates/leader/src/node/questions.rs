@@ -5,6 +5,8 @@
 //! decision 0046). Here the readers of the node come together: one question is under way at a
 //! time, the readers that came before it was sent share its answer, and those that come
 //! meanwhile share the next, as leaders' readers share rounds ([`read_index`](super::read_index)).
+//! Under load a question is held back for readers that are about to come
+//! ([`gathering`](super::gathering)).
 //!
 //! # Worked example
 //!
@@ -36,12 +38,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use coeval_env::Instant;
 use coeval_occ::{Questions, Reached};
 use coeval_txn::{Answered, Asking, Error, Question};
 use coeval_types::{Lsn, planted};
 use tokio::sync::Notify;
 
 use super::alone::{Alone, Own};
+use super::gathering::Gathering;
 use super::waiters::Waiters;
 
 /// Ticks after which a question that is not answered is followed by another one.
@@ -84,6 +88,8 @@ struct State {
     under_way: VecDeque<(u64, u64)>,
     /// The waiting readers.
     waiting: Waiters,
+    /// Whether the next question is held back for more readers.
+    gathering: Gathering,
     /// Questions that are not shared.
     alone: Alone,
     counts: Counts,
@@ -125,7 +131,7 @@ impl State {
 
     /// Whether the driver has a question to send that is shared.
     fn is_shared_due(&self) -> bool {
-        self.is_open && self.is_wanted() && !self.is_under_way()
+        self.is_open && self.is_wanted() && !self.is_under_way() && !self.gathering.holds(self.came)
     }
 
     /// Whether the driver has a question to send.
@@ -165,6 +171,7 @@ impl State {
     fn begin(&mut self) -> u64 {
         self.begun += 1;
         self.sent = self.came;
+        self.gathering.sent(self.came);
         self.counts.sent += 1;
         self.under_way.push_back((self.begun, self.came));
         self.begun
@@ -364,6 +371,7 @@ impl NodeQuestions {
         self.ticks = 0;
         state.begun += 1;
         state.sent = state.sent.max(own.reader);
+        state.gathering.sent(own.reader);
         state.counts.sent += 1;
         let number = state.begun;
         state.under_way.push_back((number, own.reader));
@@ -379,6 +387,16 @@ impl NodeQuestions {
         }
         self.ticks = 0;
         Some(state.begin())
+    }
+
+    /// Until when the next question is held back for more readers.
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        self.shared.state().gathering.held_until()
+    }
+
+    /// Releases a question that was held back for long enough.
+    pub(super) fn release(&self, now: Instant) {
+        self.shared.state().gathering.release(now);
     }
 
     /// A tick has passed. Returns the number of another question to send, if the one under way
@@ -412,6 +430,8 @@ impl NodeQuestions {
         };
         state.by_question = state.by_question.max(reader);
         state.alone.answered(reader, at, reached);
+        let came = state.came;
+        state.gathering.answered(came);
         let done = state.answer(reader, at);
         drop(state);
         done.into_iter().for_each(Waker::wake);

@@ -18,7 +18,8 @@
 //! now on round 2 collects readers. `b` and `c` are assigned round 2 and do not wake the
 //! driver, since a round is under way. When a majority has answered round 1, `a` continues,
 //! and round 2 begins at once because readers wait for it. However many readers ask, one
-//! round runs at a time, with one message to each member.
+//! round runs at a time. Under load a round is held back for readers that are about to come
+//! ([`gathering`](super::gathering)).
 //!
 //! A transaction that wrote needs no round: a majority has its commit, which came after its
 //! snapshot, in this leader's term. No reader needs one while it is certain that no other
@@ -44,6 +45,7 @@ use coeval_txn::{Confirmation, Error};
 use coeval_types::planted;
 use tokio::sync::Notify;
 
+use super::gathering::Gathering;
 use super::waiters::Waiters;
 
 /// State shared by the readers and the driver.
@@ -70,6 +72,10 @@ struct State {
     ended: bool,
     /// The waiting readers, each with its round.
     waiting: Waiters,
+    /// Whether the next round is held back for more readers.
+    gathering: Gathering,
+    /// Readers that were assigned a round.
+    came: u64,
     counts: Counts,
 }
 
@@ -115,7 +121,7 @@ impl Shared {
 impl State {
     /// Whether the driver has a round to begin.
     fn is_due(&self) -> bool {
-        self.is_wanted && self.confirmed == self.begun
+        self.is_wanted && self.confirmed == self.begun && !self.gathering.holds(self.came)
     }
 }
 
@@ -132,6 +138,7 @@ impl Leadership for Readers {
             return None;
         }
         let asked = Confirmation(state.begun + 1);
+        state.came += 1;
         state.is_wanted = true;
         let is_due = state.is_due();
         drop(state);
@@ -199,6 +206,8 @@ impl ReadIndex {
             return None;
         }
         state.is_wanted = false;
+        let came = state.came;
+        state.gathering.sent(came);
         state.begun += 1;
         state.counts.rounds += 1;
         Some(state.begun)
@@ -208,9 +217,23 @@ impl ReadIndex {
     pub(super) fn confirmed(&self, round: u64) {
         let mut state = self.shared.state();
         state.confirmed = state.confirmed.max(round);
+        if state.confirmed == state.begun {
+            let came = state.came;
+            state.gathering.answered(came);
+        }
         let done = state.waiting.take(round);
         drop(state);
         done.into_iter().for_each(Waker::wake);
+    }
+
+    /// Until when the next round is held back for more readers.
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        self.shared.state().gathering.held_until()
+    }
+
+    /// Releases a round that was held back for long enough.
+    pub(super) fn release(&self, now: Instant) {
+        self.shared.state().gathering.release(now);
     }
 
     /// Publishes how long leadership is certain, and how long a challenger is unlikely. The

@@ -1,0 +1,122 @@
+//! Gathering: readers that are about to come share the message that waiting ones need
+//! (adaptive batching).
+//!
+//! A question to the leader, or a round of heartbeats, costs the same for one reader and for
+//! a hundred. Sent as soon as the last one is answered, it serves only those readers that came
+//! in that time, while those that were just answered come back a moment later and need
+//! another. So the next one is held back until three quarters of both have come, for a bounded
+//! time.
+//!
+//! ```text
+//!   readers    a b c d  e f        a b  c ─┐ six of these eight
+//!   sent       └─────┘             e f ────┘
+//!   answered               a b c d         next: e f a b c d …
+//!                          g h wait
+//! ```
+//!
+//! How long that takes follows from how fast readers come: if `b` of them come while a
+//! message is under way, messages settle at `3 b` readers, so each waits for about two more
+//! of these times at most. A few readers never wait.
+//!
+//! Invariant: nothing is held back for longer than [`HOLD`] after an answer.
+
+use std::time::Duration;
+
+use coeval_env::Instant;
+
+/// How long a message is held back at most. Timers count in milliseconds, so it takes up to
+/// twice as long for readers that do not come back.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// Fewer readers than this do not wait for each other.
+const FEW: u64 = 4;
+
+/// Whether the next message for waiting readers is held back. Readers are counted as they
+/// come.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    /// Readers that had come when the last message was sent.
+    sent: u64,
+    /// How many of them share it.
+    size: u64,
+    /// The reader who makes the next message large enough, and until when it is held back.
+    until: Option<(u64, Instant)>,
+}
+
+impl Gathering {
+    /// A message is sent, for the first so many readers.
+    pub(super) fn sent(&mut self, came: u64) {
+        self.size = came.saturating_sub(self.sent);
+        self.sent = self.sent.max(came);
+        self.until = None;
+    }
+
+    /// It is answered: its readers may come back.
+    pub(super) fn answered(&mut self, came: u64) {
+        let known = self.size + came.saturating_sub(self.sent);
+        let enough = self.sent + known * 3 / 4;
+        self.until = (known >= FEW && came < enough).then(|| (enough, coeval_env::now() + HOLD));
+    }
+
+    /// Whether the next message is held back.
+    pub(super) fn holds(&self, came: u64) -> bool {
+        self.until.is_some_and(|(enough, _)| came < enough)
+    }
+
+    /// Until when it is.
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        self.until.map(|(_, until)| until)
+    }
+
+    /// Releases what was held back for long enough.
+    pub(super) fn release(&mut self, now: Instant) {
+        self.until = self.until.filter(|(_, until)| now < *until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_waits_for_those_who_share_it() {
+        let mut gathering = Gathering::default();
+        gathering.sent(6);
+        // Two have come meanwhile. Of eight readers, six are enough.
+        gathering.answered(8);
+        assert!(gathering.holds(8));
+        assert!(gathering.holds(11));
+        assert!(!gathering.holds(12));
+        gathering.sent(12);
+        assert!(!gathering.holds(12), "nothing is known before the answer");
+        // So many came before the answer that nobody has to come back.
+        gathering.answered(30);
+        assert!(!gathering.holds(30));
+    }
+
+    #[test]
+    fn a_few_readers_wait_for_nobody() {
+        let mut gathering = Gathering::default();
+        gathering.answered(0);
+        assert!(!gathering.holds(0));
+        gathering.sent(2);
+        gathering.answered(3);
+        assert!(!gathering.holds(3));
+        assert_eq!(gathering.held_until(), None);
+    }
+
+    #[test]
+    fn readers_that_do_not_come_back_are_waited_for_once() {
+        let mut gathering = Gathering::default();
+        gathering.sent(100);
+        gathering.answered(101);
+        let until = gathering.held_until().expect("many may come back");
+        gathering.release(until - Duration::from_nanos(1));
+        assert!(gathering.holds(101));
+        gathering.release(until);
+        assert!(!gathering.holds(101));
+        gathering.sent(101);
+        gathering.answered(101);
+        assert!(!gathering.holds(101));
+    }
+}
