@@ -35,6 +35,7 @@
 //! | members, decided by the council | `configuration`, `directory` |
 //! | messages as bytes | `wire` |
 //! | a node as a running thing, with threads, sockets and files | `server` |
+//! | transactions from another process | `client` |
 //!
 //! # Guarantees
 //!
@@ -56,6 +57,7 @@
 
 mod answer;
 mod back_end;
+pub mod client;
 mod codec;
 mod configuration;
 mod directory;
@@ -85,4 +87,4 @@ pub use message::{
 pub use node::{EpochNode, History, Output, Start};
 pub use operation::{Found, Key, Operation, Write};
 pub use store::Store;
-pub use timestamp::{Epoch, EpochTimestamp, FrontEndId};
+pub use timestamp::{Epoch, EpochTimestamp, FrontEndId, NotATimestamp};

@@ -15,6 +15,7 @@
 //! counter is full waits for the next epoch.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The number of an epoch, below 2⁴⁰. Epoch 0 is before every epoch in which anything is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +103,28 @@ impl fmt::Display for EpochTimestamp {
     }
 }
 
+/// A text is no timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a timestamp is an epoch, a counter and a front end, as 7.0.1")]
+pub struct NotATimestamp;
+
+impl FromStr for EpochTimestamp {
+    type Err = NotATimestamp;
+
+    fn from_str(text: &str) -> Result<Self, NotATimestamp> {
+        let mut fields = text.split('.').map(str::parse::<u64>);
+        let mut field = || fields.next().and_then(Result::ok).ok_or(NotATimestamp);
+        let (epoch, counter, front_end) = (field()?, field()?, field()?);
+        let (counter, front_end) = (u16::try_from(counter), u8::try_from(front_end));
+        match (counter, front_end, fields.next()) {
+            (Ok(counter), Ok(front_end), None) if epoch < Epoch::LIMIT => {
+                Ok(Self::new(Epoch(epoch), counter, FrontEndId(front_end)))
+            }
+            _ => Err(NotATimestamp),
+        }
+    }
+}
+
 impl fmt::Debug for EpochTimestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
@@ -128,5 +151,22 @@ mod tests {
         assert_eq!((last.counter(), last.front_end()), (513, FrontEndId(9)));
         assert_eq!(EpochTimestamp::from_bits(last.to_bits()), last);
         assert_eq!(last.to_string(), "1099511627775.513.9");
+        assert_eq!("1099511627775.513.9".parse(), Ok(last));
+        for wrong in [
+            "",
+            "7",
+            "7.0",
+            "7.0.1.0",
+            "7.0.256",
+            "7.65536.1",
+            "1099511627776.0.1",
+            "-1.0.0",
+        ] {
+            assert_eq!(
+                wrong.parse::<EpochTimestamp>(),
+                Err(NotATimestamp),
+                "{wrong}"
+            );
+        }
     }
 }

@@ -99,7 +99,7 @@ pub use identity::{
 pub use inbox::{Event, Frame, Inbox};
 pub use queue::{Loss, SendError};
 pub use refusal::{Reason, Refusal};
-pub use security::{Security, Unguarded};
+pub use security::{Channel, Security, Unguarded};
 pub use settings::{SettingError, Settings};
 pub use stream::{PeerStream, StreamError, Streams};
 pub use tls::{Pem, Tls, TlsError, check_cluster_name, node_name};

@@ -56,16 +56,24 @@ impl Security {
         }
     }
 
-    /// Secures a connection that this node has opened to `node`.
-    pub(crate) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
+    /// Secures a connection that this node, or a client with a certificate like a node's, has
+    /// opened to `node`.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
             Self::Tls(tls) => tls.connect(stream, node).await,
         }
     }
 
-    /// Secures a connection that this node has accepted.
-    pub(crate) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
+    /// Secures a connection that this node has accepted, from any certificate of the cluster's
+    /// authority.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub async fn accept(&self, stream: Stream) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
             Self::Tls(tls) => tls.accept(stream).await,
@@ -85,9 +93,18 @@ pub(crate) struct Shown {
 }
 
 /// A connection to another node, as bytes in both directions.
-pub(crate) struct Channel {
+pub struct Channel {
     carrier: Box<dyn Carrier>,
     shown: Option<Shown>,
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.shown {
+            None => "Channel: plain",
+            Some(_) => "Channel: TLS",
+        })
+    }
 }
 
 impl Channel {

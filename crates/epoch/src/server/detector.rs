@@ -66,6 +66,10 @@ impl Detector {
         away.map(|(node, _)| *node)
     }
 
+    pub(super) fn is_connected(&self, node: NodeId) -> bool {
+        self.connected.contains(&node)
+    }
+
     /// Number of nodes that are connected.
     pub(super) fn count(&self) -> usize {
         self.connected.len()

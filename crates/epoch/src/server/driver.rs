@@ -481,6 +481,15 @@ impl Driver {
         Ok(())
     }
 
+    /// Whether this node is connected with a majority of the council, itself included.
+    fn reaches_majority(&self) -> bool {
+        let founding = &self.parts.home.founding;
+        let council = founding.council();
+        let is_there =
+            |node: &&NodeId| **node == founding.node || self.detector.is_connected(**node);
+        council.iter().filter(is_there).count() * 2 > council.len()
+    }
+
     fn status(&self) -> Status {
         let configuration = self.node.configuration();
         let founding = &self.parts.home.founding;
@@ -503,6 +512,7 @@ impl Driver {
             manager_at: self.leader.map(|(_, node)| node),
             configuration: configuration.version,
             connected: self.detector.count(),
+            majority: self.reaches_majority(),
             front_end: front_end.is_some_and(|place| place.incarnation == incarnation),
             back_end: configuration.is_back_end(founding.node, incarnation),
             closed: self.node.closed(),

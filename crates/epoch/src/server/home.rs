@@ -260,6 +260,26 @@ pub async fn found(directory: &Path, founding: &Founding) -> Result<(), HomeErro
     write(directory, &founding.lines(0)).await
 }
 
+/// What the node in a directory was founded with.
+///
+/// # Errors
+/// When there is none, or it is damaged.
+pub async fn founding(directory: &Path) -> Result<Founding, HomeError> {
+    Ok(read(directory).await?.0)
+}
+
+/// Reads NODE.
+async fn read(directory: &Path) -> Result<(Founding, u64), HomeError> {
+    let path = directory.join("NODE");
+    if !fs::exists(&path).await.map_err(io("look at", &path))? {
+        return Err(HomeError::NotFounded(directory.to_owned()));
+    }
+    let bytes = fs::read(&path).await.map_err(io("read", &path))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is no text");
+    let read = text.and_then(Founding::read);
+    read.map_err(|reason| HomeError::Damaged { path, reason })
+}
+
 /// Replaces NODE, durably.
 async fn write(directory: &Path, lines: &str) -> Result<(), HomeError> {
     let (path, unfinished) = (directory.join("NODE"), directory.join("NODE.new"));
@@ -285,20 +305,15 @@ pub(super) struct Home {
 impl Home {
     /// Opens the directory for a process, which must yet begin an incarnation.
     pub(super) async fn open(directory: &Path) -> Result<Self, HomeError> {
-        let path = directory.join("NODE");
-        if !fs::exists(&path).await.map_err(io("look at", &path))? {
-            return Err(HomeError::NotFounded(directory.to_owned()));
-        }
+        read(directory).await?;
         let locked = directory.join("LOCK");
         let lock = fs::open(&locked, fs::OpenOptions::CREATE).await;
         let lock = lock.map_err(io("open", &locked))?;
         if !lock.try_lock().await.map_err(io("lock", &locked))? {
             return Err(HomeError::InUse(directory.to_owned()));
         }
-        let bytes = fs::read(&path).await.map_err(io("read", &path))?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| "it is no text");
-        let read = text.and_then(Founding::read);
-        let (founding, incarnation) = read.map_err(|reason| HomeError::Damaged { path, reason })?;
+        // Another process may have begun an incarnation before this one had the lock.
+        let (founding, incarnation) = read(directory).await?;
         founding.check()?;
         Ok(Self {
             directory: directory.to_owned(),

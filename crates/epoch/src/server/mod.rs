@@ -18,6 +18,8 @@
 //! | the log's thread | `disk` |
 //! | kinds of frames, the council's transport | `link` |
 //! | requests, bounded | `requests` |
+//! | the listener for clients | `gate` |
+//! | health and metrics over HTTP | `admin` |
 //! | what a node says of itself | `status` |
 //!
 //! # Invariants
@@ -26,9 +28,11 @@
 //! 2. The council's term in which this node manages is the one in which its proposals are made.
 //! 3. A log write is reported durable after its sync.
 
+mod admin;
 mod detector;
 mod disk;
 mod driver;
+mod gate;
 mod home;
 mod link;
 mod requests;
@@ -43,7 +47,9 @@ use coeval_env::JoinHandle;
 use coeval_peers::{Identity, Inbox, Members, Peers, StartError};
 use tokio::sync::{mpsc, oneshot};
 
-pub use home::{Founding, HomeError, found};
+pub use admin::AdminError;
+pub use gate::GateError;
+pub use home::{Founding, HomeError, found, founding};
 pub use requests::{Outcome, Request};
 pub use settings::{SettingError, Settings};
 pub use status::{Counts, ManagerStatus, Status};
@@ -53,6 +59,7 @@ use crate::log::LogError;
 use crate::wire;
 use detector::Patience;
 use driver::{Driver, Input, Parts};
+use gate::{Gate, Open};
 use home::Home;
 use requests::Requests;
 
@@ -71,6 +78,12 @@ pub enum ServerError {
     /// Fix: a host's name is no address to listen at.
     #[error("node {0} has a name among the members: say at which address it listens")]
     Listen(coeval_peers::NodeId),
+    /// The listener for clients.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// The listener for administrators.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
     /// The council.
     #[error("the council: {0}")]
     Council(#[from] coeval_council::Error),
@@ -95,13 +108,33 @@ impl Settings {
     }
 }
 
+/// Where a node listens.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    nodes: SocketAddr,
+    clients: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+}
+
 /// A running node. Dropping it leaves it running; its process may end at any moment.
 #[derive(Debug)]
 pub struct Server {
     requests: Requests,
     inputs: mpsc::UnboundedSender<Input>,
-    address: SocketAddr,
+    addresses: Addresses,
     ended: JoinHandle<Result<(), ServerError>>,
+}
+
+/// Stops a node while another task waits for its end.
+#[derive(Clone, Debug)]
+pub struct Stopper(mpsc::UnboundedSender<Input>);
+
+impl Stopper {
+    /// Has the node end in order.
+    pub fn stop(&self) {
+        // One that has ended says why.
+        let _ = self.0.send(Input::Stop);
+    }
 }
 
 impl Server {
@@ -114,14 +147,17 @@ impl Server {
         let (inputs, received) = mpsc::unbounded_channel();
         let requests = Requests::new(inputs.clone(), settings.request_bytes);
         let (told, starting) = oneshot::channel();
-        let sender = inputs.clone();
+        let (sender, asked) = (inputs.clone(), requests.clone());
         let ended = coeval_env::spawn_dedicated("epoch node", move || async move {
-            match open(settings, sender, received).await {
-                Ok((driver, inbox, address)) => {
-                    if told.send(Ok(address)).is_err() {
+            let opened = open(settings, sender, received, asked).await;
+            match opened {
+                Ok(opened) => {
+                    if told.send(Ok(opened.addresses)).is_err() {
                         return Ok(());
                     }
-                    driver.run(inbox).await
+                    let ended = opened.driver.run(opened.inbox).await;
+                    drop(opened.listeners);
+                    ended
                 }
                 Err(error) => {
                     // The starter may have gone.
@@ -130,11 +166,11 @@ impl Server {
                 }
             }
         });
-        let address = starting.await.map_err(|_| ServerError::Ended)??;
+        let addresses = starting.await.map_err(|_| ServerError::Ended)??;
         Ok(Self {
             requests,
             inputs,
-            address,
+            addresses,
             ended,
         })
     }
@@ -142,7 +178,19 @@ impl Server {
     /// Where the node listens for other nodes.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses.nodes
+    }
+
+    /// Where it listens for clients, if it does.
+    #[must_use]
+    pub fn client_address(&self) -> Option<SocketAddr> {
+        self.addresses.clients
+    }
+
+    /// Where it listens for administrators, if it does.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.addresses.admin
     }
 
     /// Carries out a request at this node's front end. Waits while as many requests are under way
@@ -159,6 +207,12 @@ impl Server {
         self.requests.status().await.ok_or(ServerError::Ended)
     }
 
+    /// What stops the node while [`Server::ended`] is waited for.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.inputs.clone())
+    }
+
     /// Waits until the node ends, which it does by itself only when its disk or its council fails.
     ///
     /// # Errors
@@ -172,10 +226,17 @@ impl Server {
     /// # Errors
     /// When it had ended before, or the council's log could not be closed.
     pub async fn stop(self) -> Result<(), ServerError> {
-        // One that has ended says why.
-        let _ = self.inputs.send(Input::Stop);
+        self.stopper().stop();
         self.ended().await
     }
+}
+
+/// A node that is ready to run.
+struct Opened {
+    driver: Driver,
+    inbox: Inbox,
+    addresses: Addresses,
+    listeners: Vec<Open>,
 }
 
 /// Opens everything that a node uses, on the thread that will use it.
@@ -183,7 +244,8 @@ async fn open(
     settings: Settings,
     sender: mpsc::UnboundedSender<Input>,
     inputs: mpsc::UnboundedReceiver<Input>,
-) -> Result<(Driver, Inbox, SocketAddr), ServerError> {
+    requests: Requests,
+) -> Result<Opened, ServerError> {
     let mut home = Home::open(&settings.directory).await?;
     home.begin().await?;
     let founding = &home.founding;
@@ -209,8 +271,12 @@ async fn open(
         link::KINDS,
     );
     let (peers, inbox) = peers.await?;
-    let address = peers.address();
     let peers = Arc::new(peers);
+    let mut addresses = Addresses {
+        nodes: peers.address(),
+        clients: None,
+        admin: None,
+    };
     let (disk, recovered) = disk::start(home.epochs(), sender.clone()).await?;
     let directory = Directory::default();
     let founders = founding.council();
@@ -224,6 +290,23 @@ async fn open(
             Some(coeval_council::start(settings, machine, link).await?)
         }
     };
+    let mut listeners = Vec::new();
+    if let Some(address) = settings.clients {
+        let gate = Gate {
+            identity: (founding.cluster, own),
+            security: settings.security.clone(),
+            secret: settings.secret.clone(),
+            requests: requests.clone(),
+        };
+        let (listened, open) = gate.open(address).await?;
+        addresses.clients = Some(listened);
+        listeners.push(open);
+    }
+    if let Some(address) = settings.admin {
+        let (listened, open) = admin::open(address, requests).await?;
+        addresses.admin = Some(listened);
+        listeners.push(open);
+    }
     let parts = Parts {
         home,
         directory,
@@ -233,5 +316,10 @@ async fn open(
         inputs,
         sender,
     };
-    Ok((Driver::new(settings, parts, recovered), inbox, address))
+    Ok(Opened {
+        driver: Driver::new(settings, parts, recovered),
+        inbox,
+        addresses,
+        listeners,
+    })
 }

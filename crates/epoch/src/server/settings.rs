@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use coeval_env::Location;
 use coeval_peers::Security;
 
+use crate::client::Secret;
 use crate::manager::Rhythm;
 
 /// Settings of one node. What all nodes of a cluster have in common stands in
@@ -16,8 +17,15 @@ pub struct Settings {
     pub directory: PathBuf,
     /// Where to listen for other nodes, if not at the node's address among the members.
     pub listen: Option<SocketAddr>,
-    /// How connections between nodes are secured. Beyond loopback only TLS is let through.
+    /// How connections between nodes, and with clients, are secured. Beyond loopback only TLS is
+    /// let through.
     pub security: Security,
+    /// Where to listen for clients.
+    pub clients: Option<SocketAddr>,
+    /// Where to listen for administrators, on this machine: health and metrics over HTTP.
+    pub admin: Option<SocketAddr>,
+    /// What clients have to know, beside a certificate where there is TLS.
+    pub secret: Option<Secret>,
     /// Length of a tick of the clock: what was not answered by then is said again.
     pub tick_milliseconds: u64,
     /// How long epochs are at least, in ticks, if this node manages.
@@ -51,6 +59,9 @@ impl Settings {
             directory,
             listen: None,
             security: Security::Plain,
+            clients: None,
+            admin: None,
+            secret: None,
             tick_milliseconds: 10,
             rhythm: Rhythm::Unified { minimum_ticks: 1 },
             lost_milliseconds: 1000,

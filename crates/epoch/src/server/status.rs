@@ -62,6 +62,8 @@ pub struct Status {
     pub configuration: u64,
     /// Other nodes that are connected.
     pub connected: usize,
+    /// Whether a majority of the council is connected with it, itself included.
+    pub majority: bool,
     /// Whether the configuration has this start's front end.
     pub front_end: bool,
     /// Whether the configuration has this start's copies.
@@ -97,8 +99,10 @@ impl Status {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let unavailable = self.manager.as_ref().map(|manager| &manager.unavailable);
-        if self.manager_at.is_none() {
-            Some("no epoch manager is known: a majority of the council is not there".to_owned())
+        if !self.majority {
+            Some("a majority of the council is not there".to_owned())
+        } else if self.manager_at.is_none() {
+            Some("no epoch manager is known yet".to_owned())
         } else if !self.front_end {
             Some("the front end waits to be admitted by the manager".to_owned())
         } else if let Some(partitions) = unavailable.filter(|found| !found.is_empty()) {
@@ -262,6 +266,8 @@ mod tests {
     fn a_node_says_why_it_does_not_serve() {
         let mut status = Status::default();
         assert!(status.problem().unwrap().contains("majority"));
+        status.majority = true;
+        assert!(status.problem().unwrap().contains("no epoch manager"));
         status.manager_at = Some(NodeId(2));
         assert!(status.problem().unwrap().contains("admitted"));
         status.front_end = true;

@@ -1,0 +1,232 @@
+//! The first bytes of a client's connection: versions, and who each side is.
+//!
+//! ```text
+//!   client   magic 8 | version 2 | nonce 32
+//!   server   magic 8 | version 2 | node 8 | cluster 16 | wants a proof 1 | nonce 32 | proof 32
+//!   client   proof 32                                      if the server wants one
+//!   server   0, or 1: refused
+//! ```
+//!
+//! Who knows the cluster's *secret* proves it by HMAC-SHA256 under it, over its own role and both
+//! nonces: the secret never travels, a recorded login is worth nothing, and neither side's proof
+//! serves as the other's. Proofs can be tried against guesses by one who records them, so a
+//! secret is drawn at random and long ([`Secret::new`]).
+//!
+//! With TLS the certificates say who the sides are, as between nodes; a secret may be asked for
+//! beside them. Without, a node lets clients of its own machine in only: see
+//! [`Settings::clients`](crate::server::Settings::clients).
+
+use std::fmt;
+use std::io;
+
+use coeval_peers::{ClusterId, NodeId};
+use ring::hmac;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+const MAGIC: &[u8; 8] = b"COEVEPOC";
+/// The version of the protocol between clients and nodes.
+const VERSION: u16 = 1;
+const NONCE: usize = 32;
+const PROOF: usize = 32;
+const LEAST_SECRET: usize = 16;
+
+/// A secret that clients and nodes of a cluster share.
+#[derive(Clone)]
+pub struct Secret(hmac::Key);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret")
+    }
+}
+
+/// A secret is too short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a secret has {LEAST_SECRET} bytes or more, drawn at random")]
+pub struct ShortSecret;
+
+impl Secret {
+    /// A secret of these bytes.
+    ///
+    /// # Errors
+    /// When they are fewer than 16.
+    pub fn new(bytes: &[u8]) -> Result<Self, ShortSecret> {
+        match bytes.len() >= LEAST_SECRET {
+            true => Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))),
+            false => Err(ShortSecret),
+        }
+    }
+
+    fn proof(&self, role: &[u8], nonces: &[[u8; NONCE]; 2]) -> [u8; PROOF] {
+        let signed = hmac::sign(&self.0, &[role, &nonces[0], &nonces[1]].concat());
+        let mut proof = [0; PROOF];
+        proof.copy_from_slice(signed.as_ref());
+        proof
+    }
+
+    fn verifies(&self, role: &[u8], nonces: &[[u8; NONCE]; 2], proof: &[u8]) -> bool {
+        let signed = [role, &nonces[0], &nonces[1]].concat();
+        hmac::verify(&self.0, &signed, proof).is_ok()
+    }
+}
+
+const CLIENT: &[u8] = b"coeval epoch client";
+const SERVER: &[u8] = b"coeval epoch server";
+
+/// Why a login failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// The other side is no client, or no node, of epochs.
+    #[error("the other side does not speak the protocol of epochs' clients")]
+    Protocol,
+    /// Another version.
+    #[error("the other side speaks version {0} of the protocol, and this one {VERSION}")]
+    Version(u16),
+    /// The node wants a proof that its clients know the cluster's secret.
+    #[error("the node wants the cluster's secret")]
+    SecretWanted,
+    /// The secrets differ.
+    #[error("the other side has another secret")]
+    Secret,
+    /// The connection.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+fn nonce() -> [u8; NONCE] {
+    let mut nonce = [0; NONCE];
+    coeval_env::random_bytes(&mut nonce);
+    nonce
+}
+
+async fn read<const BYTES: usize, S: AsyncRead + Unpin>(
+    stream: &mut S,
+) -> Result<[u8; BYTES], io::Error> {
+    let mut bytes = [0; BYTES];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> Result<(), LoginError> {
+    if read(stream).await? != *MAGIC {
+        return Err(LoginError::Protocol);
+    }
+    match u16::from_le_bytes(read(stream).await?) {
+        VERSION => Ok(()),
+        other => Err(LoginError::Version(other)),
+    }
+}
+
+/// The client's side. Returns the node, and its cluster.
+pub(crate) async fn log_in<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    secret: Option<&Secret>,
+) -> Result<(ClusterId, NodeId), LoginError> {
+    let own = nonce();
+    let mut hello = MAGIC.to_vec();
+    hello.extend(VERSION.to_le_bytes());
+    hello.extend(own);
+    stream.write_all(&hello).await?;
+    stream.flush().await?;
+    head(stream).await?;
+    let node = NodeId(u64::from_le_bytes(read(stream).await?));
+    let cluster = ClusterId(u128::from_le_bytes(read(stream).await?));
+    let [wants] = read(stream).await?;
+    let nonces = [own, read(stream).await?];
+    let proof: [u8; PROOF] = read(stream).await?;
+    match secret {
+        Some(secret) if !secret.verifies(SERVER, &nonces, &proof) => {
+            return Err(LoginError::Secret);
+        }
+        None if wants != 0 => return Err(LoginError::SecretWanted),
+        Some(secret) => {
+            stream.write_all(&secret.proof(CLIENT, &nonces)).await?;
+            stream.flush().await?;
+        }
+        None => {}
+    }
+    match read(stream).await? {
+        [0] => Ok((cluster, node)),
+        _ => Err(LoginError::Secret),
+    }
+}
+
+/// The node's side.
+pub(crate) async fn let_in<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    (cluster, node): (ClusterId, NodeId),
+    secret: Option<&Secret>,
+) -> Result<(), LoginError> {
+    head(stream).await?;
+    let nonces = [read(stream).await?, nonce()];
+    let mut answer = MAGIC.to_vec();
+    answer.extend(VERSION.to_le_bytes());
+    answer.extend(node.0.to_le_bytes());
+    answer.extend(cluster.0.to_le_bytes());
+    answer.push(u8::from(secret.is_some()));
+    answer.extend(nonces[1]);
+    let proof = secret.map(|secret| secret.proof(SERVER, &nonces));
+    answer.extend(proof.unwrap_or([0; PROOF]));
+    stream.write_all(&answer).await?;
+    stream.flush().await?;
+    let is_let_in = match secret {
+        None => true,
+        Some(secret) => {
+            let proof: [u8; PROOF] = read(stream).await?;
+            secret.verifies(CLIENT, &nonces, &proof)
+        }
+    };
+    stream.write_all(&[u8::from(!is_let_in)]).await?;
+    stream.flush().await?;
+    match is_let_in {
+        true => Ok(()),
+        false => Err(LoginError::Secret),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Ends = (
+        Result<(ClusterId, NodeId), LoginError>,
+        Result<(), LoginError>,
+    );
+
+    fn meet(client: Option<&str>, server: Option<&str>) -> Ends {
+        let secret = |text: Option<&str>| text.map(|text| Secret::new(text.as_bytes()).unwrap());
+        let (client, server) = (secret(client), secret(server));
+        let (mut one, mut other) = tokio::io::duplex(1 << 10);
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        let identity = (ClusterId(7), NodeId(3));
+        runtime.block_on(async move {
+            let logs_in = async move { log_in(&mut one, client.as_ref()).await };
+            let lets_in = async move { let_in(&mut other, identity, server.as_ref()).await };
+            tokio::join!(logs_in, lets_in)
+        })
+    }
+
+    #[test]
+    fn only_who_knows_the_secret_is_let_in() {
+        let (right, wrong) = (Some("0123456789abcdef"), Some("0123456789abcdeF"));
+        for secret in [right, None] {
+            let (client, server) = meet(secret, secret);
+            assert_eq!(client.unwrap(), (ClusterId(7), NodeId(3)));
+            server.unwrap();
+        }
+        let (client, server) = meet(wrong, right);
+        assert!(matches!(client, Err(LoginError::Secret)), "{client:?}");
+        server.unwrap_err();
+        let (client, server) = meet(None, right);
+        assert!(
+            matches!(client, Err(LoginError::SecretWanted)),
+            "{client:?}"
+        );
+        server.unwrap_err();
+        // A node that does not know the secret is no node of the cluster.
+        let (client, _) = meet(right, None);
+        assert!(matches!(client, Err(LoginError::Secret)), "{client:?}");
+        Secret::new(b"short").unwrap_err();
+    }
+}

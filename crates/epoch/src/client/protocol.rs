@@ -1,0 +1,300 @@
+//! What a client and a front end's node say to each other, as bytes.
+//!
+//! ```text
+//!   frame      length 4 | checksum 4 | payload
+//!   request    number 8 | kind 1 | fields …
+//!   reply      number 8 | kind 1 | fields …
+//! ```
+//!
+//! Numbers are little endian; the checksum (CRC32C) covers length and payload. Any number of
+//! requests may be under way on a connection; replies come in any order, under the numbers of
+//! their requests.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::answer::{Answer, Reason};
+use crate::codec::{Malformed, Reader, put_bytes, put_u64};
+use crate::log::{put_write, take_write};
+use crate::message::Refusal;
+use crate::server::{Outcome, Request};
+use crate::timestamp::EpochTimestamp;
+use crate::wire::{list, put_found, take_found, take_timestamp};
+
+/// Most bytes of a payload.
+pub(crate) const MOST_PAYLOAD: usize = 16 << 20;
+/// Most elements of a request, so that a front end's step stays short.
+pub(crate) const MOST_ELEMENTS: usize = 65_536;
+
+const HEAD: usize = 8;
+
+/// A request, or a question about the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Request(Request),
+    Status,
+}
+
+/// The reply to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Outcome(Outcome),
+    /// The node's status, as lines.
+    Status(String),
+}
+
+const PUT_ALL: u8 = 1;
+const GET_LATEST: u8 = 2;
+const GET_AT: u8 = 3;
+const STATUS: u8 = 4;
+
+const COMMITTED: u8 = 1;
+const VALUES: u8 = 2;
+const ABORTED: u8 = 3;
+const UNKNOWN: u8 = 4;
+const LINES: u8 = 5;
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.extend((count as u32).to_le_bytes());
+}
+
+impl Asked {
+    pub(crate) fn encode(&self, number: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_u64(&mut out, number);
+        let keys = |out: &mut Vec<u8>, keys: &[Bytes]| {
+            put_count(out, keys.len());
+            keys.iter().for_each(|key| put_bytes(out, key));
+        };
+        match self {
+            Self::Request(Request::PutAll(writes)) => {
+                out.push(PUT_ALL);
+                put_count(&mut out, writes.len());
+                for write in writes {
+                    put_write(&mut out, &write.key, &write.operation);
+                }
+            }
+            Self::Request(Request::GetLatest(asked)) => {
+                out.push(GET_LATEST);
+                keys(&mut out, asked);
+            }
+            Self::Request(Request::GetAt(asked, at)) => {
+                out.push(GET_AT);
+                put_u64(&mut out, at.to_bits());
+                keys(&mut out, asked);
+            }
+            Self::Status => out.push(STATUS),
+        }
+        out
+    }
+
+    /// The number and the request of a payload.
+    pub(crate) fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
+        let mut reader = Reader::new(payload);
+        let number = reader.u64()?;
+        let asked = match reader.u8()? {
+            PUT_ALL => Self::Request(Request::PutAll(list(&mut reader, take_write)?)),
+            GET_LATEST => Self::Request(Request::GetLatest(list(&mut reader, Reader::bytes)?)),
+            GET_AT => {
+                let at = take_timestamp(&mut reader)?;
+                Self::Request(Request::GetAt(list(&mut reader, Reader::bytes)?, at))
+            }
+            STATUS => Self::Status,
+            _ => return Err(Malformed),
+        };
+        reader.end()?;
+        let elements = match &asked {
+            Self::Request(Request::PutAll(writes)) => writes.len(),
+            Self::Request(Request::GetLatest(keys) | Request::GetAt(keys, _)) => keys.len(),
+            Self::Status => 0,
+        };
+        match elements <= MOST_ELEMENTS {
+            true => Ok((number, asked)),
+            false => Err(Malformed),
+        }
+    }
+}
+
+impl Reply {
+    pub(crate) fn encode(&self, number: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_u64(&mut out, number);
+        match self {
+            Self::Outcome(Outcome::Answered(Answer::Committed(at))) => {
+                out.push(COMMITTED);
+                put_u64(&mut out, at.to_bits());
+            }
+            Self::Outcome(Outcome::Answered(Answer::Values(at, values))) => {
+                out.push(VALUES);
+                put_u64(&mut out, at.to_bits());
+                put_count(&mut out, values.len());
+                values.iter().for_each(|value| put_found(&mut out, value));
+            }
+            Self::Outcome(Outcome::Answered(Answer::Aborted(reason))) => {
+                out.push(ABORTED);
+                let (code, at) = encode_reason(*reason);
+                out.push(code);
+                put_u64(&mut out, at.to_bits());
+            }
+            Self::Outcome(Outcome::Unknown) => out.push(UNKNOWN),
+            Self::Status(lines) => {
+                out.push(LINES);
+                put_bytes(&mut out, lines.as_bytes());
+            }
+        }
+        out
+    }
+
+    pub(crate) fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
+        let mut reader = Reader::new(payload);
+        let number = reader.u64()?;
+        let answered = |answer| Self::Outcome(Outcome::Answered(answer));
+        let reply = match reader.u8()? {
+            COMMITTED => answered(Answer::Committed(take_timestamp(&mut reader)?)),
+            VALUES => {
+                let at = take_timestamp(&mut reader)?;
+                answered(Answer::Values(at, list(&mut reader, take_found)?))
+            }
+            ABORTED => {
+                let code = reader.u8()?;
+                let at = take_timestamp(&mut reader)?;
+                answered(Answer::Aborted(decode_reason(code, at)?))
+            }
+            UNKNOWN => Self::Outcome(Outcome::Unknown),
+            LINES => {
+                let lines = String::from_utf8(reader.bytes()?.to_vec());
+                Self::Status(lines.map_err(|_| Malformed)?)
+            }
+            _ => return Err(Malformed),
+        };
+        reader.end()?;
+        Ok((number, reply))
+    }
+}
+
+fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
+    let none = EpochTimestamp::default();
+    match reason {
+        Reason::Refused(Refusal::EpochClosed) => (1, none),
+        Reason::Refused(Refusal::TooLong) => (2, none),
+        Reason::Refused(Refusal::NoRoom) => (3, none),
+        Reason::GivenUp => (4, none),
+        Reason::Form => (5, none),
+        Reason::Busy => (6, none),
+        Reason::Collected(at) => (7, at),
+        Reason::TooFarAhead(at) => (8, at),
+    }
+}
+
+fn decode_reason(code: u8, at: EpochTimestamp) -> Result<Reason, Malformed> {
+    Ok(match code {
+        1 => Reason::Refused(Refusal::EpochClosed),
+        2 => Reason::Refused(Refusal::TooLong),
+        3 => Reason::Refused(Refusal::NoRoom),
+        4 => Reason::GivenUp,
+        5 => Reason::Form,
+        6 => Reason::Busy,
+        7 => Reason::Collected(at),
+        8 => Reason::TooFarAhead(at),
+        _ => return Err(Malformed),
+    })
+}
+
+/// Writes one frame.
+pub(crate) async fn write<S: AsyncWrite + Unpin>(stream: &mut S, payload: &[u8]) -> io::Result<()> {
+    let length = (payload.len() as u32).to_le_bytes();
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&length), payload);
+    let mut frame = Vec::with_capacity(HEAD + payload.len());
+    frame.extend(length);
+    frame.extend(sum.to_le_bytes());
+    frame.extend_from_slice(payload);
+    stream.write_all(&frame).await
+}
+
+/// Reads one frame; `None` at the end of the connection between two.
+pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<Bytes>> {
+    let mut head = [0; HEAD];
+    if stream.read(&mut head[..1]).await? == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut head[1..]).await?;
+    let [a, b, c, d, sum @ ..] = head;
+    let length = [a, b, c, d];
+    let bytes = u32::from_le_bytes(length) as usize;
+    let damaged = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if bytes > MOST_PAYLOAD {
+        return Err(damaged("a frame is too long"));
+    }
+    let mut payload = BytesMut::zeroed(bytes);
+    stream.read_exact(&mut payload).await?;
+    let found = crc32c::crc32c_append(crc32c::crc32c(&length), &payload);
+    match found == u32::from_le_bytes(sum) {
+        true => Ok(Some(payload.freeze())),
+        false => Err(damaged("a frame is damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Found, Operation, Write};
+    use crate::timestamp::{Epoch, FrontEndId};
+
+    #[test]
+    fn every_request_and_reply_comes_back_and_a_cut_one_is_refused() {
+        let at = EpochTimestamp::new(Epoch(7), 3, FrontEndId(1));
+        let key = Bytes::from_static(b"key");
+        let write = Write {
+            key: key.clone(),
+            operation: Operation::Value(key.clone()),
+        };
+        let asked = [
+            Asked::Request(Request::PutAll(vec![write])),
+            Asked::Request(Request::GetLatest(vec![key.clone(), Bytes::new()])),
+            Asked::Request(Request::GetAt(vec![key.clone()], at)),
+            Asked::Status,
+        ];
+        for asked in asked {
+            let payload = Bytes::from(asked.encode(9));
+            assert_eq!(Asked::decode(payload.clone()), Ok((9, asked)));
+            (0..payload.len()).for_each(|length| {
+                Asked::decode(payload.slice(..length)).unwrap_err();
+            });
+        }
+        let reasons = [
+            Reason::Refused(Refusal::EpochClosed),
+            Reason::Refused(Refusal::TooLong),
+            Reason::Refused(Refusal::NoRoom),
+            Reason::GivenUp,
+            Reason::Form,
+            Reason::Busy,
+            Reason::Collected(at),
+            Reason::TooFarAhead(at),
+        ];
+        let answers = [
+            Answer::Committed(at),
+            Answer::Values(at, vec![(key.clone(), Found::Value(key))]),
+        ];
+        let answers = answers
+            .into_iter()
+            .chain(reasons.map(Answer::Aborted))
+            .map(Outcome::Answered);
+        let replies = answers.chain([Outcome::Unknown]).map(Reply::Outcome);
+        for reply in replies.chain([Reply::Status("node 1\n".to_owned())]) {
+            let payload = Bytes::from(reply.encode(9));
+            assert_eq!(Reply::decode(payload.clone()), Ok((9, reply)));
+            (0..payload.len()).for_each(|length| {
+                Reply::decode(payload.slice(..length)).unwrap_err();
+            });
+        }
+    }
+
+    #[test]
+    fn a_request_of_too_many_elements_is_refused() {
+        let many = vec![Bytes::new(); MOST_ELEMENTS + 1];
+        let asked = Asked::Request(Request::GetLatest(many));
+        Asked::decode(asked.encode(1).into()).unwrap_err();
+    }
+}
