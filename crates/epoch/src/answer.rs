@@ -24,6 +24,9 @@ pub enum Reason {
     /// No front end has drawn in that epoch yet.
     #[error("no transaction can have the timestamp {0} yet")]
     TooFarAhead(EpochTimestamp),
+    /// The only copy of a partition is on a node that is dead.
+    #[error("partition {0} has no copy left on a node that answers")]
+    Lost(usize),
     /// As many requests wait as may.
     #[error("as many requests wait as may")]
     Busy,
@@ -36,6 +39,7 @@ impl Reason {
         match self {
             Self::Refused(Refusal::EpochClosed | Refusal::NoRoom)
             | Self::Busy
+            | Self::Lost(_)
             | Self::TooFarAhead(_) => Remedy::Retry,
             Self::Refused(Refusal::TooLong) | Self::GivenUp | Self::Form | Self::Collected(_) => {
                 Remedy::Fix

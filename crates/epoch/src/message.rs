@@ -20,6 +20,7 @@
 //! | enlist | a node | manager | this one holds nothing, and may have copies |
 //! | copy, copied | back ends | | versions of a partition, for a copy that is being made |
 //! | caught | back end | manager | the copy is whole, and on the disk |
+//! | lost | manager | front end | no epoch is closed, for want of a copy of these partitions |
 //! | configuration, behind | any | any | this is the newest; send me the newest |
 //!
 //! The barrier's messages (switch, drained, closed) go along a tree of front ends if the
@@ -190,4 +191,6 @@ pub enum Part {
     Copied(Box<CopyChunk>),
     /// The copy of a partition that was to be made up to this epoch is whole.
     Caught(usize, Epoch),
+    /// These partitions have no copy on a node that lives: no epoch is closed.
+    Lost(Vec<usize>),
 }

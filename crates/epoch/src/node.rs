@@ -154,7 +154,8 @@ impl EpochNode {
     /// Has the manager remove a back end that is dead.
     ///
     /// # Errors
-    /// When it has the last copy of partitions: which.
+    /// When it has the last copy of partitions: which. Clients are refused for as long as this is
+    /// said again at each tick.
     pub fn remove_back_end(&mut self, node: NodeId) -> Result<(), Vec<usize>> {
         match &mut self.manager {
             Some(manager) => manager.remove(node, &mut self.outbox),
@@ -252,6 +253,7 @@ impl EpochNode {
             match part {
                 Part::Switch(..)
                 | Part::Closed(..)
+                | Part::Lost(_)
                 | Part::Collect(..)
                 | Part::Seal(..)
                 | Part::Greet => {
@@ -312,6 +314,11 @@ impl EpochNode {
                 }
                 if let Some(back_end) = back_end {
                     back_end.note_closed(*through, *horizon);
+                }
+            }
+            Part::Lost(partitions) => {
+                if let Some(front_end) = front_end {
+                    front_end.lost(partitions);
                 }
             }
             Part::Collect(closed, through) => {

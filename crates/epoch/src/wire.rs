@@ -63,6 +63,7 @@ const ENLIST: u8 = 20;
 const COPY: u8 = 21;
 const COPIED: u8 = 22;
 const CAUGHT: u8 = 23;
+const LOST: u8 = 24;
 
 const PUT: u8 = 0;
 const ABORT: u8 = 1;
@@ -293,6 +294,12 @@ impl Payloads<'_> {
                 put_u64(out, *partition as u64);
                 put_u64(out, through.0);
             }
+            Part::Lost(partitions) => {
+                let out = self.begin(LOST);
+                put_count(out, partitions.len());
+                let partitions = partitions.iter();
+                partitions.for_each(|partition| put_u64(out, *partition as u64));
+            }
         }
     }
 }
@@ -512,6 +519,7 @@ fn take_part(reader: &mut Reader) -> Result<Part, Malformed> {
             horizon: take_timestamp(reader)?,
         })),
         CAUGHT => Part::Caught(reader.index()?, reader.epoch()?),
+        LOST => Part::Lost(list(reader, Reader::index)?),
         _ => return Err(Malformed),
     })
 }

@@ -185,6 +185,7 @@ fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
         Reason::Busy => (6, none),
         Reason::Collected(at) => (7, at),
         Reason::TooFarAhead(at) => (8, at),
+        Reason::Lost(partition) => (9, EpochTimestamp::from_bits(partition as u64)),
     }
 }
 
@@ -198,6 +199,7 @@ fn decode_reason(code: u8, at: EpochTimestamp) -> Result<Reason, Malformed> {
         6 => Reason::Busy,
         7 => Reason::Collected(at),
         8 => Reason::TooFarAhead(at),
+        9 => Reason::Lost(usize::try_from(at.to_bits()).map_err(|_| Malformed)?),
         _ => return Err(Malformed),
     })
 }
@@ -272,6 +274,7 @@ mod tests {
             Reason::Busy,
             Reason::Collected(at),
             Reason::TooFarAhead(at),
+            Reason::Lost(3),
         ];
         let answers = [
             Answer::Committed(at),

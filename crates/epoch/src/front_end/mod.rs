@@ -496,6 +496,21 @@ impl FrontEnd {
         }
     }
 
+    /// No epoch is closed, for want of these partitions: what has not begun is refused. What has
+    /// is answered when they are back.
+    pub(crate) fn lost(&mut self, partitions: &[usize]) {
+        let Some(&partition) = partitions.first() else {
+            return;
+        };
+        let refused = || Answer::Aborted(Reason::Lost(partition));
+        let waiting = self.waiting.drain(..);
+        self.answers
+            .extend(waiting.map(|(handle, _)| (handle, refused())));
+        let waiting = self.reads.refuse_waiting(self.closed);
+        self.answers
+            .extend(waiting.into_iter().map(|handle| (handle, refused())));
+    }
+
     /// A back end has answered a read.
     pub(crate) fn got(&mut self, read: u64, values: Vec<(Key, crate::Found)>) {
         if let Some(done) = self.reads.got(read, values) {

@@ -144,6 +144,14 @@ impl Reads {
         refused.map(answer).collect()
     }
 
+    /// Ends reads that wait for a timestamp, or for an epoch to close: they have no effect.
+    pub(super) fn refuse_waiting(&mut self, closed: Epoch) -> Vec<u64> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = waiting.into_iter().map(|(handle, _)| handle);
+        let open = self.reads.extract_if(.., |_, read| read.needs > closed);
+        waiting.chain(open.map(|(_, read)| read.handle)).collect()
+    }
+
     /// Has every read asked again: the back ends have changed.
     pub(super) fn ask_again(&mut self) {
         for read in self.reads.values_mut() {

@@ -4,7 +4,7 @@ use coeval_council::NodeId;
 use coeval_types::planted;
 
 use super::{CloseStep, Closing, Manager, resolution};
-use crate::message::{Part, Piece, Resolution};
+use crate::message::{EpochKind, Part, Piece, Resolution};
 use crate::outbox::Outbox;
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 
@@ -12,7 +12,7 @@ impl Manager {
     /// Whether the newest epoch is to be closed now.
     pub(super) fn may_close(&self) -> bool {
         let is_idle = self.greeting.is_none() && self.closing.is_none();
-        let is_due = self.since >= self.rhythm.ticks(self.drawing.1);
+        let is_due = self.since >= self.length_ticks();
         let changes = self.is_proposed || !self.changes.is_empty();
         is_idle && self.is_wanted && is_due && !changes
     }
@@ -20,7 +20,7 @@ impl Manager {
     /// Begins to close the newest epoch; front ends of unified epochs draw in the next at once.
     pub(super) fn begin_close(&mut self) {
         let (through, kind) = self.drawing;
-        self.closing = Some(Closing::new(through));
+        self.closing = Some(Closing::new(through, kind));
         self.drawing = (through.plus(1), self.rhythm.next(Some(kind)));
         self.is_wanted = false;
         self.since = 0;
@@ -120,6 +120,11 @@ impl Manager {
                         return;
                     }
                     let has_orphans = configuration.orphans_through > self.closed;
+                    // Nothing is drawn in two epochs at a time when they take turns: what was
+                    // written before this epoch of reads is closed.
+                    if closing.kind == EpochKind::Reads && !has_orphans {
+                        return self.end_close(out);
+                    }
                     closing.step = match has_orphans {
                         true => CloseStep::Collecting,
                         false => CloseStep::Sealing,
@@ -151,6 +156,7 @@ impl Manager {
         self.closed = closing.through;
         self.closes += 1;
         self.drained_last = closing.last;
+        self.tuning.closed_in(closing.ticks);
         let floor = closing.drained.values().min().copied();
         self.horizon = self.horizon.max(floor.unwrap_or_default());
         let part = Part::Closed(self.closed, self.open(), self.horizon);

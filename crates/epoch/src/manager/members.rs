@@ -59,7 +59,7 @@ impl Manager {
         if known.is_none_or(|known| *known >= incarnation) {
             return;
         }
-        let is_whole = self.configuration.hosts_any(node) && sealed >= self.closed;
+        let is_whole = self.configuration.hosts_any(node) && sealed.plus(1) >= self.closed;
         let change = match is_whole || self.configuration.partitions.is_empty() {
             true => Change::Return(node, incarnation),
             false if self.configuration.only_on(node).is_empty() => Change::Remove(node),
@@ -113,10 +113,12 @@ impl Manager {
         }
     }
 
-    /// A back end is dead. Refused for the last copy of a partition: returns these partitions.
+    /// A back end is dead. Refused for the last copy of a partition: returns these partitions. Front
+    /// ends that want a close are then told, for as long as the caller says so at each tick.
     pub(crate) fn remove(&mut self, node: NodeId, out: &mut Outbox) -> Result<(), Vec<usize>> {
         let alone = self.configuration.only_on(node);
         if !alone.is_empty() {
+            self.lost.insert(node, (alone.clone(), 0));
             return Err(alone);
         }
         self.ask(Change::Remove(node), out);

@@ -16,8 +16,9 @@
 //! # Closed on demand
 //!
 //! A front end asks for a close while a client waits for one. The manager grants it when the
-//! previous close has ended and began a minimum of ticks ago. With no client waiting, no message
-//! is sent.
+//! previous close has ended and began a minimum of ticks ago, or as many as [`tuning`] finds right.
+//! With no client waiting, no message is sent. An epoch of reads, in which nothing is written, is
+//! closed without asking the back ends.
 //!
 //! # Take-over
 //!
@@ -44,6 +45,7 @@ mod close;
 mod members;
 mod placement;
 mod resolution;
+mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -56,6 +58,7 @@ use crate::directory::Decision;
 use crate::message::{BackEndStanding, EpochKind, Part, Piece, Resolution};
 use crate::outbox::Outbox;
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
+use tuning::Tuning;
 
 /// How long epochs are, and of which kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +75,26 @@ pub enum Rhythm {
         /// Ticks of an epoch of reads.
         read_ticks: u32,
     },
+    /// One kind of epoch, of a length that the manager tunes: four times as long as closes take.
+    Tuned {
+        /// Ticks from one close to the next, at least.
+        minimum_ticks: u32,
+        /// Ticks after which an epoch is closed in any case, if a client waits for it.
+        maximum_ticks: u32,
+    },
 }
 
 impl Rhythm {
-    fn ticks(self, kind: EpochKind) -> u32 {
+    fn ticks(self, kind: EpochKind, tuning: Tuning) -> u32 {
         match (self, kind) {
             (Self::Unified { minimum_ticks }, _) => minimum_ticks,
+            (
+                Self::Tuned {
+                    minimum_ticks,
+                    maximum_ticks,
+                },
+                _,
+            ) => tuning.length(minimum_ticks, maximum_ticks),
             (Self::Alternate { read_ticks, .. }, EpochKind::Reads) => read_ticks,
             (Self::Alternate { write_ticks, .. }, _) => write_ticks,
         }
@@ -86,7 +103,7 @@ impl Rhythm {
     /// The kind of the first epoch, or of the one after an epoch of this kind.
     fn next(self, after: Option<EpochKind>) -> EpochKind {
         match (self, after) {
-            (Self::Unified { .. }, _) => EpochKind::Unified,
+            (Self::Unified { .. } | Self::Tuned { .. }, _) => EpochKind::Unified,
             (Self::Alternate { .. }, Some(EpochKind::Writes)) => EpochKind::Reads,
             (Self::Alternate { .. }, _) => EpochKind::Writes,
         }
@@ -105,6 +122,10 @@ enum CloseStep {
 #[derive(Debug)]
 struct Closing {
     through: Epoch,
+    /// The kind of the newest of the epochs that it closes.
+    kind: EpochKind,
+    /// Ticks since it began.
+    ticks: u32,
     step: CloseStep,
     drained: BTreeMap<FrontEndId, EpochTimestamp>,
     /// The front end that drained last.
@@ -115,9 +136,11 @@ struct Closing {
 }
 
 impl Closing {
-    fn new(through: Epoch) -> Self {
+    fn new(through: Epoch, kind: EpochKind) -> Self {
         Self {
             through,
+            kind,
+            ticks: 0,
             step: CloseStep::Draining,
             drained: BTreeMap::new(),
             last: None,
@@ -155,7 +178,14 @@ pub struct Manager {
     closes: u64,
     /// The front end that drained last in the last close.
     drained_last: Option<FrontEndId>,
+    tuning: Tuning,
+    /// Partitions of which the only copy is on a back end that is dead, and ticks since the
+    /// caller has said so.
+    lost: BTreeMap<NodeId, (Vec<usize>, u32)>,
 }
+
+/// Ticks for which a back end with an only copy is taken for dead when the caller repeats it no more.
+const LOST_TICKS: u32 = 3;
 
 impl Manager {
     pub(crate) fn new(term: Term, rhythm: Rhythm, configuration: Arc<Configuration>) -> Self {
@@ -176,6 +206,8 @@ impl Manager {
             spares: BTreeMap::new(),
             closes: 0,
             drained_last: None,
+            tuning: Tuning::default(),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -222,6 +254,20 @@ impl Manager {
         (undrained.collect(), unsealed.collect())
     }
 
+    /// Ticks from the beginning of one close to that of the next, at least.
+    #[must_use]
+    pub fn length_ticks(&self) -> u32 {
+        self.rhythm.ticks(self.drawing.1, self.tuning)
+    }
+
+    /// Partitions of which the only copy is on a dead back end: nothing is committed before it is
+    /// back.
+    #[must_use]
+    pub fn lost(&self) -> Vec<usize> {
+        let lost = self.lost.values().flat_map(|(partitions, _)| partitions);
+        lost.copied().collect()
+    }
+
     pub(crate) fn take_proposals(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.proposals)
     }
@@ -246,9 +292,10 @@ impl Manager {
         let sealed = heard.values().map(|standing| standing.sealed).max();
         let closed = heard.values().map(|standing| standing.closed).max();
         // One with a whole copy that has not sealed what another knows closed has lost its disk.
+        // Only an epoch of reads is closed without a record, and never two in turn.
         let lacks = heard.iter().filter(|(node, standing)| {
             let is_whole = self.configuration.hosts_any(**node);
-            is_whole && Some(standing.sealed) < closed
+            is_whole && Some(standing.sealed.plus(1)) < closed
         });
         let lacks: Vec<NodeId> = lacks.map(|(node, _)| *node).collect();
         if !lacks.is_empty() {
@@ -275,6 +322,9 @@ impl Manager {
         (drawing, closed): (Epoch, Epoch),
         out: &mut Outbox,
     ) {
+        if !self.lost.is_empty() {
+            out.say(from, Part::Lost(self.lost()));
+        }
         if self.greeting.is_some() {
             return;
         }
@@ -297,6 +347,13 @@ impl Manager {
     /// A tick of the clock: says again what was not answered.
     pub(crate) fn tick(&mut self, out: &mut Outbox) {
         self.since = self.since.saturating_add(1);
+        if let Some(closing) = &mut self.closing {
+            closing.ticks = closing.ticks.saturating_add(1);
+        }
+        for (_, age) in self.lost.values_mut() {
+            *age += 1;
+        }
+        self.lost.retain(|_, (_, age)| *age <= LOST_TICKS);
         for (_, age) in self.spares.values_mut() {
             *age += 1;
         }
@@ -331,7 +388,9 @@ impl Manager {
             }
         }
         if let Some(closing) = &mut self.closing {
-            *closing = Closing::new(closing.through);
+            let ticks = closing.ticks;
+            *closing = Closing::new(closing.through, closing.kind);
+            closing.ticks = ticks;
             self.say_step(out);
         }
         self.place();

@@ -7,7 +7,7 @@ use coeval_epoch::{Checkpoint, Epoch, LogWrite, Recovered, mend};
 #[derive(Debug, Default)]
 pub struct Disk {
     files: BTreeMap<Epoch, Vec<u8>>,
-    checkpoint: Option<Vec<u8>>,
+    checkpoint: Option<(Epoch, Vec<u8>)>,
     under_way: VecDeque<LogWrite>,
 }
 
@@ -40,9 +40,13 @@ impl Disk {
         self.under_way.clear();
     }
 
-    /// Puts a checkpoint in force, and removes the files that it replaces.
+    /// Puts a checkpoint in force unless a newer one is, and removes the files that it replaces.
     pub fn keep(&mut self, checkpoint: &Checkpoint) {
-        self.checkpoint = Some(checkpoint.encode());
+        let newest = self.checkpoint.as_ref().map(|(epoch, _)| *epoch);
+        if newest > Some(checkpoint.epoch) {
+            return;
+        }
+        self.checkpoint = Some((checkpoint.epoch, checkpoint.encode()));
         self.files = self.files.split_off(&checkpoint.epoch.plus(1));
     }
 
@@ -52,7 +56,7 @@ impl Disk {
             mend(newest.get_mut());
         }
         let bytes = self.checkpoint.as_ref();
-        let checkpoint = bytes.map(|bytes| Checkpoint::decode(bytes).expect("a whole one"));
+        let checkpoint = bytes.map(|(_, bytes)| Checkpoint::decode(bytes).expect("a whole one"));
         Recovered::read(checkpoint, &self.files).expect("no file is damaged")
     }
 }

@@ -147,6 +147,8 @@ fn the_last_copy_is_waited_for_by_name() {
     cluster.crash(NodeId(2), 0, 0);
     let refused = cluster.node(NodeId(1)).unwrap().remove_back_end(NodeId(2));
     assert_eq!(refused, Err(vec![1]));
+    // It was said once: what comes later is not refused.
+    cluster.settle(5);
     let put = cluster.put(NodeId(1), &(0..12).collect());
     cluster.settle(20);
     assert_eq!(put_answer(&cluster, put), None);
@@ -156,6 +158,86 @@ fn the_last_copy_is_waited_for_by_name() {
         put_answer(&cluster, put),
         Some(Answer::Committed(_))
     ));
+}
+
+/// As long as the caller says that a back end with an only copy is dead, requests that come are
+/// refused, and the partition is named; what had begun is answered once it is back.
+#[test]
+fn without_a_copy_what_comes_is_refused_by_the_partition() {
+    let mut cluster = settled(Layout {
+        copies: 1,
+        ..Layout::of(3)
+    });
+    cluster.put(NodeId(3), &(0..12).collect());
+    cluster.settle(6);
+    let begun = cluster.put(NodeId(3), &(0..12).collect());
+    cluster.crash(NodeId(2), 0, 0);
+    let refused = Answer::Aborted(Reason::Lost(1));
+    for _ in 0..3 {
+        let dead = cluster.node(NodeId(1)).unwrap().remove_back_end(NodeId(2));
+        assert_eq!(dead, Err(vec![1]));
+        cluster.settle(1);
+    }
+    let manager = cluster.node(NodeId(1)).unwrap().manager().unwrap();
+    assert_eq!(manager.lost(), [1]);
+    let put = cluster.put(NodeId(3), &BTreeSet::from([1]));
+    let get = cluster.get(NodeId(1), &BTreeSet::from([1]), None);
+    for _ in 0..4 {
+        let _ = cluster.node(NodeId(1)).unwrap().remove_back_end(NodeId(2));
+        cluster.settle(1);
+    }
+    let answers = [put_answer(&cluster, put), get_answer(&cluster, get)];
+    assert_eq!(get_answer(&cluster, get), Some(refused.clone()));
+    // The put may have drawn a timestamp before: then it waits with the others.
+    assert!([None, Some(refused)].contains(&answers[0]), "{answers:?}");
+    assert_eq!(put_answer(&cluster, begun), None);
+    cluster.start(NodeId(2));
+    cluster.settle(30);
+    assert!(matches!(
+        put_answer(&cluster, begun),
+        Some(Answer::Committed(_))
+    ));
+    let manager = cluster.node(NodeId(1)).unwrap().manager().unwrap();
+    assert!(manager.lost().is_empty());
+    cluster.finish();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
+/// An epoch is closed when a client waits for it, and its length follows that of the closes.
+#[test]
+fn the_length_of_epochs_is_tuned() {
+    let mut cluster = settled(Layout {
+        rhythm: Rhythm::Tuned {
+            minimum_ticks: 1,
+            maximum_ticks: 9,
+        },
+        ..Layout::of(3)
+    });
+    let length = |cluster: &mut Cluster| {
+        let manager = cluster.node(NodeId(1)).unwrap().manager().unwrap();
+        manager.length_ticks()
+    };
+    let put = |cluster: &mut Cluster| cluster.put(NodeId(3), &BTreeSet::from([1, 2]));
+    for _ in 0..20 {
+        put(&mut cluster);
+        cluster.settle(2);
+    }
+    assert_eq!(length(&mut cluster), 1);
+    // A back end that answers late makes closes long, and epochs longer.
+    for _ in 0..12 {
+        put(&mut cluster);
+        for _ in 0..4 {
+            let late = std::mem::take(&mut cluster.in_flight);
+            for id in cluster.up() {
+                cluster.tick(id);
+            }
+            cluster.in_flight.extend(late);
+        }
+        cluster.settle(1);
+    }
+    assert!(length(&mut cluster) > 4, "{}", length(&mut cluster));
+    cluster.finish();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
 }
 
 /// A back end is removed and its copies are made on the others; started again it comes in empty,
@@ -300,6 +382,7 @@ fn reads_and_writes_take_turns() {
     });
     let keys = BTreeSet::from([1, 2]);
     let (mut puts, mut gets) = (BTreeSet::new(), BTreeSet::new());
+    let (closed, written) = (cluster.node(NodeId(1)).unwrap().closed().0, cluster.written);
     for _ in 0..6 {
         let put = cluster.put(NodeId(1), &keys);
         let get = cluster.get(NodeId(2), &keys, None);
@@ -313,6 +396,11 @@ fn reads_and_writes_take_turns() {
         }
     }
     assert!(puts.is_disjoint(&gets), "{puts:?} {gets:?}");
+    // Nothing is written for an epoch of reads: a write of each node for each one between.
+    let closed = cluster.node(NodeId(1)).unwrap().closed().0 - closed;
+    assert!(closed >= 10, "{closed}");
+    let written = cluster.written - written;
+    assert!(written <= 3 * closed.div_ceil(2), "{written} in {closed}");
     cluster.judge.settle();
     assert_eq!(cluster.judge.objections, Vec::<String>::new());
 }

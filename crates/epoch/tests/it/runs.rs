@@ -270,6 +270,19 @@ fn epochs_that_take_turns_under_every_fault() {
     assert!(total.read > 20, "{total:?}");
 }
 
+#[test]
+fn epochs_of_tuned_length_under_every_fault() {
+    let layout = Layout {
+        rhythm: Rhythm::Tuned {
+            minimum_ticks: 1,
+            maximum_ticks: 6,
+        },
+        ..Layout::of(3)
+    };
+    let total = all_clean(layout, Faults::ALL, 200..210, 3000);
+    assert!(total.committed > 100, "{total:?}");
+}
+
 /// More seeds than belong into every build: `EPOCH_RUNS=10000 cargo test --release -p coeval-epoch
 /// --test it -- --ignored many_runs`.
 #[test]
@@ -286,6 +299,10 @@ fn many_runs() {
                 0 => Rhythm::Alternate {
                     write_ticks: 3,
                     read_ticks: 2,
+                },
+                1 => Rhythm::Tuned {
+                    minimum_ticks: 1,
+                    maximum_ticks: 6,
                 },
                 _ => Rhythm::Unified { minimum_ticks: 2 },
             },

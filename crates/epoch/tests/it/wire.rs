@@ -125,6 +125,7 @@ fn parts() -> Vec<Part> {
             horizon: at(0),
         })),
         Part::Caught(1, Epoch(8)),
+        Part::Lost(vec![1, 2]),
     ]
 }
 

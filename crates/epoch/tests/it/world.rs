@@ -85,6 +85,8 @@ pub struct Cluster {
     next_handle: u64,
     /// Copies that were made.
     pub promoted: u64,
+    /// Log writes.
+    pub written: u64,
     /// Frames said, to see what a quiet cluster says.
     pub said: u64,
     traces: bool,
@@ -121,6 +123,7 @@ impl Cluster {
             step: 0,
             next_handle: 1,
             promoted: 0,
+            written: 0,
             said: 0,
             traces: std::env::var_os("EPOCH_TRACE").is_some(),
         };
@@ -251,6 +254,7 @@ impl Cluster {
         };
         let output = node.take();
         let term = node.manager().map(|manager| manager.term());
+        self.written += output.writes.len() as u64;
         machine.disk.write(output.writes);
         if output.checkpoint.is_some() {
             machine.checkpoint = output.checkpoint;
