@@ -36,6 +36,7 @@
 //! | messages as bytes | `wire` |
 //! | a node as a running thing, with threads, sockets and files | `server` |
 //! | transactions from another process | `client` |
+//! | one interface for this protocol and those it is compared with | `engine`, [`comparator`] |
 //!
 //! # Guarantees
 //!
@@ -59,8 +60,10 @@ mod answer;
 mod back_end;
 pub mod client;
 mod codec;
+pub mod comparator;
 mod configuration;
 mod directory;
+mod engine;
 mod front_end;
 mod log;
 mod manager;
@@ -79,6 +82,7 @@ pub use codec::Malformed;
 pub use coeval_council::{NodeId, Term};
 pub use configuration::{Configuration, FrontEndPlace, Limits};
 pub use directory::{Decision, Directory};
+pub use engine::{Engine, Turn};
 pub use log::{Checkpoint, LogDamaged, LogError, LogFiles, Recovered, mend};
 pub use manager::{Manager, Rhythm};
 pub use message::{

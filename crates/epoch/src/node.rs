@@ -445,6 +445,12 @@ impl EpochNode {
         output
     }
 
+    /// The node's number.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.node
+    }
+
     /// The configuration that the node goes by.
     #[must_use]
     pub fn configuration(&self) -> &Arc<Configuration> {

@@ -304,7 +304,7 @@ impl Payloads<'_> {
     }
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend((count as u32).to_le_bytes());
 }
 
@@ -349,6 +349,10 @@ fn put_item(out: &mut Vec<u8>, (number, item): &(u64, Item)) {
 
 /// A key with what a read has found there.
 pub(crate) fn put_found(out: &mut Vec<u8>, (key, found): &(Key, Found)) {
+    put_found_at(out, key, found);
+}
+
+pub(crate) fn put_found_at(out: &mut Vec<u8>, key: &Key, found: &Found) {
     put_bytes(out, key);
     match found {
         Found::Nothing => out.push(0),

@@ -351,6 +351,9 @@ impl FrontEnd {
         self.revoked = self.revoked.max(close);
         self.draining = self.draining.max(Some(close));
         self.open(draw);
+        // An earlier manager may have wanted more, and this one does not know it: what is reported
+        // for all below must be said to all below.
+        let close = self.revoked;
         for child in self.configuration.children(Some(self.id)) {
             if let Some(place) = self.configuration.front_ends.get(&child) {
                 out.say(place.node, Part::Switch(close, draw));

@@ -43,6 +43,12 @@ impl Chain {
         self.blocks.iter().flatten()
     }
 
+    /// All timestamps, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = EpochTimestamp> {
+        let blocks = self.blocks.iter().rev();
+        blocks.flat_map(|block| block.iter().rev().map(|(at, _)| *at))
+    }
+
     /// Index of the block in which a version of `at` is, or belongs: the last one that begins
     /// at or before it. Searched from the newest on, where nearly every version belongs.
     fn block_of(&self, at: EpochTimestamp) -> Option<usize> {

@@ -14,7 +14,7 @@ use crate::timestamp::{Epoch, EpochTimestamp};
 use chain::Chain;
 
 /// A hasher without a random key, so that a simulation repeats itself.
-type Fixed = BuildHasherDefault<DefaultHasher>;
+pub(crate) type Fixed = BuildHasherDefault<DefaultHasher>;
 
 /// The versions of one partition.
 #[derive(Debug, Default)]
@@ -86,6 +86,25 @@ impl Store {
         let mut versions: Vec<_> = versions.collect();
         versions.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         versions
+    }
+
+    /// The newest version of a key at or before `at`.
+    pub(crate) fn version(
+        &self,
+        key: &Key,
+        at: EpochTimestamp,
+    ) -> Option<(EpochTimestamp, &Operation)> {
+        self.chains.get(key)?.newest_at(at)
+    }
+
+    /// The newest version of a key whose timestamp is among some.
+    pub(crate) fn newest_in(
+        &self,
+        key: &Key,
+        is_among: impl Fn(EpochTimestamp) -> bool,
+    ) -> Option<EpochTimestamp> {
+        let mut newest_first = self.chains.get(key)?.newest_first();
+        newest_first.find(|at| is_among(*at))
     }
 
     /// All keys, in order.

@@ -2,10 +2,12 @@
 //! reorders, disks that lose power, and judges that replay everything on a map.
 
 mod client;
+mod comparators;
 mod disk;
 mod files;
 mod fuzz;
 mod judge;
+mod order;
 mod planted;
 mod processes;
 mod rules;
