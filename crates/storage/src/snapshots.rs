@@ -201,7 +201,13 @@ impl Snapshots {
     /// version is kept for it, and [`Snapshot::is_ended`] returns true. Returns its
     /// timestamp.
     pub fn end_oldest(&self, before: Timestamp) -> Option<Timestamp> {
-        let oldest = self.oldest().filter(|&oldest| oldest < before)?;
+        self.end_oldest_but(before, &[])
+    }
+
+    /// [`Snapshots::end_oldest`] of those that have none of the timestamps `spared`.
+    pub fn end_oldest_but(&self, before: Timestamp, spared: &[Timestamp]) -> Option<Timestamp> {
+        let others = self.registered().filter(|each| !spared.contains(each));
+        let oldest = others.min().filter(|&oldest| oldest < before)?;
         // Any of the snapshots with the oldest timestamp will do. It may have been dropped
         // meanwhile, and then nothing has to be done.
         self.slots().find(|slot| {
@@ -419,6 +425,17 @@ mod tests {
         });
         assert_eq!(snapshot.timestamp(), at(3));
         assert_eq!(snapshots.oldest(), Some(at(3)));
+    }
+
+    #[test]
+    fn the_oldest_but_some_can_be_ended() {
+        let snapshots = Snapshots::new();
+        let [view, beside, next] = [15, 15, 20].map(|time| snapshots.register(|| at(time)));
+        let spared = [at(15)];
+        assert_eq!(snapshots.end_oldest_but(at(20), &spared), None);
+        assert_eq!(snapshots.end_oldest_but(at(40), &spared), Some(at(20)));
+        assert!(next.is_ended() && !view.is_ended() && !beside.is_ended());
+        assert_eq!(snapshots.end_oldest_but(at(40), &spared), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use coeval_types::{
@@ -330,6 +330,11 @@ pub trait Engine: Send + Sync + 'static {
     ) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
+
+    /// Forgets the caller of [`Engine::poll_begin`] or [`Engine::poll_newest`] that waits with
+    /// this waker, because it has given up: what it waits for may never come. The waker is
+    /// woken, because its task may wait for something else with it.
+    fn stop_waiting(&self, _waker: &Waker) {}
 
     /// How the question was answered; `None` while it is not. From then on snapshots wait for
     /// this engine's own tables only.

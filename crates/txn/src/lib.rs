@@ -61,6 +61,6 @@ pub use response_dependencies::{Answered, Confirmation, Question, ResponseDepend
 pub use serial::Serial;
 pub use table_lock::TableLock;
 pub use wait::{
-    begin, build_index, commit, confirmed, durable, insert, lock_row, lock_row_in, lock_table,
-    newest, update,
+    StateWait, begin, build_index, commit, confirmed, durable, insert, lock_row, lock_row_in,
+    lock_table, newest, update,
 };

@@ -1,6 +1,8 @@
 //! The polling calls of the contract as futures, for callers in async code.
 
+use std::fmt;
 use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
 
 use coeval_types::{IndexDefinition, Rid, RowLock, RowRef, StorageId, Timestamp};
 
@@ -10,12 +12,58 @@ use crate::{
     Transaction, Update,
 };
 
+/// A wait for a state that the engine does not show yet: if its caller gives it up, the engine
+/// forgets the caller's waker ([`Engine::stop_waiting`]).
+pub struct StateWait<'engine> {
+    engine: &'engine dyn Engine,
+    waker: Option<Waker>,
+}
+
+impl<'engine> StateWait<'engine> {
+    /// A wait that has not begun.
+    #[must_use]
+    pub const fn new(engine: &'engine dyn Engine) -> Self {
+        Self {
+            engine,
+            waker: None,
+        }
+    }
+
+    /// Notes what a poll of the engine has returned to the task of this context, and returns it.
+    pub fn note<T>(&mut self, polled: Poll<T>, context: &Context<'_>) -> Poll<T> {
+        match &mut self.waker {
+            _ if polled.is_ready() => self.waker = None,
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        polled
+    }
+}
+
+impl Drop for StateWait<'_> {
+    fn drop(&mut self) {
+        if let Some(waker) = &self.waker {
+            self.engine.stop_waiting(waker);
+        }
+    }
+}
+
+impl fmt::Debug for StateWait<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("StateWait")
+            .field("waits", &self.waker.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Begins a transaction: [`Engine::poll_begin`] as a future.
 pub async fn begin(
     engine: &dyn Engine,
     options: &BeginOptions,
 ) -> Result<Box<dyn Transaction>, Error> {
-    poll_fn(|context| engine.poll_begin(options, context)).await
+    let mut wait = StateWait::new(engine);
+    poll_fn(|context| wait.note(engine.poll_begin(options, context), context)).await
 }
 
 /// Waits until a commit is durable: [`Engine::poll_durable`] as a future.
@@ -36,7 +84,10 @@ pub async fn confirmed(engine: &dyn Engine) -> Result<(), Error> {
 /// call: [`Engine::ask_newest`] and [`Engine::poll_newest`] as a future.
 pub async fn newest(engine: &dyn Engine) -> Result<(), Error> {
     match engine.ask_newest() {
-        Some(asked) => poll_fn(|context| engine.poll_newest(asked, context)).await,
+        Some(asked) => {
+            let mut wait = StateWait::new(engine);
+            poll_fn(|context| wait.note(engine.poll_newest(asked, context), context)).await
+        }
         None => Ok(()),
     }
 }

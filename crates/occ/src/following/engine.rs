@@ -25,9 +25,7 @@ use coeval_txn::contract::Visit;
 use coeval_txn::{
     Answered, Asking, BeginOptions, Engine, Error, Question, Standing, Transaction, UnbuiltIndexes,
 };
-use coeval_types::{
-    IndexId, Lsn, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
-};
+use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
 use super::reader::Reader;
 use super::tables::Followed;
@@ -156,9 +154,7 @@ impl Engine for FollowerEngine {
         }
         let followed = self.tables()?;
         if let Some(minimum) = options.minimum {
-            // A commit's frame is longer than a byte: an end past its start is past its end.
-            let past = Lsn(minimum.lsn().0.saturating_add(1));
-            ready!(followed.visibility.poll(past, context))?;
+            ready!(followed.visibility.poll_commit(minimum, context))?;
         }
         let id = TransactionId(self.begun.fetch_add(1, Ordering::Relaxed) + 1);
         let reader = Reader::new(Arc::clone(followed));
@@ -183,6 +179,12 @@ impl Engine for FollowerEngine {
         let followed = self.tables()?;
         let at = ready!(self.questions.poll(question, context))?;
         followed.visibility.poll(at, context)
+    }
+
+    fn stop_waiting(&self, waker: &Waker) {
+        if let Some(followed) = &self.followed {
+            followed.visibility.stop_waiting(waker);
+        }
     }
 
     fn answered(&self, question: Question) -> Option<Answered> {

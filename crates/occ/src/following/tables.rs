@@ -384,7 +384,7 @@ impl Followed {
 
     /// Ends the oldest reader's snapshot if old versions take more than their share, or are
     /// what keeps the process above its limit: replay never waits for a reader. A view's is
-    /// not ended, for a checkpoint must be whole.
+    /// not ended, for a checkpoint must be whole; readers are, however old the view is.
     fn end_oldest(&self) {
         let Some(memory) = self.memory.get() else {
             return;
@@ -399,10 +399,9 @@ impl Followed {
         if !memory::is_old_too_much(memory, self.accounts(memory).old_versions) {
             return;
         }
+        // A reader at a view's commit holds nothing that the view does not.
         let views = self.views();
-        if self.snapshots.oldest() < views.iter().min().copied().or(Some(Timestamp::INFINITE)) {
-            memory::end_oldest_of(memory, &self.snapshots, self.visible());
-        }
+        memory::end_oldest_of(memory, &self.snapshots, self.visible(), &views);
     }
 
     fn views(&self) -> MutexGuard<'_, Vec<Timestamp>> {

@@ -211,7 +211,7 @@ pub(crate) fn end_oldest(shared: &Shared, since: Timestamp) {
     if accounts(shared).old_versions <= memory.budget.old_versions {
         return;
     }
-    end_oldest_of(memory, &shared.snapshots, since);
+    end_oldest_of(memory, &shared.snapshots, since, &[]);
 }
 
 /// Whether a follower's old versions, which take this many bytes, are too much: more than
@@ -221,9 +221,15 @@ pub(crate) fn is_old_too_much(memory: &Memory, old_versions: u64) -> bool {
     old_versions > memory.budget.old_versions || (memory.is_exhausted() && old_versions > notable)
 }
 
-/// Ends the oldest snapshot, if it is older than `since`.
-pub(crate) fn end_oldest_of(memory: &Memory, snapshots: &Snapshots, since: Timestamp) {
-    if let Some(ended) = snapshots.end_oldest(since) {
+/// Ends the oldest snapshot but those with the timestamps `spared`, if it is older than
+/// `since`.
+pub(crate) fn end_oldest_of(
+    memory: &Memory,
+    snapshots: &Snapshots,
+    since: Timestamp,
+    spared: &[Timestamp],
+) {
+    if let Some(ended) = snapshots.end_oldest_but(since, spared) {
         memory.ended_snapshots.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             snapshot = %ended,

@@ -260,11 +260,17 @@ fn the_oldest_reader_ends_at_the_budget_and_replay_goes_on() {
     drop((oldest, younger));
     while world.tables.work() {}
     assert_eq!((world.held(), world.old_versions()), (0, 0));
-    // A view is whole, whatever it holds.
+    // A view is whole, whatever it holds. Younger readers end beside it.
     let view = world.tables.view().unwrap();
+    let mut beside = begin(&engine, Isolation::SnapshotIsolation);
+    world.did(&[(0, Some([0, 0, 9]))]);
+    let mut younger = begin(&engine, Isolation::SnapshotIsolation);
     for rid in (0..100).chain(0..100) {
         world.did(&[(rid, Some([rid as u8, rid as u8, 3]))]);
     }
+    assert_eq!(get(&mut *younger, 1), Err(Error::SnapshotTooOld));
+    // One at the commit of the view holds no more than the view does.
+    assert_eq!(get(&mut *beside, 1), Ok(Some(1)));
     let mut rows = Vec::new();
     view.rows(TABLE, Rid(0), 1000, &mut |saved| {
         rows.push(numbers(saved.row)[2])

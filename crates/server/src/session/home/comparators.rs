@@ -27,7 +27,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use coeval_sql::session::settings::{self, ReadComparator};
-use coeval_txn::{Asking, Engine, Error, Question, Standing};
+use coeval_txn::{Asking, Engine, Error, Question, Standing, StateWait};
 
 use crate::metrics::AtLeader;
 
@@ -59,6 +59,7 @@ impl Compares {
 /// A read that waits for its state.
 pub(super) struct Waiting<'engine> {
     engine: &'engine dyn Engine,
+    wait: StateWait<'engine>,
     pub(super) question: Option<Question>,
     /// Whether the answer is still to be compared with where this node is.
     compares: bool,
@@ -81,6 +82,7 @@ impl<'engine> Waiting<'engine> {
         let adaptive = compares.filter(|compares| compares.by == ReadComparator::Adaptive);
         Self {
             engine,
+            wait: StateWait::new(engine),
             question,
             compares: by == Some(ReadComparator::Basic),
             was_behind: false,
@@ -111,8 +113,9 @@ impl<'engine> Waiting<'engine> {
         {
             self.insists = None;
             self.engine.insist(question);
-            return self.engine.poll_newest(question, context).map_err(lost);
+            let newest = self.engine.poll_newest(question, context);
+            return self.wait.note(newest, context).map_err(lost);
         }
-        newest.map_err(lost)
+        self.wait.note(newest, context).map_err(lost)
     }
 }
