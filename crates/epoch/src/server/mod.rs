@@ -277,19 +277,8 @@ async fn open(
         clients: None,
         admin: None,
     };
-    let (disk, recovered) = disk::start(home.epochs(), sender.clone()).await?;
-    let directory = Directory::default();
-    let founders = founding.council();
-    let council = match founders.contains(&own) {
-        false => None,
-        true => {
-            let cluster = founding.cluster.0;
-            let settings = coeval_council::Settings::new(home.council(), cluster, own, founders);
-            let link = Arc::new(link::CouncilLink(Arc::clone(&peers)));
-            let machine = Box::new(directory.clone());
-            Some(coeval_council::start(settings, machine, link).await?)
-        }
-    };
+    // Before the disk and the council, which hold their files on threads of their own for a moment
+    // after what could not be started was given up.
     let mut listeners = Vec::new();
     if let Some(address) = settings.clients {
         let gate = Gate {
@@ -307,6 +296,19 @@ async fn open(
         addresses.admin = Some(listened);
         listeners.push(open);
     }
+    let (disk, recovered) = disk::start(home.epochs(), sender.clone()).await?;
+    let directory = Directory::default();
+    let founders = founding.council();
+    let council = match founders.contains(&own) {
+        false => None,
+        true => {
+            let cluster = founding.cluster.0;
+            let settings = coeval_council::Settings::new(home.council(), cluster, own, founders);
+            let link = Arc::new(link::CouncilLink(Arc::clone(&peers)));
+            let machine = Box::new(directory.clone());
+            Some(coeval_council::start(settings, machine, link).await?)
+        }
+    };
     let parts = Parts {
         home,
         directory,
