@@ -343,7 +343,8 @@ impl Output {
     /// Gives the stream back. Answers that began to leave are its rest; others are dropped, or
     /// kept for when the stream is lent for the rest of the cycle.
     pub(super) fn give_back(&mut self, keeps: bool) -> Stream {
-        if keeps {
+        // Splitting at the beginning would allocate another buffer for each cycle.
+        if keeps && self.buffer.len() > self.vouched {
             self.unsent = self.buffer.split_off(self.vouched);
         }
         self.withdraw();

@@ -234,7 +234,7 @@ impl Relay {
                 let _ = self.handover.apply(&piece);
                 self.reads.news.push(piece);
             }
-            self.reads.wants = None;
+            self.reads.forget_settings();
         }
         if self.reads.block.is_none() && self.reads.is_outlived {
             self.reads.home = None;

@@ -68,6 +68,8 @@ pub(super) struct Reads {
     pieces: Vec<Vec<u8>>,
     /// The settings that say where the session reads.
     wants: Option<Wants>,
+    /// How long the client may be silent outside of blocks, once that was looked up.
+    idle_timeout: Option<Option<Duration>>,
     /// Whether the next cycle goes to the leader, whatever it is.
     bypass: bool,
     /// A message about the unnamed statement that the leader must get before the next cycle
@@ -84,6 +86,21 @@ pub(super) struct Reads {
 }
 
 impl Reads {
+    /// The session's settings may have changed.
+    fn forget_settings(&mut self) {
+        self.wants = None;
+        self.idle_timeout = None;
+    }
+
+    /// How long the client may be silent outside of blocks, if that was looked up.
+    pub(super) const fn idle_timeout(&self) -> Option<Option<Duration>> {
+        self.idle_timeout
+    }
+
+    pub(super) fn keep_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.idle_timeout = Some(timeout);
+    }
+
     /// Records that a message of the client has been taken, or refused.
     pub(super) fn begin_cycle(&mut self) {
         self.bypass = false;

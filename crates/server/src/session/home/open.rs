@@ -44,7 +44,7 @@ impl Relay {
             self.reads.home = None;
             self.reads.pieces.clear();
         }
-        self.reads.wants = None;
+        self.reads.forget_settings();
     }
 
     /// Prepares for another leader, which tells the session's role anew. A block that is here

@@ -59,7 +59,7 @@ impl Relay {
         }
     }
 
-    fn patience_with_client(&self, shared: &Shared) -> Option<Deadline> {
+    fn patience_with_client(&mut self, shared: &Shared) -> Option<Deadline> {
         if let Some(session) = self.reads.session_in_block() {
             return session.patience();
         }
@@ -67,7 +67,14 @@ impl Relay {
         if !shared.carries_blocks.load(Ordering::Relaxed) {
             return None;
         }
-        let timeout = self.timeout(shared, "idle_session_timeout")?;
+        let timeout = match self.reads.idle_timeout() {
+            Some(known) => known,
+            None => {
+                let found = self.timeout(shared, "idle_session_timeout");
+                self.reads.keep_idle_timeout(found);
+                found
+            }
+        }?;
         Some(Deadline {
             at: coeval_env::now() + timeout,
             limit: TimeLimit::IdleSession,
