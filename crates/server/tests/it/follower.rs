@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use coeval_server::{RunningServer, Settings};
-use coeval_testkit::wire::{Answer, Wire, error, query};
+use coeval_testkit::wire::{
+    Answer, Wire, bind, describe, error, execute, kinds, parse, query, sync,
+};
 
 use crate::two_nodes;
 
@@ -350,6 +352,290 @@ fn a_report_at_one_snapshot_ends_well_beside_writes_and_definitions() {
             // The memory of the tables after a report is that of before it.
             let (first, last) = (taken[3], *taken.last().unwrap());
             assert!(last <= first + first / 20, "{taken:?}");
+        },
+    );
+}
+
+/// The values of the rows among these answers.
+fn values(answers: &[Answer]) -> Vec<Vec<Option<String>>> {
+    let rows = answers.iter().filter(|answer| answer.kind == 'D');
+    rows.map(Answer::values).collect()
+}
+
+fn row(values: &[&str]) -> Vec<Option<String>> {
+    values
+        .iter()
+        .map(|value| Some((*value).to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_block_at_home_plans_each_query_anew_after_ddl() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            let mut reader = pair.reader().await;
+            let all = "select * from t";
+            // As the cache of plans takes it, with a literal; several at once; explained.
+            let shapes = [
+                all,
+                "select * from t where a = 1",
+                "select 1; select * from t",
+            ];
+            for begin in ["begin", "begin read only"] {
+                writer
+                    .rows("create table t (a int primary key, b text)")
+                    .await;
+                writer.rows("insert into t values (1, 'x')").await;
+                reader.rows(begin).await;
+                for _ in 0..2 {
+                    for text in shapes {
+                        let found = values(&reader.query(text).await).pop();
+                        assert_eq!(found, Some(row(&["1", "x"])), "{text}");
+                    }
+                }
+                for (change, expected) in [
+                    (
+                        "alter table t add column c int default 7",
+                        Some(row(&["1", "x", "7"])),
+                    ),
+                    ("alter table t drop column b", Some(row(&["1", "7"]))),
+                    ("alter table t rename column c to d", Some(row(&["1", "7"]))),
+                    ("create index on t (d)", Some(row(&["1", "7"]))),
+                    ("truncate t", None),
+                    ("insert into t values (1, 8)", Some(row(&["1", "8"]))),
+                ] {
+                    let changed = writer.query(change).await;
+                    assert!(
+                        changed.iter().all(|answer| answer.kind != 'E'),
+                        "{changed:?}"
+                    );
+                    for text in shapes {
+                        let answers = reader.query(text).await;
+                        let of_table = values(&answers).into_iter().rfind(|row| row.len() > 1);
+                        assert_eq!(of_table, expected, "{begin}: {change}: {text}");
+                    }
+                    // In one cycle of the extended protocol as well.
+                    let cycle = [
+                        parse("", all, &[]),
+                        bind("", "", &[]),
+                        describe(b'P', ""),
+                        execute("", 0),
+                        sync(),
+                    ];
+                    let found = values(&reader.ask(&cycle).await).pop();
+                    assert_eq!(found, expected, "{begin}: {change}");
+                }
+                writer.rows("drop table t").await;
+                let gone = reader.query(all).await;
+                assert_eq!(error(&gone).sqlstate(), "42P01", "{begin}");
+                assert_eq!(error(&reader.query(all).await).sqlstate(), "25P02");
+                reader.rows("rollback").await;
+            }
+        },
+    );
+}
+
+/// PostgreSQL's answer, where a table has changed between two blocks.
+#[test]
+fn what_was_prepared_before_ddl_answers_as_on_the_leader() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            writer.rows("create table t (a int primary key)").await;
+            writer.rows("insert into t values (1)").await;
+            let mut reader = pair.reader().await;
+            let execute = [bind("", "s", &[]), execute("", 0), sync()];
+            reader
+                .ask(&[parse("s", "select * from t", &[]), sync()])
+                .await;
+            for begin in ["begin", "begin read only"] {
+                reader.rows(begin).await;
+                assert_eq!(kinds(&reader.ask(&execute).await), "2DCZ", "{begin}");
+                writer.rows("alter table t add column b int").await;
+                let refused = reader.ask(&execute).await;
+                assert_eq!(error(&refused).sqlstate(), "0A000", "{begin}");
+                reader.rows("rollback").await;
+                writer.rows("alter table t drop column b").await;
+                assert_eq!(kinds(&reader.ask(&execute).await), "2DCZ", "{begin}");
+            }
+            writer.rows("drop table t").await;
+            let refused = reader.ask(&execute).await;
+            assert_eq!(error(&refused).sqlstate(), "42P01");
+        },
+    );
+}
+
+#[test]
+fn a_block_with_one_snapshot_keeps_its_tables_under_ddl() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            let mut reader = pair.reader().await;
+            let levels = ["repeatable read", "serializable"];
+            for (round, level) in levels.into_iter().enumerate() {
+                writer
+                    .rows("create table t (a int primary key, b text)")
+                    .await;
+                writer
+                    .rows("insert into t select g, 'x' from generate_series(1, 1000) g")
+                    .await;
+                reader
+                    .rows(&format!("begin isolation level {level} read only"))
+                    .await;
+                let report = "select count(*), min(b), max(b) from t";
+                let seen = vec![row(&["1000", "x", "x"])];
+                assert_eq!(reader.rows(report).await, seen);
+                for (step, change) in [
+                    "update t set b = 'y'",
+                    "alter table t add column c int default 7",
+                    "create index on t (b)",
+                    "alter table t drop column b",
+                    "alter table t rename column a to z",
+                    "truncate t",
+                    "insert into t values (5000, 1)",
+                    "drop table t",
+                    "create table t (other int)",
+                ]
+                .into_iter()
+                .enumerate()
+                {
+                    writer.rows(change).await;
+                    // A fresh reader shows that this node has replayed it.
+                    let mut fresh = pair.reader().await;
+                    fresh.query("select * from t").await;
+                    assert_eq!(reader.rows(report).await, seen, "{level}: {change}");
+                    // By an index, by one that is planned for the first time, and by columns
+                    // that the table has no more.
+                    let a = 1 + step + 10 * round;
+                    let one = format!("select * from t where a = {a} and b >= 'a'");
+                    let expected = vec![row(&[&a.to_string(), "x"])];
+                    assert_eq!(reader.rows(&one).await, expected, "{level}: {change}");
+                    let ordered = format!("select a as of_{step} from t order by b, a limit 1");
+                    assert_eq!(reader.rows(&ordered).await, [row(&["1"])], "{change}");
+                    let columns = "select count(*) from information_schema.columns \
+                                   where table_name = 't'";
+                    assert_eq!(
+                        reader.value(columns).await.as_deref(),
+                        Some("2"),
+                        "{change}"
+                    );
+                }
+                reader.rows("commit").await;
+                assert_eq!(reader.rows("select * from t").await.len(), 0);
+                writer.rows("drop table t").await;
+                pair.is_given_back().await;
+            }
+        },
+    );
+}
+
+/// The statements of a cycle have one snapshot, but for those after a wait for a commit.
+#[test]
+fn what_follows_a_wait_for_a_commit_sees_it() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            writer.rows("create table t (a text)").await;
+            writer.rows("insert into t values ('x')").await;
+            let mut reader = pair.reader().await;
+            let step =
+                |text: &str| [parse("", text, &[]), bind("", "", &[]), execute("", 0)].concat();
+            let count = step("select count(*) from t");
+            for begin in ["select 1", "begin", "begin read only"] {
+                let commit = writer.value("select coeval.last_commit()").await.unwrap();
+                let (term, offset) = commit.split_once('/').unwrap();
+                let later = offset.parse::<u64>().unwrap() + 8192;
+                let wait = step(&format!("select coeval.wait_for('{term}/{later}')"));
+                reader.rows(begin).await;
+                let cycle = [count.clone(), wait, count.clone(), sync()];
+                reader.send(&cycle.concat()).await;
+                let mut waiting = Box::pin(reader.until('Z'));
+                // Commits until the log is so long.
+                let answers = loop {
+                    writer
+                        .rows("insert into t values (repeat('x', 1000))")
+                        .await;
+                    let answered = coeval_env::timeout(Duration::from_millis(5), &mut waiting);
+                    if let Ok(answers) = answered.await {
+                        break answers;
+                    }
+                };
+                drop(waiting);
+                let seen = values(&answers);
+                let number = |row: &Vec<Option<String>>| row[0].as_deref()?.parse::<u64>().ok();
+                assert!(number(&seen[0]) < number(&seen[2]), "{begin}: {seen:?}");
+                reader.rows("rollback").await;
+            }
+        },
+    );
+}
+
+/// Definitions change all the time, while blocks read: whatever falls between the plan of a
+/// query and its execution.
+#[test]
+fn a_storm_of_ddl_fails_no_query_of_a_block() {
+    run(
+        |settings| settings,
+        async |pair| {
+            let mut writer = pair.writer().await;
+            writer.rows("create table t (a int primary key)").await;
+            writer.rows("insert into t values (1)").await;
+            let mut readers = [pair.reader().await, pair.reader().await];
+            let stop = std::sync::atomic::AtomicBool::new(false);
+            let storm = async {
+                let mut columns = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    writer
+                        .rows("alter table t add column b int default 7")
+                        .await;
+                    writer.rows("alter table t drop column b").await;
+                    columns += 1;
+                }
+                columns
+            };
+            let reads = async {
+                let [one, two] = &mut readers;
+                let simple = async {
+                    for number in 0..150 {
+                        let begin = ["begin", "begin read only"][number % 2];
+                        one.rows(begin).await;
+                        for text in ["select * from t", "select * from t where a = 1"] {
+                            let answers = one.query(text).await;
+                            let found = values(&answers);
+                            assert_eq!(found.len(), 1, "{number}: {answers:?}");
+                            let described = answers[0].contents[1];
+                            assert_eq!(usize::from(described), found[0].len());
+                        }
+                        one.rows("commit").await;
+                    }
+                };
+                let extended = async {
+                    for number in 0..150 {
+                        two.rows("begin").await;
+                        let cycle = [
+                            parse("", "select * from t", &[]),
+                            bind("", "", &[]),
+                            describe(b'P', ""),
+                            execute("", 0),
+                            sync(),
+                        ];
+                        for _ in 0..2 {
+                            let answers = two.ask(&cycle).await;
+                            assert_eq!(kinds(&answers), "12TDCZ", "{number}: {answers:?}");
+                        }
+                        two.rows("commit").await;
+                    }
+                };
+                tokio::join!(simple, extended);
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            };
+            let (changes, ()) = tokio::join!(storm, reads);
+            assert!(changes > 0);
         },
     );
 }

@@ -657,3 +657,37 @@ fn what_follows_the_end_of_a_block_is_fresh_and_may_write() {
         }
     });
 }
+
+/// An unnamed portal that has nothing more to return does not keep its block from moving.
+#[test]
+fn a_portal_that_has_ended_keeps_no_block_here() {
+    run(async |two| {
+        let mut wire = two.client().await;
+        let steps = |text: &str| [parse("", text, &[]), bind("", "", &[]), execute("", 0)].concat();
+        for begin in ["begin", "begin read only"] {
+            for (text, expected) in [
+                ("copy t to stdout", "12HdcCZ"),
+                ("", "12IZ"),
+                ("-- nothing", "12IZ"),
+                ("explain select b from t", "12DDCZ"),
+            ] {
+                tag(&mut wire, begin).await;
+                let answers = wire.ask(&[steps(text), sync()]).await;
+                assert_eq!(
+                    (&*kinds(&answers), status(&answers)),
+                    (expected, 'T'),
+                    "{text}"
+                );
+                let moves = "select b from t where txid_current() > 0";
+                assert_eq!(who(&wire.query(moves).await), "leader", "{begin}: {text}");
+                tag(&mut wire, "commit").await;
+            }
+        }
+        // A portal of COPY runs once; one of an empty statement as often as it is asked to.
+        let twice = [steps("copy t to stdout"), execute("", 0), sync()];
+        let answers = wire.ask(&twice).await;
+        assert_eq!(error(&answers).sqlstate(), "55000");
+        let twice = [steps(""), execute("", 0), sync()];
+        assert_eq!(kinds(&wire.ask(&twice).await), "12IIZ");
+    });
+}

@@ -18,6 +18,18 @@
 //!   UPDATE ─── carry_block ───┘
 //! ```
 //!
+//! A follower takes no table locks, so between two snapshots a table may get another
+//! definition. A statement is planned and executed in one snapshot, so that what it tells
+//! of its columns is what it returns:
+//!
+//! ```text
+//!   on a leader    prepare ─ locks t ── a new snapshot, t as it was ── execute
+//!   here           a new snapshot ── prepare ── execute
+//! ```
+//!
+//! Only a statement that was prepared before, in an earlier Query or cycle, finds
+//! that its table has changed, as on the leader (0A000, 42P01).
+//!
 //! Invariant: a block moves only if nothing but its start and its modes would have to be told
 //! of it ([`BlockHere::is_fixed`]).
 
@@ -72,6 +84,25 @@ pub fn lost_here() -> Error {
 }
 
 impl Session {
+    /// What the session of a follower prepares or executes next was asked later than what it
+    /// has executed, and may need a newer snapshot.
+    pub fn asks_anew(&mut self) {
+        self.is_renewed = false;
+    }
+
+    /// On a follower, has what the client has asked last read one snapshot, which is as new
+    /// as that, at READ COMMITTED. `began` says that the transaction has just begun with one.
+    /// Returns whether the transaction has such a snapshot.
+    pub(super) fn renew_here(&mut self, began: bool) -> Result<bool> {
+        if !self.database.follows() {
+            return Ok(began);
+        }
+        if !std::mem::replace(&mut self.is_renewed, true) && !began {
+            self.running()?.transaction.begin_statement()?;
+        }
+        Ok(true)
+    }
+
     /// Whether transaction blocks may begin in this session of a follower.
     pub fn let_blocks_begin(&mut self, may: bool) {
         self.begins_blocks = may;

@@ -35,6 +35,7 @@ impl Session {
             let shown = self.wait_for_commit(*commit, end).await;
             self.ticket.resume();
             shown?;
+            self.asks_anew();
         }
         Ok(())
     }

@@ -181,6 +181,9 @@ pub struct Session {
     commit_elsewhere: Timestamp,
     /// On a follower: whether transaction blocks may begin.
     begins_blocks: bool,
+    /// On a follower: whether the transaction's snapshot was taken for what the client has
+    /// asked last; see [`Session::renew_here`].
+    is_renewed: bool,
     /// Number of cluster changes this session has requested.
     cluster_changes: u64,
     /// The catalog version the session used last.
@@ -295,6 +298,7 @@ impl Session {
             minimum: None,
             commit_elsewhere: Timestamp::ZERO,
             begins_blocks: false,
+            is_renewed: false,
             cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),
@@ -516,6 +520,7 @@ impl Session {
     /// answer. Called at Sync and at the end of a simple query, after failures too.
     pub async fn finish(&mut self) -> Result<()> {
         self.finishing = false;
+        self.asks_anew();
         if self.block == Block::Implicit {
             self.ticket.resume();
             let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));

@@ -74,6 +74,7 @@ impl Session {
 
     /// The next statement of a query string, likewise.
     pub async fn next_of(&mut self, statements: &mut Statements) -> Option<Result<Statement>> {
+        self.asks_anew();
         match statements.take_long() {
             None => statements.next(self.budget()),
             Some(long) => {

@@ -266,6 +266,7 @@ impl Session {
     /// May begin a transaction, and so wait for admission. When it fails, the session has
     /// already failed the transaction.
     pub async fn recall(&mut self, text: &str) -> Result<Option<Portal>> {
+        self.asks_anew();
         if self.block == Block::Failed {
             return Ok(None);
         }
@@ -310,7 +311,8 @@ impl Session {
         if prepared.has_plan() {
             // The table may have been altered or dropped: then the ordinary path parses
             // the text again, to report its own errors and the new columns.
-            self.ensure_running().await?;
+            let began = self.ensure_running().await?;
+            self.renew_here(began)?;
             let mut locked = false;
             for _ in 0..MAX_REPLANS {
                 let (catalog, look) = self.current_catalog()?;

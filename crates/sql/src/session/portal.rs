@@ -154,10 +154,11 @@ impl Portal {
         matches!(&self.progress, PortalProgress::Query { plan, .. } if !plan.locks_rows())
     }
 
-    /// Whether the portal was executed to its end.
+    /// Whether executing the portal once more would return nothing of the database: it was
+    /// executed to its end, or its statement is empty.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        matches!(self.progress, PortalProgress::Done(_))
+        matches!(self.progress, PortalProgress::Done(_)) || self.prepared.is_empty()
     }
 
     /// Whether executing the portal may change the results of the session's suspended
@@ -303,6 +304,7 @@ impl Session {
         }
         if let Some(kept) = kept.take() {
             running.transaction.resume_snapshot(kept)?;
+            self.is_renewed = false;
         }
         let mut context = EvaluationContext::new(
             &self.info,

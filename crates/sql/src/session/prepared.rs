@@ -358,7 +358,8 @@ impl Session {
         statement: Statement,
         parameter_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
-        self.ensure_running().await?;
+        let began = self.ensure_running().await?;
+        self.renew_here(began)?;
         let mut statement = statement;
         for _ in 0..MAX_REPLANS {
             let alone = self.is_alone();

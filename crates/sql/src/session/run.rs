@@ -268,7 +268,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Completion> {
         let began = self.ensure_running().await?;
-        let mut fresh = began;
+        let mut fresh = self.renew_here(began)?;
         for _ in 0..MAX_REPLANS {
             if !fresh {
                 self.running()?.transaction.begin_statement()?;
@@ -278,8 +278,8 @@ impl Session {
             let (catalog, look) = self.current_catalog()?;
             let (plan, locks) =
                 self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
-            let prepared = &portal.prepared;
-            self.check_route(prepared.statement.command(), prepared.route())?;
+            let route = portal.prepared.route();
+            self.check_route(portal.prepared.statement.command(), route)?;
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
@@ -315,7 +315,13 @@ impl Session {
                     self.run_change(portal, change, &catalog, most, sink)
                         .await?
                 }
-                Plan::Copy(copy) => self.start_copy(copy, &catalog, sink).await?,
+                Plan::Copy(copy) => {
+                    let started = self.start_copy(copy, &catalog, sink).await?;
+                    if let Started::Completed(Completion::Complete(tag)) = started {
+                        portal.progress = PortalProgress::Done(tag);
+                    }
+                    started
+                }
                 Plan::Explain(plan, route) => {
                     let explain = match portal.prepared.statement.command() {
                         Command::Explain(explain) => explain.clone(),
@@ -423,6 +429,7 @@ impl Session {
             .ok_or_else(|| Error::internal("no transaction runs"))?;
         if let Some(kept) = kept.take() {
             running.transaction.resume_snapshot(kept)?;
+            self.is_renewed = false;
         }
         let open = Open::of(self.block, running);
         let mut result_writer = ResultWriter {

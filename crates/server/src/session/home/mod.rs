@@ -194,6 +194,7 @@ impl Relay {
         }
         let timeout = parsed.statement_timeout;
         session.let_blocks_begin(begins);
+        session.asks_anew();
         session.require(commit.filter(|_| stamp == Stamp::Session));
         // A Query of several statements may go on after the end of its block.
         if !cycle.reads || (self.reads.keeps_snapshot() && !cycle.is_several) {
