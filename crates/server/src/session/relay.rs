@@ -441,9 +441,7 @@ impl Relay {
                 if message == answer::READY && !self.is_admitted {
                     admitted = true;
                 }
-                if !self.swallows(message) {
-                    self.client.buffer.extend_from_slice(&leader.came[..length]);
-                }
+                self.client.buffer.extend_from_slice(&leader.came[..length]);
             }
             leader.came.advance(length);
         }
@@ -484,31 +482,24 @@ impl Relay {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
                     self.silence = Silence::Unknown;
-                    let first = match self.tracker.is_skipping() {
-                        true => None,
-                        false => {
-                            let reads = &mut self.reads;
-                            if reads.has_news() {
-                                let charged = self.kept.charge_handover(self.handover.bytes());
-                                if let Err(error) = charged {
-                                    return Some(Stop::Nonsense(error));
-                                }
+                    if !self.tracker.is_skipping() {
+                        let (reads, out) = (&mut self.reads, &mut leader.side.buffer);
+                        if reads.has_news() {
+                            let charged = self.kept.charge_handover(self.handover.bytes());
+                            if let Err(error) = charged {
+                                return Some(Stop::Nonsense(error));
                             }
-                            if reads.move_to_leader(next.kind, &mut leader.side.buffer) {
-                                self.tracker.enter_block();
-                            }
-                            reads.before(next.kind, next.contents, &mut self.handover)
                         }
-                    };
+                        if reads.move_to_leader(next.kind, out) {
+                            self.tracker.enter_block();
+                        }
+                        reads.before(next.kind, next.contents, &mut self.handover, out);
+                    }
                     let handover = &self.handover;
                     let prepared = |name: &[u8]| {
                         let text = handover.prepared(str::from_utf8(name).ok()?)?;
                         Some(Effect::of_one(text.as_bytes()))
                     };
-                    if let Some((kind, contents)) = first {
-                        let _ = self.tracker.client(kind, &contents, prepared);
-                        frame(&mut leader.side.buffer, kind, &contents);
-                    }
                     self.reads.begin_cycle();
                     match self.tracker.client(next.kind, next.contents, prepared) {
                         Verdict::Pass => {

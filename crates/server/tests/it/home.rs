@@ -452,6 +452,65 @@ fn an_unnamed_statement_is_the_same_one_on_both_nodes() {
 }
 
 #[test]
+fn an_unnamed_statement_that_the_leader_cannot_plan_fails_where_it_is_used() {
+    run(async |two| {
+        let mut leader = Wire::connect(two.leader.address()).await;
+        two.put("create table gone (a int)").await;
+        let mut wire = two.client().await;
+        wire.rows("select 1").await;
+        wire.ask(&[parse("w", "update t set a = a", &[]), sync()])
+            .await;
+        let once = |name: &str| [bind("", name, &[]), execute("", 0)].concat();
+        let gone = [parse("", "select a from gone", &[]), sync()];
+        for round in 0..2 {
+            assert_eq!(kinds(&wire.ask(&gone).await), "1Z");
+            // No cycle of the leader has to do with it that does not use it.
+            let named = format!("n{round}");
+            let prepares = [parse(&named, "select 1", &[]), once("w"), sync()];
+            assert_eq!(kinds(&wire.ask(&prepares).await), "12CZ");
+            assert_eq!(kinds(&wire.ask(&[once("w"), sync()]).await), "2CZ");
+            // Its use fails, each time, after what is before it, and takes that along.
+            for _ in 0..2 {
+                let used = wire.ask(&[once("w"), once(""), once("w"), sync()]).await;
+                assert_eq!(kinds(&used), "2CEZ");
+                assert_eq!(error(&used).sqlstate(), "42P01");
+                let used = wire.ask(&[once("w"), describe(b'S', ""), sync()]).await;
+                assert_eq!(kinds(&used), "2CEZ");
+                assert_eq!(error(&used).sqlstate(), "42P01");
+                assert_eq!(kinds(&wire.ask(&[once("w"), sync()]).await), "2CZ");
+            }
+            // Several cycles at once: the error is the second one's.
+            wire.send(
+                &[
+                    once("w"),
+                    sync(),
+                    once("w"),
+                    once(""),
+                    sync(),
+                    once("w"),
+                    sync(),
+                ]
+                .concat(),
+            )
+            .await;
+            for expected in ["2CZ", "2CEZ", "2CZ"] {
+                assert_eq!(kinds(&wire.until('Z').await), expected);
+            }
+            // At home there is the table; and the leader gets it in the end.
+            assert_eq!(kinds(&wire.ask(&[once(""), sync()]).await), "2CZ");
+            leader.rows("create table gone (a int)").await;
+            let used = wire.ask(&[once("w"), once(""), sync()]).await;
+            assert_eq!(kinds(&used), "2C2CZ");
+            leader.rows("drop table gone").await;
+            // A statement in its place has nothing of it.
+            let other = [parse("", "update t set a = a", &[]), once(""), sync()];
+            assert_eq!(kinds(&wire.ask(&other).await), "12CZ");
+            assert_eq!(kinds(&wire.ask(&[once(""), sync()]).await), "2CZ");
+        }
+    });
+}
+
+#[test]
 fn settings_and_roles_are_the_leaders() {
     run(async |two| {
         let mut wire = two.client().await;

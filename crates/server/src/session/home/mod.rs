@@ -24,8 +24,8 @@
 //! the cycle is about to run: a cycle that turns out to need the leader has told the client
 //! nothing, and the leader executes it from its first message on.
 //!
-//! An unnamed statement that was prepared at home is unknown to the leader. Before the next
-//! cycle that goes there, the relay sends its Parse, and swallows the answer.
+//! An unnamed statement that was prepared at home is unknown to the leader, which is told of it
+//! before the next cycle that goes there ([`unnamed`]).
 //!
 //! Invariants:
 //! - Each cycle is answered by one of the two sessions, from its first message to its last.
@@ -53,7 +53,6 @@ use self::block::Block;
 use self::open::Home;
 pub(super) use self::read::{Read, Reading};
 use self::stamp::{Asked, Wants};
-use self::unnamed::Unsent;
 use super::cycle::{self, Cycle, Peeked, Place};
 use super::relay::{BETWEEN, Relay, no_leader};
 use crate::metrics::{AtLeader, Stamp};
@@ -72,11 +71,9 @@ pub(super) struct Reads {
     idle_timeout: Option<Option<Duration>>,
     /// Whether the next cycle goes to the leader, whatever it is.
     bypass: bool,
-    /// A message about the unnamed statement that the leader must get before the next cycle
-    /// that it executes.
-    unsent: Option<Unsent>,
-    /// Type of the leader's answer to such a message, which the client must not get.
-    swallows: Option<u8>,
+    /// What has become of the unnamed statement at home, which the leader must be told before
+    /// the next message that it gets.
+    unsent: Option<Vec<Vec<u8>>>,
     /// The block that the client is in, unless it is at the leader.
     block: Option<Block>,
     /// What blocks at home have changed, for the leader.
@@ -154,6 +151,9 @@ impl Relay {
         let prepared = |name: &str| self.handover.prepared(name);
         let peeked = cycle::peek(&self.input.buffer, Place::Rest { begins }, prepared);
         match peeked {
+            // Below that version the leader cannot be told what becomes of the unnamed
+            // statement.
+            Peeked::Whole(cycle) if !begins && self.names(&cycle) => Offer::Leader,
             Peeked::Whole(cycle) => Offer::Home(cycle),
             Peeked::Partial => Offer::Wait,
             Peeked::Leader(why) => {
