@@ -103,6 +103,19 @@ pub(super) fn peek<'text>(
     }
 }
 
+/// The cycle at the front of the buffer, as far as it has come, for a session that answers it
+/// without looking at it.
+pub(super) fn first(buffer: &ReadBuffer) -> Cycle {
+    let mut cycle = Cycle::default();
+    while let Ok(Some((frame, end))) = buffer.peek(cycle.bytes) {
+        cycle.bytes = end;
+        if matches!(frame.kind, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC) {
+            break;
+        }
+    }
+    cycle
+}
+
 /// The message at the front of the buffer, if it is whole, for a session that executes them
 /// one by one: each may end its block, and what comes after that is a cycle like any other.
 /// `None` if there is none, or it ends the session.

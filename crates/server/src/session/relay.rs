@@ -86,6 +86,8 @@ pub(super) struct Relay {
     is_admitted: bool,
     /// Whether the leader gets the session only once the client needs the leader.
     is_lazy: bool,
+    /// Whether no leader has had the session yet, so that one may have no place for it.
+    is_unknown: bool,
     /// Set if no leader was asked when the client was let in.
     pub(super) unconfirmed: Option<Box<Unconfirmed>>,
     /// Whether the leader has sent the error that ends the session.
@@ -160,6 +162,7 @@ impl Relay {
             reads: Reads::default(),
             is_admitted: false,
             is_lazy: false,
+            is_unknown: false,
             unconfirmed: None,
             is_ended: false,
             kept: Kept::new(&shared.relayed),
@@ -416,11 +419,14 @@ impl Relay {
         if self.client.is_full() {
             return None;
         }
-        let read = poll_read(&mut leader.read, &mut leader.came, context);
-        match read {
-            Poll::Pending => return None,
-            Poll::Ready(0) => return Some(self.leader_gone()),
-            Poll::Ready(_) => *moved = true,
+        // What came with the beginning of the session comes first.
+        if whole(&leader.came).is_none() {
+            let read = poll_read(&mut leader.read, &mut leader.came, context);
+            match read {
+                Poll::Pending => return None,
+                Poll::Ready(0) => return Some(self.leader_gone()),
+                Poll::Ready(_) => *moved = true,
+            }
         }
         let mut admitted = false;
         while let Some(length) = whole(&leader.came) {

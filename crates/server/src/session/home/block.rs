@@ -242,6 +242,24 @@ impl Relay {
         }
     }
 
+    /// The client's next cycle fails with this error, if the client is in a block that is here
+    /// or was about to leave: the block has failed, and is here. Returns whether there is one.
+    pub(in crate::session) async fn fail_at_home(&mut self, error: &Error) -> bool {
+        let (Some(block), Some(home)) = (&self.reads.block, &mut self.reads.home) else {
+            return false;
+        };
+        if let Block::Leaving(piece) = block {
+            let session = &mut home.conversation.session;
+            if session.follow(std::slice::from_ref(piece)).await.is_err() {
+                return false;
+            }
+        }
+        self.reads.begin_cycle();
+        let cycle = cycle::first(&self.input.buffer);
+        self.answer(cycle, 0, error);
+        true
+    }
+
     /// The client's next message is refused, because there is no leader for it: its block
     /// ends with that.
     pub(in crate::session) fn refuse_block(&mut self) {

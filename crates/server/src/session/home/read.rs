@@ -208,7 +208,7 @@ impl Relay {
     }
 
     /// Answers a cycle, from the offset `at` of the buffer on, with an error.
-    fn answer(&mut self, cycle: Cycle, at: usize, error: &Error) -> Read {
+    pub(super) fn answer(&mut self, cycle: Cycle, at: usize, error: &Error) -> Read {
         if let Some(home) = &mut self.reads.home {
             let from = (&self.input.buffer, at);
             let out = self.client.buffer();

@@ -1,15 +1,20 @@
 //! Streams to the node that leads: for a session, and for a cancel request.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use coeval_peers::{NodeId, PeerStream, Streams};
+use coeval_pgwire::frame::{HEADER, kind};
+use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
 use super::super::opening;
-use super::Side;
+use super::super::tracker::answer;
+use super::{Side, frame, poll_read, whole};
 use crate::serving_term::Lead;
 
 /// Timeout of a node's answer whether it leads.
@@ -52,6 +57,89 @@ pub(in crate::session) async fn open_or_refused(
         opened = open(streams, node, opening) => opened,
         _ = now.wait_for(elsewhere) => Err(None),
     }
+}
+
+/// How a session has begun on its first leader.
+pub(super) enum Begun {
+    Session(Leader),
+    /// The leader, or the role, has as many sessions as it may.
+    Full(Error),
+}
+
+/// Waits until the leader has begun a session that it does not know; `None` when the leader is
+/// lost, or another one becomes known meanwhile.
+pub(super) async fn begun_unless_replaced(
+    leader: Leader,
+    leads: &watch::Receiver<Lead>,
+) -> Option<Begun> {
+    let mut now = leads.clone();
+    let node = leader.node;
+    let elsewhere = |lead: &Lead| match lead {
+        Lead::There(other) => *other != node,
+        Lead::Here(_) | Lead::Nowhere => true,
+    };
+    tokio::select! {
+        biased;
+        begun = coeval_env::timeout(OPENING, begun(leader)) => begun.ok().flatten(),
+        _ = now.wait_for(elsewhere) => None,
+    }
+}
+
+/// A leader says nothing when a session has begun. So it gets a Sync, and the ReadyForQuery that
+/// answers it, which the client must not get, is the sign. What comes before stays.
+async fn begun(mut leader: Leader) -> Option<Begun> {
+    frame(&mut leader.side.buffer, kind::SYNC, b"");
+    let sent = poll_fn(|context| {
+        let mut moved = false;
+        match leader.side.poll_send(context, &mut moved) {
+            Ok(()) if !leader.side.is_empty() => Poll::Pending,
+            sent => Poll::Ready(sent.ok()),
+        }
+    });
+    sent.await?;
+    let mut at = 0;
+    loop {
+        while let Some(length) = whole(&leader.came[at..]) {
+            let end = at + length?;
+            let (message, contents) = (leader.came[at], &leader.came[at + HEADER..end]);
+            match message {
+                answer::READY => {
+                    let rest = leader.came.split_off(end);
+                    leader.came.truncate(at);
+                    leader.came.unsplit(rest);
+                    return Some(Begun::Session(leader));
+                }
+                answer::ERROR => {
+                    let full = too_many(contents);
+                    return Some(full.map_or(Begun::Session(leader), Begun::Full));
+                }
+                _ => at = end,
+            }
+        }
+        if poll_fn(|context| poll_read(&mut leader.read, &mut leader.came, context)).await == 0 {
+            return None;
+        }
+    }
+}
+
+/// The error of a leader that has no place for a session, if this is one: SQLSTATE 53300,
+/// `too_many_connections`.
+fn too_many(contents: &[u8]) -> Option<Error> {
+    let field = |kind: u8| {
+        let mut fields = contents.split(|&byte| byte == 0);
+        let found = fields.find(|field| field.first() == Some(&kind))?;
+        str::from_utf8(&found[1..]).ok()
+    };
+    const FULL: SqlState = SqlState("53300");
+    if field(b'C') != Some(FULL.0) {
+        return None;
+    }
+    let error = Error::new(FULL, field(b'M').unwrap_or_default());
+    let error = error.with_detail("The leader has no place for this session, which reads here.");
+    Some(match field(b'H') {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    })
 }
 
 async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Result<Leader, Option<u8>> {

@@ -12,6 +12,7 @@ use coeval_sql::Error;
 use coeval_sql::instance::TimeLimit;
 use coeval_sql::session::settings;
 
+use super::connecting::{Begun, begun_unless_replaced};
 use super::{BETWEEN, Leader, Relay, Stop, no_leader, open_unless_replaced, removed};
 use crate::serving_term::{Lead, ServingTerm};
 use crate::session::home::Offer;
@@ -62,9 +63,26 @@ impl Relay {
                     drop(resumed);
                     let _sent = self.kept.copied(opening.len());
                     let opening = open_unless_replaced(&streams, node, &opening, &leads);
-                    if let Some(leader) = self.meanwhile(shared, opening).await? {
-                        self.waits_since = None;
-                        return Ok(NextLeader::Leader(leader));
+                    let opened = self.meanwhile(shared, opening).await?;
+                    let begun = match opened {
+                        Some(leader) if self.is_unknown => {
+                            let beginning = begun_unless_replaced(leader, &leads);
+                            self.meanwhile(shared, beginning).await?
+                        }
+                        opened => opened.map(Begun::Session),
+                    };
+                    match begun {
+                        Some(Begun::Session(leader)) => {
+                            self.waits_since = None;
+                            self.is_unknown = false;
+                            return Ok(NextLeader::Leader(leader));
+                        }
+                        Some(Begun::Full(error)) => {
+                            self.waits_since = None;
+                            self.stay(&error).await?;
+                            continue;
+                        }
+                        None => {}
                     }
                     let changed = async {
                         let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;
@@ -198,7 +216,7 @@ impl Relay {
 
     /// Answers the client's messages with this error; without one, drops only the
     /// messages that the session skips until Sync.
-    fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
+    pub(super) fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
         if error.is_some() {
             self.refuse_block();
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use coeval_leader::node::Node;
 use coeval_pgwire::frame::kind;
+use coeval_sql::Error;
 use coeval_sql::session::{Account, Login};
 use tokio::sync::watch;
 
@@ -16,7 +17,7 @@ use super::super::account;
 use super::super::authenticate::{Admitted, Claim, Refusal, still_holds};
 use super::super::greet;
 use super::super::home::Offer;
-use super::{Relay, Stop};
+use super::{Relay, Stop, report};
 use crate::audit::Client;
 use crate::serving_term::Lead;
 use crate::shared::Shared;
@@ -40,6 +41,7 @@ impl Relay {
         self.kept.resume(self.handover.bytes());
         self.is_admitted = true;
         self.is_lazy = is_lazy;
+        self.is_unknown = is_lazy;
     }
 
     /// Asks for the account again of a client that was let in without a leader, if this one
@@ -77,6 +79,30 @@ impl Relay {
         }
     }
 
+    /// The leader has no place for the session: the client's cycle fails with this error, and
+    /// the session stays without a leader until it needs one again.
+    pub(super) async fn stay(&mut self, error: &Error) -> Result<(), Stop> {
+        self.is_lazy = true;
+        self.sheet.error(error.state());
+        if self.fail_at_home(error).await {
+            return Ok(());
+        }
+        self.refuse_block();
+        while let Some(next) = self.input.buffer.next_frame().map_err(nonsense)? {
+            if next.kind == kind::TERMINATE {
+                return Err(Stop::Client);
+            }
+            self.reads.begin_cycle();
+            let ends = matches!(next.kind, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC);
+            self.tracker
+                .refuse(next.kind, error, &mut self.client.buffer);
+            if ends {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Serves a client that does not need the leader, until it does, or the lead changes.
     pub(super) async fn wait_for_need(
         &mut self,
@@ -95,6 +121,9 @@ impl Relay {
             loop {
                 let mut moved = false;
                 if let Err(stop) = self.poll_rest(context, &mut moved) {
+                    return Poll::Ready(Err(stop));
+                }
+                if let Some(stop) = self.refuse(None) {
                     return Poll::Ready(Err(stop));
                 }
                 if self.input.buffer.has_frame() {
@@ -125,4 +154,8 @@ impl Relay {
         })
         .await
     }
+}
+
+fn nonsense(error: coeval_pgwire::Error) -> Stop {
+    Stop::Nonsense(report::from_wire(&error))
 }
