@@ -73,8 +73,11 @@ pub(super) async fn greet_elsewhere(
                 tell_account(shared, stream, &user).await;
                 return None;
             }
+            // A node reports its own estimate only.
             Opening::Gamma { node, summary } => {
-                shared.gamma.take(node, summary);
+                if node == stream.node().0 {
+                    shared.gamma.take(node, summary);
+                }
                 return None;
             }
             Opening::Session(origin, resumed) => (origin, resumed),
