@@ -191,6 +191,14 @@ impl EpochNode {
         }
     }
 
+    /// A tick of the caller's clock at which nothing is said again: over connections that lose
+    /// nothing while they last, that is to be done more rarely than epochs close.
+    pub fn pass_time(&mut self) {
+        if let Some(manager) = &mut self.manager {
+            manager.pass_time(&mut self.outbox);
+        }
+    }
+
     /// A tick of the caller's clock: what was not answered is said again.
     pub fn tick(&mut self) {
         self.is_tick = true;

@@ -45,7 +45,7 @@
 //! ([`ClientError::Unknown`]).
 
 pub(crate) mod login;
-pub(crate) mod protocol;
+pub mod protocol;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -24,22 +24,25 @@ use crate::timestamp::EpochTimestamp;
 use crate::wire::{list, put_found, take_found, take_timestamp};
 
 /// Most bytes of a payload.
-pub(crate) const MOST_PAYLOAD: usize = 16 << 20;
+pub const MOST_PAYLOAD: usize = 16 << 20;
 /// Most elements of a request, so that a front end's step stays short.
-pub(crate) const MOST_ELEMENTS: usize = 65_536;
+pub const MOST_ELEMENTS: usize = 65_536;
 
 const HEAD: usize = 8;
 
 /// A request, or a question about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub enum Asked {
+    /// A request to the front end.
     Request(Request),
+    /// How is the node?
     Status,
 }
 
 /// The reply to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
+    /// What came of a request.
     Outcome(Outcome),
     /// The node's status, as lines.
     Status(String),
@@ -61,7 +64,9 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
 }
 
 impl Asked {
-    pub(crate) fn encode(&self, number: u64) -> Vec<u8> {
+    /// The payload of a request.
+    #[must_use]
+    pub fn encode(&self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_u64(&mut out, number);
         let keys = |out: &mut Vec<u8>, keys: &[Bytes]| {
@@ -91,7 +96,10 @@ impl Asked {
     }
 
     /// The number and the request of a payload.
-    pub(crate) fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
+    ///
+    /// # Errors
+    /// When no client sends it.
+    pub fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
         let mut reader = Reader::new(payload);
         let number = reader.u64()?;
         let asked = match reader.u8()? {
@@ -118,7 +126,9 @@ impl Asked {
 }
 
 impl Reply {
-    pub(crate) fn encode(&self, number: u64) -> Vec<u8> {
+    /// The payload of a reply.
+    #[must_use]
+    pub fn encode(&self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_u64(&mut out, number);
         match self {
@@ -147,7 +157,11 @@ impl Reply {
         out
     }
 
-    pub(crate) fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
+    /// The number and the reply of a payload.
+    ///
+    /// # Errors
+    /// When no node sends it.
+    pub fn decode(payload: Bytes) -> Result<(u64, Self), Malformed> {
         let mut reader = Reader::new(payload);
         let number = reader.u64()?;
         let answered = |answer| Self::Outcome(Outcome::Answered(answer));

@@ -344,6 +344,12 @@ impl Manager {
         (has_taken_over && !is_between).then_some(self.drawing)
     }
 
+    /// Time passes: a close that had to wait for it begins.
+    pub(crate) fn pass_time(&mut self, out: &mut Outbox) {
+        self.since = self.since.saturating_add(1);
+        self.advance(out);
+    }
+
     /// A tick of the clock: says again what was not answered.
     pub(crate) fn tick(&mut self, out: &mut Outbox) {
         self.since = self.since.saturating_add(1);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use coeval_env::{JoinHandle, Stream};
 use coeval_peers::{ClusterId, NodeId, Security, Unguarded};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::requests::{Outcome, Requests};
 use crate::answer::{Answer, Reason};
@@ -144,8 +144,7 @@ impl Gate {
                     encoded = Reply::Outcome(Outcome::Answered(refused)).encode(number);
                 }
                 // The client may have gone.
-                let _ = replies.send(encoded);
-                drop(place);
+                let _ = replies.send((encoded, place));
             });
         }
         drop(replies);
@@ -153,16 +152,20 @@ impl Gate {
     }
 }
 
+/// A reply, and the place of its request, which is free once the reply is written.
+type Written = (Vec<u8>, OwnedSemaphorePermit);
+
 /// Writes replies until there are none any more.
-async fn write<S: AsyncWrite + Unpin>(stream: S, mut replies: mpsc::UnboundedReceiver<Vec<u8>>) {
+async fn write<S: AsyncWrite + Unpin>(stream: S, mut replies: mpsc::UnboundedReceiver<Written>) {
     let mut stream = tokio::io::BufWriter::new(stream);
     let mut batch = Vec::new();
     while replies.recv_many(&mut batch, BATCH).await > 0 {
-        for reply in batch.drain(..) {
-            if protocol::write(&mut stream, &reply).await.is_err() {
+        for (reply, _) in &batch {
+            if protocol::write(&mut stream, reply).await.is_err() {
                 return;
             }
         }
+        batch.clear();
         if stream.flush().await.is_err() {
             return;
         }

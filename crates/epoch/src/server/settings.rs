@@ -26,7 +26,7 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// What clients have to know, beside a certificate where there is TLS.
     pub secret: Option<Secret>,
-    /// Length of a tick of the clock: what was not answered by then is said again.
+    /// Length of a tick of the clock. Every tenth, what was not answered is said again.
     pub tick_milliseconds: u64,
     /// How long epochs are at least, in ticks, if this node manages.
     pub rhythm: Rhythm,

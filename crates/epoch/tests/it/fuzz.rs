@@ -1,7 +1,8 @@
-//! The fuzz target `epoch`: bytes that a node may receive from another one, or find on its disk.
+//! The fuzz target `epoch`: bytes that a node may receive from another one or from a client, or
+//! find on its disk.
 //!
 //! The input's first byte selects the parser for the rest: a message, a log file, a checkpoint,
-//! or an entry of the council. No input makes the parser panic, nor the node that is given what
+//! an entry of the council, or what a client and a node say to each other. No input makes the parser panic, nor the node that is given what
 //! was parsed; what was parsed keeps its meaning when it is encoded again.
 //!
 //! A target of the folder `fuzz` includes this file; the test below replays the corpus of
@@ -10,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use coeval_epoch::client::protocol::{Asked, Reply};
 use coeval_epoch::{
     Checkpoint, Configuration, Decision, Directory, Epoch, EpochNode, FrontEndId, FrontEndPlace,
     NodeId, Recovered, Rhythm, Start, Term, mend, wire,
@@ -121,13 +123,26 @@ fn decision(bytes: &[u8]) {
     directory.decide(&decision);
 }
 
+fn client(bytes: &[u8]) {
+    let payload = Bytes::copy_from_slice(bytes);
+    if let Ok((number, asked)) = Asked::decode(payload.clone()) {
+        let again = Asked::decode(asked.encode(number).into());
+        assert_eq!(again, Ok((number, asked)));
+    }
+    if let Ok((number, reply)) = Reply::decode(payload) {
+        let again = Reply::decode(reply.encode(number).into());
+        assert_eq!(again, Ok((number, reply)));
+    }
+}
+
 /// Runs one input: the parser's number, then its bytes.
 pub fn run(input: &[u8]) {
     match input.split_first() {
         Some((0, bytes)) => message(bytes),
         Some((1, bytes)) => log(bytes),
         Some((2, bytes)) => checkpoint(bytes),
-        Some((_, bytes)) => decision(bytes),
+        Some((3, bytes)) => decision(bytes),
+        Some((_, bytes)) => client(bytes),
         None => {}
     }
 }

@@ -103,9 +103,16 @@ impl Cluster {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let serves = lines.map_while(Result::ok).any(|line| line == "serves");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let serves = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line == "serves");
         assert!(serves, "node {node} does not start");
+        // The harness in the process ends it when it cannot say how long it has run.
+        drop(coeval_env::spawn_dedicated("drain", move || async move {
+            lines.for_each(drop);
+        }));
         self.running.insert(node, child);
     }
 

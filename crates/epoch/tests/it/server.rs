@@ -320,6 +320,49 @@ fn five_nodes_have_a_council_of_three() {
     assert_eq!(objections, [""; 0]);
 }
 
+/// A node that is cut off for long loses its front end's number and its copies while it runs.
+#[test]
+fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
+    let mut cluster = Cluster::new(4, 3);
+    for id in (1..=3).map(NodeId) {
+        cluster.start(id);
+    }
+    cluster.wait(1500);
+    let status = |cluster: &Cluster, id: NodeId| {
+        let server = cluster.server(id).unwrap();
+        let asked = async move { server.status().await.unwrap() };
+        cluster.world.run(cluster.machines[&id], asked).unwrap()
+    };
+    let follows = |id: &NodeId| status(&cluster, *id).manager.is_none();
+    let cut_off = (1..=3).map(NodeId).find(follows).unwrap();
+    let others: Vec<Node> = cluster.machines.values().copied().collect();
+    let own = cluster.machines[&cut_off];
+    for other in &others {
+        cluster.world.block(own, *other);
+        cluster.world.block(*other, own);
+    }
+    cluster.wait(6000);
+    let alone = status(&cluster, cut_off);
+    assert!(
+        alone.problem().unwrap().contains("majority"),
+        "{}",
+        alone.lines()
+    );
+    assert!(alone.waiting > 0, "its clients wait");
+    for other in &others {
+        cluster.world.unblock(own, *other);
+        cluster.world.unblock(*other, own);
+    }
+    cluster.wait(3000);
+    assert!(cluster.serves(cut_off));
+    let after = status(&cluster, cut_off);
+    assert_eq!((after.incarnation, after.counts.begun_anew), (2, 1));
+    assert!(after.counts.unknown > 0 && after.front_end && !after.back_end);
+    let (committed, objections) = cluster.judge();
+    assert!(committed > 10, "{committed}");
+    assert_eq!(objections, [""; 0]);
+}
+
 /// Faults of every kind at random moments.
 fn run(seed: u64, nodes: u64, steps: usize) -> (usize, Vec<String>) {
     let mut chance = Chance::new(seed);
