@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use coeval_leader::node::{
-    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, Status,
+    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, ROLE_SETTINGS, Status,
 };
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
@@ -121,6 +121,10 @@ fn note_version(shared: &Shared, status: &Status) {
     shared.carries_blocks.fetch_or(carries, Ordering::Relaxed);
     let logins = status.cluster_version >= NODE_LOGINS;
     shared.lets_clients_in.fetch_or(logins, Ordering::Relaxed);
+    let settings = status.cluster_version >= ROLE_SETTINGS;
+    shared
+        .keeps_role_settings
+        .fetch_or(settings, Ordering::Relaxed);
 }
 
 /// Whether each node of the cluster lets its own clients in, as far as this one knows.

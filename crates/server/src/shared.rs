@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) carries_blocks: Arc<AtomicBool>,
     /// Whether each node of the cluster lets its own clients in.
     pub(crate) lets_clients_in: AtomicBool,
+    /// Whether every member reads catalog rows with settings of roles.
+    pub(crate) keeps_role_settings: AtomicBool,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -79,6 +81,7 @@ impl Shared {
             gamma: Reports::default(),
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
+            keeps_role_settings: AtomicBool::new(node.is_none()),
             node,
             reader: watch::Sender::new(None),
             reader_is_given: AtomicBool::new(false),

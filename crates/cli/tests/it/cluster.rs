@@ -698,7 +698,7 @@ fn an_acknowledged_row_outlives_a_wiped_disk_and_the_flag_that_founds() {
         let mut wire = cluster.connect(leader).await;
         wire.rows("create table acc (id int primary key)").await;
         let version = "select cluster_version from coeval.cluster_status";
-        while wire.value(version).await.as_deref() != Some("4") {
+        while wire.value(version).await.as_deref() != Some("5") {
             coeval_env::sleep(std::time::Duration::from_millis(20)).await;
         }
         cluster.kill(down).await;

@@ -189,7 +189,7 @@ fn below_cluster_version_4_the_file_of_the_leader_decides() {
         let file = cluster.directory().join("hba-1");
         cluster.set_further(&["--hba-file", &file.display().to_string()]);
         cluster.start_node(1).await;
-        while before.value(version).await.as_deref() != Some("4") {
+        while before.value(version).await.as_deref() != Some("5") {
             coeval_env::sleep(Duration::from_millis(20)).await;
         }
         for node in 0..3 {
@@ -499,5 +499,181 @@ fn a_session_waits_on_its_node_for_what_another_has_committed_on_another_node() 
         let answers = reader.query(&never).await;
         assert_eq!(error(&answers).sqlstate(), "57014");
         assert_eq!(reader.value("select 1").await.as_deref(), Some("1"));
+    });
+}
+
+/// The value of a setting.
+async fn shown(wire: &mut Wire, name: &str) -> String {
+    let value = wire.value(&format!("show {name}")).await;
+    value.expect("every setting has a value")
+}
+
+/// The value of a setting, as the node says it that the client is connected to.
+async fn shown_here(wire: &mut Wire, name: &str) -> String {
+    wire.rows("begin read only").await;
+    let value = shown(wire, name).await;
+    wire.rows("commit").await;
+    value
+}
+
+/// A session of bob's, with these settings in its connection string, and what it was told.
+async fn bob(cluster: &Cluster, node: usize, options: &str) -> (Wire, Vec<Answer>) {
+    let mut wire = Wire::open(cluster.address(node)).await;
+    let parameters = [("user", "bob"), ("database", "bank"), ("options", options)];
+    wire.send(&start(&parameters)).await;
+    let answers = wire.until_ready_or_closed().await;
+    assert_eq!(refusal(&answers), None);
+    (wire, answers)
+}
+
+async fn reaches_version(wire: &mut Wire, version: &str) {
+    let asked = "select cluster_version from coeval.cluster_status";
+    while wire.value(asked).await.as_deref() != Some(version) {
+        coeval_env::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn settings_of_a_role_hold_for_the_next_login_on_every_node() {
+    in_runtime(async {
+        let further = ["--cluster-wait-milliseconds", "1500"];
+        let mut cluster = with_files([FILES[0]; 3], &further).await;
+        let leader = cluster.leader().await;
+        let mut roots = Vec::new();
+        for node in 0..3 {
+            roots.push(Wire::connect_as(cluster.address(node), "coeval").await);
+        }
+        reaches_version(&mut roots[leader], "5").await;
+        roots[0].rows("create role bob login").await;
+        roots[0].rows("create table t (a int primary key)").await;
+        roots[0].rows("grant select, insert on t to bob").await;
+        // One node is told, and the next login on any has it: with reads there, and on the
+        // leader.
+        for round in 1..=12 {
+            let (by, at) = (round % 3, (round + 1 + round / 3 % 2) % 3);
+            let text = format!("alter role bob set lock_timeout = '{round}s'");
+            roots[by].rows(&text).await;
+            for from in ["any", "fresh", "leader"] {
+                let options = format!("-c coeval.read_from={from}");
+                let (mut wire, _) = bob(&cluster, at, &options).await;
+                let expected = format!("{round}s");
+                assert_eq!(
+                    shown_here(&mut wire, "lock_timeout").await,
+                    expected,
+                    "{from}"
+                );
+                assert_eq!(shown(&mut wire, "lock_timeout").await, expected, "{from}");
+                wire.rows("set lock_timeout = 0; reset lock_timeout").await;
+                assert_eq!(shown(&mut wire, "lock_timeout").await, expected, "{from}");
+            }
+        }
+        // Where the role reads is a setting of the role.
+        let (one, two) = others(leader);
+        roots[one]
+            .rows("alter role bob set coeval.read_from = any")
+            .await;
+        roots[one].rows("alter role bob set my.own = 'kept'").await;
+        roots[one]
+            .rows("alter database bank set timezone = 'Asia/Tokyo'")
+            .await;
+        let (mut reader, told) = bob(&cluster, two, "").await;
+        let zone = told.iter().any(|answer| {
+            answer.kind == 'S' && String::from_utf8_lossy(&answer.contents).contains("Asia/Tokyo")
+        });
+        assert!(zone, "the client is told of its time zone");
+        let (mut writer, _) = bob(&cluster, one, "").await;
+        let plan = reader.rows("explain select a from t").await;
+        let here = format!(
+            "Runs on: node {}, which follows (coeval.read_from = any)",
+            two + 1
+        );
+        assert!(
+            plan.iter().any(|row| row[0].as_ref() == Some(&here)),
+            "{plan:?}"
+        );
+        // A session keeps what it began with, wherever it moves.
+        roots[one]
+            .rows("alter role bob set lock_timeout = '99s'")
+            .await;
+        roots[one].rows("alter role bob reset my.own").await;
+        writer.rows("insert into t values (1)").await;
+        let (mut at_leader, _) = bob(&cluster, leader, "").await;
+        assert_eq!(shown(&mut at_leader, "lock_timeout").await, "99s");
+        roots[one]
+            .rows("alter role bob set lock_timeout = '100s'")
+            .await;
+        roots[one]
+            .query(&format!("select coeval.cluster_transfer({})", one + 1))
+            .await;
+        assert_eq!(cluster.leader().await, one);
+        for (number, wire, value) in [
+            (2, &mut writer, "12s"),
+            (3, &mut reader, "12s"),
+            (4, &mut at_leader, "99s"),
+        ] {
+            wire.rows(&format!("insert into t values ({number})")).await;
+            assert_eq!(shown(wire, "lock_timeout").await, value, "{number}");
+            wire.rows("set lock_timeout = 0; reset lock_timeout").await;
+            assert_eq!(shown(wire, "lock_timeout").await, value, "{number}");
+        }
+        assert_eq!(shown(&mut writer, "my.own").await, "kept");
+        // Without a majority as well: the survivor shows all that.
+        let commit = roots[one]
+            .value("select coeval.last_commit()")
+            .await
+            .unwrap();
+        reader
+            .rows(&format!("select coeval.wait_for('{commit}')"))
+            .await;
+        cluster.kill(one).await;
+        cluster.kill(leader).await;
+        let (mut late, _) = bob(&cluster, two, "").await;
+        assert_eq!(
+            late.value("select count(*) from t").await.as_deref(),
+            Some("4")
+        );
+        assert_eq!(shown_here(&mut late, "lock_timeout").await, "100s");
+        assert_eq!(shown_here(&mut late, "timezone").await, "Asia/Tokyo");
+        assert_eq!(shown_here(&mut reader, "lock_timeout").await, "12s");
+    });
+}
+
+#[test]
+fn settings_of_a_role_wait_for_the_cluster_version_that_reads_them() {
+    in_runtime(async {
+        let limited = ["--cluster-version-limit", "4"];
+        let mut cluster = with_files([FILES[0]; 3], &limited).await;
+        let leader = cluster.leader().await;
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        reaches_version(&mut root, "4").await;
+        root.rows("create role bob login").await;
+        for refused in [
+            "alter role bob set lock_timeout = '1s'",
+            "alter database bank set lock_timeout = '1s'",
+        ] {
+            let answers = root.query(refused).await;
+            assert_eq!(error(&answers).sqlstate(), "0A000", "{refused}");
+            let hint = error(&answers).field(b'H').unwrap_or_default();
+            assert!(hint.contains("cluster version 5"), "{hint}");
+        }
+        // There is nothing to reset.
+        root.rows("alter role bob reset lock_timeout").await;
+        root.rows("alter role bob reset all").await;
+        let nothing = root.value("select count(*) from pg_db_role_setting").await;
+        assert_eq!(nothing.as_deref(), Some("0"));
+        for node in 0..3 {
+            cluster.kill(node).await;
+            let file = cluster.directory().join(format!("hba-{node}"));
+            cluster.set_further(&["--hba-file", &file.display().to_string()]);
+            cluster.start_node(node).await;
+        }
+        let leader = cluster.leader().await;
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        reaches_version(&mut root, "5").await;
+        root.rows("alter role bob set lock_timeout = '1s'").await;
+        for node in 0..3 {
+            let (mut wire, _) = bob(&cluster, node, "").await;
+            assert_eq!(shown(&mut wire, "lock_timeout").await, "1s", "node {node}");
+        }
     });
 }

@@ -22,6 +22,8 @@
 //! | 3 | questions of followers for the read index, and how far followers show their log |
 //! | 4 | sessions of clients that their own node has let in, and what that node tells of
 //!       transaction blocks |
+//! | 5 | catalog rows with settings of roles and the database, and what nodes tell each other of
+//!       them at logins |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -34,7 +36,7 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = NODE_LOGINS;
+pub const NEWEST_VERSION: u32 = ROLE_SETTINGS;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.
@@ -43,6 +45,9 @@ pub(super) const FOLLOWER_READS: u32 = 3;
 /// The first version in which a node lets its own clients in, and the leader takes its word
 /// for them.
 pub const NODE_LOGINS: u32 = 4;
+
+/// The first version in which the catalog keeps settings of roles and the database.
+pub const ROLE_SETTINGS: u32 = 5;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

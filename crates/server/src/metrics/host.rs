@@ -2,6 +2,7 @@
 //! `coeval.metrics`.
 
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coeval_memory::counters::Distribution;
@@ -113,6 +114,11 @@ impl Host for ServerHost {
 
     fn cluster(&self) -> Option<Cluster> {
         cluster_view::cluster(&*self.shared.upgrade()?)
+    }
+
+    fn keeps_role_settings(&self) -> bool {
+        let shared = self.shared.upgrade();
+        shared.is_some_and(|shared| shared.keeps_role_settings.load(Ordering::Relaxed))
     }
 
     fn gamma(&self) -> Vec<NodeGamma> {

@@ -19,12 +19,13 @@
 //! leader, where the session may run, takes that node's word ([`vouched`]).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::SaslInitial;
 use coeval_pgwire::scram::{self, Exchange, Failure, Keys};
-use coeval_sql::access::{FIRST_ROLE, Role, Verifier, password};
+use coeval_sql::access::{FIRST_ROLE, LoginSetting, Role, Verifier, password};
 use coeval_sql::session::{Account, Database, Login};
 use coeval_sql::{Error, SqlState};
 use tokio::io::AsyncWriteExt;
@@ -58,6 +59,8 @@ pub(super) struct Admitted {
     /// Whether the client's name has no role: it was let in as the first role, because the
     /// database is open.
     pub(super) as_visitor: bool,
+    /// The settings that the role and the database have for the session.
+    pub(super) settings: Arc<[LoginSetting]>,
 }
 
 impl Admitted {
@@ -133,8 +136,22 @@ fn applicant<'a>(claim: &Claim<'a>, account: &'a Account) -> Applicant<'a> {
 }
 
 /// Admits a client that was authenticated before: by another node, or for a session that
-/// goes on. Its role is known by number if a node vouches for it, and by name else.
+/// goes on. Its role is known by number if a node vouches for it, and by name else. The node has
+/// told the settings, which the session keeps.
 pub(super) async fn known(
+    database: &Database,
+    user: &str,
+    vouched: Option<Vouched>,
+    settings: &Arc<[LoginSetting]>,
+) -> Result<Admitted, Refusal> {
+    let mut admitted = admitted_before(database, user, vouched).await?;
+    if vouched.is_some() {
+        admitted.settings = Arc::clone(settings);
+    }
+    Ok(admitted)
+}
+
+async fn admitted_before(
     database: &Database,
     user: &str,
     vouched: Option<Vouched>,
@@ -210,6 +227,7 @@ fn admitted(
                 },
                 method,
                 as_visitor: true,
+                settings: Arc::clone(&account.settings),
             });
         }
         return Err(no_role(user).into());
@@ -232,6 +250,7 @@ fn admitted(
         },
         method,
         as_visitor: false,
+        settings: Arc::clone(&account.settings),
     })
 }
 

@@ -9,6 +9,7 @@ use coeval_leader::node::Node;
 use coeval_peers::{NodeId, PeerStream};
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::{Limits as BufferLimits, ReadBuffer};
+use coeval_sql::access::LoginSetting;
 use coeval_sql::catalog::MAX_NAME_BYTES;
 use coeval_sql::instance::activity::Interrupt;
 use coeval_sql::session::{Session, SessionOptions};
@@ -109,6 +110,7 @@ pub(super) async fn greet_elsewhere(
             write,
             number: Some((origin.process_id, origin.secret.clone())),
             vouched: origin.vouched,
+            settings: Arc::clone(&origin.settings),
         };
         match resumed {
             None => welcome(shared, &serving_term, arrival, sheet).await,
@@ -156,6 +158,8 @@ pub(super) struct Arrival {
     pub(super) number: Option<(i32, Vec<u8>)>,
     /// As whom that node has let the client in, if it has.
     pub(super) vouched: Option<Vouched>,
+    /// What that node has told of the client's settings.
+    pub(super) settings: Arc<[LoginSetting]>,
 }
 
 async fn let_in(
@@ -218,6 +222,7 @@ async fn let_in(
         write,
         number: None,
         vouched: None,
+        settings: Arc::default(),
     };
     let here = welcome(shared, &serving_term, arrival, sheet).await;
     here.map(|here| SessionLocation::Here(Box::new(here)))
@@ -278,6 +283,7 @@ async fn leader(
                         binding: binding.cloned(),
                         request: request.clone(),
                         vouched: None,
+                        settings: Arc::default(),
                     });
                     let opening = opening::session(&origin, None);
                     match relay::open_or_refused(&streams, node, &opening, &leads).await {
@@ -318,6 +324,7 @@ async fn welcome(
         mut write,
         number,
         vouched,
+        settings,
     } = arrival;
     // A copy of the request for other nodes, should the session move there.
     let whole = (shared.node.is_some() && number.is_none()).then(|| request.clone());
@@ -335,7 +342,7 @@ async fn welcome(
     let admitted = match take_names(&mut request, &mut client) {
         Err(refused) => Err(refused.into()),
         Ok(()) => match vouched {
-            Some(_) => known(&serving_term.database, &client.user, vouched).await,
+            Some(_) => known(&serving_term.database, &client.user, vouched, &settings).await,
             None => admit(place, &request, &client, binding.as_deref(), line).await,
         },
     };
@@ -372,6 +379,7 @@ async fn welcome(
                             request,
                             vouched: cluster_view::lets_clients_in(shared)
                                 .then(|| admitted.vouched()),
+                            settings: Arc::clone(&admitted.settings),
                         })
                     });
                     if number.is_some() {
@@ -516,6 +524,7 @@ pub(super) fn options(
         interrupt: Some(interrupt(shared, entry, signal)),
         client: Some(client.peer),
         defaults: shared.settings.of_sessions(),
+        stored: Arc::clone(&admitted.settings),
         parameters: Vec::new(),
         limits: shared.limits(),
         privileged: admitted.place.privileged,
@@ -543,9 +552,10 @@ fn interrupt(shared: &Shared, entry: &Entry, signal: &Arc<Signal>) -> Arc<dyn In
     }
 }
 
-/// The value with which a session begins that its client asks for with `request`: the
-/// client's, or this node's; `None` if neither says one.
-pub(super) fn at_start(shared: &Shared, request: &Request, name: &str) -> Option<String> {
+/// The value with which the session of this client begins: the client's, its role's, or this
+/// node's; `None` if none of them says one.
+pub(super) fn at_start(shared: &Shared, origin: &Origin, name: &str) -> Option<String> {
+    let request = &origin.request;
     let last = |settings: &[(String, String)]| {
         let mut settings = settings.iter().rev();
         let found = settings.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -557,6 +567,12 @@ pub(super) fn at_start(shared: &Shared, request: &Request, name: &str) -> Option
         last(&command_line(switches).ok()?)
     };
     let asked = last(&request.parameters).or_else(switches);
+    let of_role = || {
+        let mut settings = origin.settings.iter().rev();
+        let found = settings.find(|setting| setting.name.eq_ignore_ascii_case(name));
+        found.map(|setting| setting.value.clone())
+    };
+    let asked = asked.or_else(of_role);
     asked.or_else(|| last(&shared.settings.of_sessions()))
 }
 
@@ -588,6 +604,9 @@ pub(super) fn tell_beginning(
 ) -> Result<(), Error> {
     let unsendable = |error| report::from_wire(&error);
     cold::authentication_ok(out);
+    for warning in session.take_login_warnings() {
+        report::notice(out, &warning);
+    }
     for (name, value) in session.take_parameter_changes() {
         cold::parameter_status(out, &name, &value).map_err(unsendable)?;
     }
@@ -635,7 +654,64 @@ fn command_line(switches: &str) -> Result<Vec<(String, String)>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use coeval_pgwire::startup::Protocol;
+    use coeval_sql::access::SettingSource;
+    use coeval_sql::session::Database;
+
     use super::*;
+
+    #[test]
+    fn a_setting_of_a_role_that_cannot_be_set_is_a_warning() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let engine = coeval_occ::Engine::ephemeral(coeval_occ::Settings::default()).unwrap();
+        let opening = Database::open(Arc::new(engine));
+        let database = runtime.block_on(opening).unwrap();
+        let stored = |name: &str, value: &str| LoginSetting {
+            source: SettingSource::Role,
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let warnings = |settings: &[LoginSetting]| {
+            let options = SessionOptions {
+                stored: settings.into(),
+                ..SessionOptions::default()
+            };
+            let mut session = Session::new(Arc::clone(&database), options).unwrap();
+            let registry = crate::registry::Registry::new(10, 0, 1);
+            let entry = registry.enter(&Arc::default(), Protocol::V3_0, &RELAYED);
+            let mut out = Vec::new();
+            tell_beginning(&mut session, &entry.unwrap(), &mut out).unwrap();
+            let mut messages = Vec::new();
+            while let [kind, length @ .., _] = &out[..]
+                && let Some(length) = length.first_chunk()
+            {
+                let end = 1 + u32::from_be_bytes(*length) as usize;
+                let contents = String::from_utf8_lossy(&out[5..end]).into_owned();
+                messages.push((*kind, contents));
+                out.drain(..end);
+            }
+            let kinds: String = messages.iter().map(|(kind, _)| char::from(*kind)).collect();
+            assert!(kinds.ends_with("KZ"), "{kinds}");
+            let warnings = messages.into_iter().filter(|(kind, _)| *kind == b'N');
+            warnings.map(|(_, contents)| contents).collect::<Vec<_>>()
+        };
+        let bad = stored("no_longer", "1");
+        let told = warnings(&[bad.clone(), stored("work_mem", "8MB")]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        for part in [
+            "WARNING",
+            "C42704",
+            "unrecognized configuration parameter \"no_longer\"",
+        ] {
+            assert!(told[0].contains(part), "{told:?}");
+        }
+        let quiet = [bad, stored("client_min_messages", "error")];
+        assert!(warnings(&quiet).is_empty());
+    }
 
     #[test]
     fn settings_as_command_line_switches() {

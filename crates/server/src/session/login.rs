@@ -103,6 +103,7 @@ pub(super) async fn login(
         binding,
         request,
         vouched: Some(admitted.vouched()),
+        settings: Arc::clone(&admitted.settings),
     });
     let line = relay::Line {
         input,
@@ -161,7 +162,7 @@ async fn begin(
     sheet: &Arc<Sheet>,
 ) -> Option<SessionLocation> {
     relay.input.buffer.set_limits(relay::limits(shared));
-    let wants_leader = reads_at_leader(shared, &relay.origin.request);
+    let wants_leader = reads_at_leader(shared, &relay.origin);
     let database = database_here(shared);
     if let_in.found.is_newest
         && (wants_leader || database.is_none())
@@ -200,9 +201,9 @@ fn log(shared: &Shared, let_in: &LetIn) {
     shared.logins.admitted(&let_in.client, method, remark);
 }
 
-/// Whether a client has asked for reads on the leader, or for nothing else.
-fn reads_at_leader(shared: &Shared, request: &Request) -> bool {
-    let from = at_start(shared, request, "coeval.read_from");
+/// Whether a client's reads are for the leader, by what it or its role asks for.
+fn reads_at_leader(shared: &Shared, origin: &Origin) -> bool {
+    let from = at_start(shared, origin, "coeval.read_from");
     let from = from.and_then(|name| ReadFrom::named(&name.to_ascii_lowercase()));
     from.unwrap_or_default() == ReadFrom::Leader
 }

@@ -11,6 +11,8 @@
 //!               3 vouched   role (u32), as a visitor (u8), then as a session
 //!               4 account   name
 //!               5 gamma     node (u64), reads, positive, violations, values, greatest (u64)
+//!               6 vouched   role (u32), as a visitor (u8), settings of the role and the
+//!                           database, then as a session
 //!   stream ◀──  + this node leads, and the session's messages follow, or the account
 //!               - this node does not lead
 //!               ^ the node of the client has to let it in
@@ -19,7 +21,8 @@
 //! The client of a vouched session was let in by its own node. The leader authenticates it no
 //! second time: it takes the node's word for who the client is, and checks what the role may.
 //! Kinds 3 and 4 are sent from cluster version 4 on; from then on the leader begins no session
-//! of kind 1.
+//! of kind 1. Kind 6 is kind 3 with settings, and an account with settings ends with them: there
+//! are some from cluster version 5 on only.
 //!
 //! Numbers are little-endian; a byte string is a u32 length and its bytes; a list is a
 //! u32 count and its elements. Only members of one cluster open streams, and still the
@@ -31,7 +34,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::startup::Protocol;
-use coeval_sql::access::Role;
+use coeval_sql::access::{LoginSetting, Role, SettingSource};
 use coeval_sql::session::Account;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -73,6 +76,9 @@ pub(super) struct Origin {
     pub(super) request: Request,
     /// As whom the node of the client has let it in; `None` if the leader authenticates it.
     pub(super) vouched: Option<Vouched>,
+    /// The settings that the client's role and the database had for it at its login. Without
+    /// `vouched` the leader finds its own.
+    pub(super) settings: Arc<[LoginSetting]>,
 }
 
 /// The word of a node about a client that it has let in.
@@ -112,6 +118,7 @@ const CANCEL: u8 = 2;
 const VOUCHED: u8 = 3;
 const ACCOUNT: u8 = 4;
 const GAMMA: u8 = 5;
+const VOUCHED_WITH_SETTINGS: u8 = 6;
 
 /// Maximum length of an account in bytes: more names than a role can be a member of.
 const LONGEST_ACCOUNT: u32 = 16 << 20;
@@ -121,15 +128,31 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
+fn put_settings(out: &mut Vec<u8>, settings: &[LoginSetting]) {
+    out.put_u32_le(settings.len() as u32);
+    for setting in settings {
+        out.put_u8(setting.source as u8);
+        put(out, setting.name.as_bytes());
+        put(out, setting.value.as_bytes());
+    }
+}
+
 /// Encodes a session's opening.
 pub(super) fn session(origin: &Origin, resumed: Option<&Resumed>) -> Vec<u8> {
     framed(|out| {
         match origin.vouched {
             None => out.put_u8(SESSION),
             Some(vouched) => {
-                out.put_u8(VOUCHED);
+                let has_settings = !origin.settings.is_empty();
+                out.put_u8(match has_settings {
+                    true => VOUCHED_WITH_SETTINGS,
+                    false => VOUCHED,
+                });
                 out.put_u32_le(vouched.role);
                 out.put_u8(u8::from(vouched.as_visitor));
+                if has_settings {
+                    put_settings(out, &origin.settings);
+                }
             }
         }
         out.put_i32_le(origin.process_id);
@@ -207,6 +230,9 @@ pub(super) fn account(account: &Account) -> Vec<u8> {
         }
         out.put_u8(u8::from(account.open));
         out.put_slice(&account.secret);
+        if !account.settings.is_empty() {
+            put_settings(out, &account.settings);
+        }
     })
 }
 
@@ -287,6 +313,10 @@ fn decode_account(mut bytes: &[u8]) -> Option<Account> {
             *bytes = rest;
             *secret
         },
+        settings: match bytes.is_empty() {
+            true => Arc::default(),
+            false => login_settings(bytes)?,
+        },
     };
     bytes.is_empty().then_some(account)
 }
@@ -294,13 +324,17 @@ fn decode_account(mut bytes: &[u8]) -> Option<Account> {
 fn decode(mut bytes: &[u8]) -> Option<Opening> {
     let bytes = &mut bytes;
     let opening = match bytes.try_get_u8().ok()? {
-        kind @ (SESSION | VOUCHED) => {
+        kind @ (SESSION | VOUCHED | VOUCHED_WITH_SETTINGS) => {
             let vouched = match kind {
-                VOUCHED => Some(Vouched {
+                VOUCHED | VOUCHED_WITH_SETTINGS => Some(Vouched {
                     role: bytes.try_get_u32_le().ok()?,
                     as_visitor: flag(bytes)?,
                 }),
                 _ => None,
+            };
+            let settings = match kind {
+                VOUCHED_WITH_SETTINGS => login_settings(bytes)?,
+                _ => Arc::default(),
             };
             let process_id = bytes.try_get_i32_le().ok()?;
             let secret = take(bytes)?.to_vec();
@@ -336,6 +370,7 @@ fn decode(mut bytes: &[u8]) -> Option<Opening> {
                 binding,
                 request,
                 vouched,
+                settings,
             };
             Opening::Session(Box::new(origin), resumed)
         }
@@ -381,6 +416,17 @@ fn flag(bytes: &mut &[u8]) -> Option<bool> {
     }
 }
 
+fn login_settings(bytes: &mut &[u8]) -> Option<Arc<[LoginSetting]>> {
+    let one = |bytes: &mut &[u8]| {
+        Some(LoginSetting {
+            source: *SettingSource::ALL.get(usize::from(bytes.try_get_u8().ok()?))?,
+            name: text(bytes)?,
+            value: text(bytes)?,
+        })
+    };
+    Some(list(bytes, one)?.into())
+}
+
 fn list<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let count = bytes.try_get_u32_le().ok()?;
     (0..count).map(|_| one(bytes)).collect()
@@ -404,6 +450,23 @@ mod tests {
                 parameters: vec![("user".into(), "ada".into())],
             },
             vouched: None,
+            settings: Arc::default(),
+        }
+    }
+
+    fn settings() -> Arc<[LoginSetting]> {
+        let setting = |source| LoginSetting {
+            source,
+            name: "work_mem".into(),
+            value: "8MB".into(),
+        };
+        SettingSource::ALL.into_iter().map(setting).collect()
+    }
+
+    fn with_settings() -> Origin {
+        Origin {
+            settings: settings(),
+            ..vouched()
         }
     }
 
@@ -431,6 +494,10 @@ mod tests {
             (
                 session(&vouched(), None),
                 Opening::Session(Box::new(vouched()), None),
+            ),
+            (
+                session(&with_settings(), Some(&resumed)),
+                Opening::Session(Box::new(with_settings()), Some(resumed.clone())),
             ),
             (
                 session(&vouched(), Some(&resumed)),
@@ -501,6 +568,11 @@ mod tests {
             groups: vec!["ada".into(), "readers".into()],
             open: false,
             secret: [7; 32],
+            settings: Arc::default(),
+        };
+        let with_settings = Account {
+            settings: settings(),
+            ..with_role.clone()
         };
         let without = Account {
             role: None,
@@ -508,11 +580,12 @@ mod tests {
             open: true,
             ..with_role.clone()
         };
-        for before in [with_role, without] {
+        for before in [with_role, without, with_settings] {
             let bytes = account(&before);
             let contents = &bytes[4..];
             let after = decode_account(contents).unwrap();
             assert_eq!(after.groups, before.groups);
+            assert_eq!(after.settings, before.settings);
             assert_eq!((after.open, after.secret), (before.open, before.secret));
             let parts = |account: &Account| {
                 let role = account.role.as_deref()?;
@@ -521,7 +594,19 @@ mod tests {
                 Some((role.oid, role.name.clone(), limits, attributes))
             };
             assert_eq!(parts(&after), parts(&before));
-            for end in 0..contents.len() {
+            // Without its settings the account is that of a role that has none.
+            let settings = match before.settings.is_empty() {
+                true => contents.len(),
+                false => {
+                    account(&Account {
+                        settings: Arc::default(),
+                        ..before
+                    })
+                    .len()
+                        - 4
+                }
+            };
+            for end in (0..contents.len()).filter(|end| *end != settings) {
                 assert!(decode_account(&contents[..end]).is_none(), "cut at {end}");
             }
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use coeval_pgwire::backend::cold;
 use coeval_sql::Error;
+use coeval_sql::access::LoginSetting;
 use coeval_sql::session::{Session, SessionHandover};
 use coeval_types::{Remedy, Timestamp};
 use tracing::debug;
@@ -75,8 +76,8 @@ pub(super) async fn here(
     let mut client = Client::new(relay.origin.peer, relay.origin.tls);
     let mut request = relay.origin.request.clone();
     let resumed = async {
-        let vouched = relay.origin.vouched;
-        let admitted = readmit(&serving_term, &mut request, &mut client, vouched).await?;
+        let word = (relay.origin.vouched, &relay.origin.settings);
+        let admitted = readmit(&serving_term, &mut request, &mut client, word).await?;
         let mut session = resume(
             (shared, &serving_term),
             request,
@@ -143,6 +144,7 @@ pub(super) async fn for_another(
         write,
         number,
         vouched,
+        settings,
         ..
     } = arrival;
     let signal = Arc::new(Signal::default());
@@ -157,7 +159,8 @@ pub(super) async fn for_another(
     let input = Input::new(read, buffer, Arc::clone(sheet));
     let (number, secret) = number?;
     let opened = async {
-        let admitted = readmit(serving_term, &mut request, &mut client, vouched).await?;
+        let word = (vouched, &settings);
+        let admitted = readmit(serving_term, &mut request, &mut client, word).await?;
         let number = (number, &*secret);
         let place = &admitted.place;
         let entry = shared
@@ -210,10 +213,10 @@ async fn readmit(
     serving_term: &ServingTerm,
     request: &mut Request,
     client: &mut Client,
-    vouched: Option<Vouched>,
+    (vouched, settings): (Option<Vouched>, &Arc<[LoginSetting]>),
 ) -> Result<Admitted, Error> {
     greet::take_names(request, client)?;
-    let admitted = known(&serving_term.database, &client.user, vouched);
+    let admitted = known(&serving_term.database, &client.user, vouched, settings);
     admitted.await.map_err(error)
 }
 

@@ -98,6 +98,122 @@ fn a_role_has_no_more_sessions_than_its_limit() {
     });
 }
 
+/// A session of app's, with these words of the connection string.
+async fn app(address: SocketAddr, options: &str) -> Wire {
+    let mut wire = Wire::open(address).await;
+    let parameters = [("user", "app"), ("database", "bank"), ("options", options)];
+    wire.send(&start(&parameters)).await;
+    assert!(kinds(&wire.until_ready_or_closed().await).ends_with('Z'));
+    wire
+}
+
+#[test]
+fn a_session_begins_with_the_settings_of_its_role() {
+    with_server(|address| async move {
+        let mut root = Wire::connect(address).await;
+        root.rows("create role app login").await;
+        let mut before = app(address, "").await;
+        for setting in [
+            "role all set lock_timeout = '1s'",
+            "role all set statement_timeout = '1min'",
+            "database bank set lock_timeout = '2s'",
+            "database bank set timezone = 'Asia/Tokyo'",
+            "role app set lock_timeout = '3s'",
+            "role app set coeval.read_from = any",
+            "role app set application_name = 'of the role'",
+            "role app set my.own = 'mine'",
+            "role app set log_min_duration_statement = '1h'",
+            "role app in database bank set work_mem = '8MB'",
+        ] {
+            root.rows(&format!("alter {setting}")).await;
+        }
+        let mut wire = app(address, "").await;
+        let all = "select name, setting || coalesce(unit, ''), reset_val, source \
+            from pg_settings where source not in ('default', 'server') \
+            and context <> 'postmaster' order by name";
+        let mut shown = wire.rows(all).await;
+        shown.retain(|row| {
+            !matches!(
+                row[0].as_deref(),
+                Some("session_authorization" | "is_superuser")
+            )
+        });
+        let shown: Vec<String> = shown
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "TimeZone Asia/Tokyo Asia/Tokyo database",
+                "application_name of the role of the role user",
+                "coeval.read_from any any user",
+                "lock_timeout 3s 3 user",
+                "log_min_duration_statement 1h 1 user",
+                "statement_timeout 1min 1 global",
+                "work_mem 8MB 8 database user",
+            ]
+        );
+        let show = async |wire: &mut Wire, name: &str, expected: &str| {
+            let value = wire.value(&format!("show {name}")).await;
+            assert_eq!(value.as_deref(), Some(expected), "{name}");
+        };
+        show(&mut wire, "my.own", "mine").await;
+        // RESET goes back to them.
+        for (name, own) in [
+            ("lock_timeout", "3s"),
+            ("my.own", "mine"),
+            ("work_mem", "8MB"),
+        ] {
+            wire.rows(&format!("set {name} = 999")).await;
+            wire.rows(&format!("reset {name}")).await;
+            show(&mut wire, name, own).await;
+        }
+        wire.rows("set lock_timeout = 9; set timezone = 'UTC'; set my.own = 'no'")
+            .await;
+        wire.rows("discard all").await;
+        show(&mut wire, "lock_timeout", "3s").await;
+        show(&mut wire, "timezone", "Asia/Tokyo").await;
+        show(&mut wire, "my.own", "mine").await;
+        // SET ROLE takes on no settings.
+        wire.rows("set role app").await;
+        show(&mut wire, "lock_timeout", "3s").await;
+        // The connection string wins.
+        let mut other = app(address, "-c lock_timeout=7s -c my.own=yours").await;
+        show(&mut other, "lock_timeout", "7s").await;
+        show(&mut other, "my.own", "yours").await;
+        let source = "select source from pg_settings where name = 'lock_timeout'";
+        assert_eq!(other.value(source).await.as_deref(), Some("client"));
+        // What the role has is the role's, and not another's.
+        let mut root = Wire::connect(address).await;
+        show(&mut root, "lock_timeout", "2s").await;
+        show(&mut root, "work_mem", "64MB").await;
+        // Sessions keep what they began with; the next has what holds then.
+        show(&mut before, "lock_timeout", "0").await;
+        root.rows("alter role app set lock_timeout = '4s'").await;
+        root.rows("alter role app rename to application").await;
+        root.rows("alter role application rename to app").await;
+        show(&mut wire, "lock_timeout", "3s").await;
+        let mut next = app(address, "").await;
+        show(&mut next, "lock_timeout", "4s").await;
+        root.rows("alter role app reset lock_timeout").await;
+        show(&mut app(address, "").await, "lock_timeout", "2s").await;
+        drop((before, wire, other, next));
+        root.rows("drop role app; create role app login").await;
+        let mut anew = app(address, "").await;
+        show(&mut anew, "work_mem", "64MB").await;
+        show(&mut anew, "lock_timeout", "2s").await;
+        let unknown = anew.query("show my.own").await;
+        assert_eq!(error(&unknown).sqlstate(), "42704");
+    });
+}
+
 #[test]
 fn a_revoke_reaches_what_is_cached() {
     with_server(|address| async move {

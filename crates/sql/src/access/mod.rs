@@ -25,17 +25,19 @@
 //! that name.
 //!
 //! - [`privilege`]: kinds of privileges, and lists of grants.
-//! - [`role`]: roles and their attributes. [`store`]: their encoding as rows.
+//! - [`role`]: roles and their attributes. [`setting`]: their settings. [`store`]: their
+//!   encoding as rows.
 //! - [`password`]: password verifiers.
 //!
 //! Invariants:
 //! - Membership has no cycles.
 //! - Every role that owns a table or occurs in a list of grants exists: DROP ROLE refuses
-//!   to drop such a role.
+//!   to drop such a role. Every role that has settings exists: DROP ROLE drops them.
 
 pub mod password;
 pub mod privilege;
 pub mod role;
+pub mod setting;
 pub(crate) mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +46,8 @@ use std::sync::Arc;
 pub use password::Verifier;
 pub use privilege::{Grant, PUBLIC_ROLE, Privileges};
 pub use role::{FIRST_ROLE, Membership, Role};
+pub(crate) use setting::DATABASE;
+pub use setting::{LoginSetting, OwnedSettings, SettingOwner, SettingSource};
 
 use crate::error::{Error, Result, SqlState};
 
@@ -121,6 +125,7 @@ impl ObjectKind {
 #[derive(Clone, Debug)]
 pub struct Access {
     roles: BTreeMap<u32, Arc<Role>>,
+    settings: BTreeMap<SettingOwner, OwnedSettings>,
     /// Owner of and grants on the schema `public`.
     pub schema: Owned,
     /// Server secret from which authentication derives its answers for unknown users.
@@ -132,6 +137,7 @@ impl Default for Access {
     fn default() -> Self {
         Self {
             roles: BTreeMap::from([(FIRST_ROLE, Arc::new(Role::first()))]),
+            settings: BTreeMap::new(),
             schema: Owned::by(FIRST_ROLE),
             secret: [0; 32],
         }
@@ -161,9 +167,10 @@ impl Access {
         self.roles.insert(role.oid, Arc::new(role));
     }
 
-    /// Removes a role, and all memberships in it.
+    /// Removes a role, its settings, and all memberships in it.
     pub fn remove(&mut self, oid: u32) {
         self.roles.remove(&oid);
+        self.settings.retain(|owner, _| owner.role != oid);
         for role in self.roles.values_mut() {
             if role.memberships.iter().any(|each| each.role == oid) {
                 let role = Arc::make_mut(role);

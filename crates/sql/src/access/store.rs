@@ -1,31 +1,40 @@
 //! Encoding of roles and privileges as catalog rows.
 //!
 //! ```text
-//! u8 format (1)  u8 what
+//! u8 format      u8 what                 format 1, or 2 for what came later
 //!   0  a role     u32 number  string name  u8 attributes  i32 connection limit
 //!                 u8 flags (1 has a password, 2 has an end)
 //!                 [string password] [i64 end]
 //!                 u16 n × membership { u32 role, u32 grantor, u8 admin }
 //!   1  a schema   u32 number  owned
 //!   2  a secret   32 bytes
+//!   3  settings   u32 key  u32 database  u32 role
+//!                 u16 n × setting { string name, string value }      (format 2)
 //!
 //! owned           u32 owner  u8 flags (1 has grants) [u16 n × grant {
 //!                 u32 grantee, u32 grantor, u16 privileges, u16 grantable }]
 //! ```
 //!
-//! A row's key is a number: the OID of the role or the schema, or 0 for the secret. From
+//! A row's key is a number: the OID of the role or the schema, 0 for the secret, or an OID that
+//! settings have for it. From
 //! the secret authentication derives its answers for unknown users, which thus are the
 //! same after every start.
+//!
+//! A build that knows no settings refuses a row of format 2 and says that a newer one wrote it.
+//! In a cluster such rows are written once every member reads them.
 
 use super::privilege::{Grant, Privileges};
-use super::{Access, Membership, Owned, Role};
+use super::{Access, Membership, Owned, OwnedSettings, Role, SettingOwner};
 use crate::error::Result;
 use crate::record::{Reader, count, damaged, string};
 
 const FORMAT: u8 = 1;
+/// Format of rows with settings.
+const FORMAT_OF_SETTINGS: u8 = 2;
 const ROLE: u8 = 0;
 const SCHEMA: u8 = 1;
 const SECRET: u8 = 2;
+const SETTINGS: u8 = 3;
 
 const HAS_PASSWORD: u8 = 1;
 const HAS_END: u8 = 2;
@@ -88,6 +97,20 @@ pub(crate) fn encode_secret(secret: &[u8; 32]) -> Vec<u8> {
     [&[FORMAT, SECRET], &secret[..]].concat()
 }
 
+/// Encodes the settings of roles or the database.
+pub(crate) fn encode_settings(owner: SettingOwner, owned: &OwnedSettings) -> Vec<u8> {
+    let mut out = vec![FORMAT_OF_SETTINGS, SETTINGS];
+    for number in [owned.key, owner.database, owner.role] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    count(&mut out, owned.settings.len());
+    for (name, value) in &owned.settings {
+        string(&mut out, name);
+        string(&mut out, value);
+    }
+    out
+}
+
 /// Encodes an owner and grants.
 pub(crate) fn encode_owned(out: &mut Vec<u8>, owned: &Owned) {
     out.extend_from_slice(&owned.owner.to_le_bytes());
@@ -109,11 +132,20 @@ pub(crate) fn encode_owned(out: &mut Vec<u8>, owned: &Owned) {
 pub(crate) fn decode(bytes: &[u8], access: &mut Access) -> Result<()> {
     let mut reader = Reader(bytes);
     let format = reader.u8()?;
-    if format != FORMAT {
-        return Err(damaged(&format!("its format is {format}, not {FORMAT}"))
-            .with_hint("It was probably written by a newer version of this program."));
+    if !matches!(format, FORMAT | FORMAT_OF_SETTINGS) {
+        return Err(
+            damaged(&format!("its format is {format}, not {FORMAT_OF_SETTINGS}"))
+                .with_hint("It was probably written by a newer version of this program."),
+        );
     }
     match reader.u8()? {
+        SETTINGS if format == FORMAT_OF_SETTINGS => {
+            let (owner, owned) = decode_settings(&mut reader)?;
+            access.put_settings(owner, Some(owned));
+        }
+        other if format != FORMAT => {
+            return Err(damaged(&format!("nothing is of the kind {other}")));
+        }
         ROLE => {
             let role = decode_role(&mut reader)?;
             access.put(role);
@@ -126,6 +158,16 @@ pub(crate) fn decode(bytes: &[u8], access: &mut Access) -> Result<()> {
         other => return Err(damaged(&format!("nothing is of the kind {other}"))),
     }
     reader.end()
+}
+
+fn decode_settings(reader: &mut Reader<'_>) -> Result<(SettingOwner, OwnedSettings)> {
+    let key = reader.u32()?;
+    let owner = SettingOwner {
+        database: reader.u32()?,
+        role: reader.u32()?,
+    };
+    let settings = reader.list(|reader| Ok((reader.string()?, reader.string()?)))?;
+    Ok((owner, OwnedSettings { key, settings }))
 }
 
 fn decode_role(reader: &mut Reader<'_>) -> Result<Role> {
@@ -213,7 +255,36 @@ mod tests {
             encode_role(&role),
             encode_schema(&schema),
             encode_secret(&[7; 32]),
+            encode_settings(OWNER, &settings()),
         ]
+    }
+
+    const OWNER: SettingOwner = SettingOwner {
+        database: 5,
+        role: 16_400,
+    };
+
+    fn settings() -> OwnedSettings {
+        OwnedSettings {
+            key: 16_401,
+            settings: vec![("work_mem".to_owned(), "8MB".to_owned())],
+        }
+    }
+
+    #[test]
+    fn the_row_of_settings_is_this() {
+        let expected = [
+            &[2, 3][..],
+            &[0x11, 0x40, 0, 0],
+            &[5, 0, 0, 0],
+            &[0x10, 0x40, 0, 0],
+            &[1, 0],
+            &[8, 0, 0, 0],
+            b"work_mem",
+            &[3, 0, 0, 0],
+            b"8MB",
+        ];
+        assert_eq!(encode_settings(OWNER, &settings()), expected.concat());
     }
 
     #[test]
@@ -227,6 +298,7 @@ mod tests {
         assert!(!role.superuser && role.login && role.bypass_policies);
         assert_eq!(encode_schema(&access.schema), rows()[1]);
         assert_eq!(access.secret, [7; 32]);
+        assert_eq!(access.settings_of(OWNER), Some(&settings()));
     }
 
     #[test]

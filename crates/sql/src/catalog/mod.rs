@@ -8,7 +8,8 @@
 //!               generated from
 //!   storage 2   one row per table: its OID, and its descriptor with columns,
 //!               indexes and constraints, its owner and its privileges
-//!   storage 3   one row per role; one for the privileges on the schema
+//!   storage 3   one row per role; one for the privileges on the schema; one for the settings
+//!               of a role, the database, or a role in it
 //! ```
 //!
 //! A schema change locks the version row, and writes descriptors and a new version, all

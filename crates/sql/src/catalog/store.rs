@@ -16,7 +16,7 @@ use coeval_types::{
 
 use super::{Catalog, FIRST_USER_OID, Table, description};
 use crate::access::store::{self as access, SECRET_KEY};
-use crate::access::{Access, Owned, Role};
+use crate::access::{Access, Owned, OwnedSettings, Role, SettingOwner};
 use crate::error::{Error, Result};
 use crate::record::{FirstCell, damaged};
 
@@ -325,13 +325,13 @@ impl Store {
         }
     }
 
-    /// Deletes a role's row.
-    pub(crate) async fn delete_role(
+    /// Deletes the row of this key about roles.
+    pub(crate) async fn delete_access(
         &self,
         transaction: &mut dyn Transaction,
-        oid: u32,
+        key: u32,
     ) -> Result<()> {
-        let found = find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, oid)?;
+        let found = find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, key)?;
         let rid = found.ok_or_else(|| Error::internal("a role's row is gone"))?;
         lock_row(transaction, ACCESS_STORAGE, rid).await?;
         transaction.delete(ACCESS_STORAGE, rid)?;
@@ -348,6 +348,8 @@ pub(crate) enum AccessRow<'a> {
     /// Secret from which the server derives authentication challenges for unknown
     /// users.
     Secret([u8; 32]),
+    /// Settings of a role or the database.
+    Settings(SettingOwner, &'a OwnedSettings),
 }
 
 impl AccessRow<'_> {
@@ -357,6 +359,7 @@ impl AccessRow<'_> {
             Self::Role(role) => (role.oid, access::encode_role(role)),
             Self::Schema(schema) => (access::PUBLIC_OID, access::encode_schema(schema)),
             Self::Secret(secret) => (SECRET_KEY, access::encode_secret(secret)),
+            Self::Settings(owner, owned) => (owned.key, access::encode_settings(*owner, owned)),
         }
     }
 }

@@ -28,6 +28,7 @@ mod grant;
 mod index;
 mod rewrite;
 mod role;
+mod role_settings;
 mod storages;
 mod table;
 
@@ -42,6 +43,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::output::{Notice, Severity};
 use crate::statement::{Command, Statement};
+pub(crate) use role_settings::SettingChecks;
 pub(crate) use storages::{Storages, StoragesMark};
 
 /// Session state that a schema change works on.
@@ -50,6 +52,8 @@ pub(crate) struct Context<'session> {
     pub(crate) store: &'session Store,
     pub(crate) transaction: &'session mut (dyn Transaction + 'static),
     pub(crate) storages: &'session mut Storages,
+    /// The session's settings.
+    pub(crate) settings: &'session dyn SettingChecks,
 }
 
 /// A schema change being executed.

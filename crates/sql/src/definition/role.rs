@@ -17,6 +17,7 @@ impl Change<'_> {
             RoleCommand::Alter { name, options } => self.alter_role(name, options).await,
             RoleCommand::Rename { name, new_name } => self.rename_role(name, new_name).await,
             RoleCommand::Drop { names, if_exists } => self.drop_roles(names, *if_exists).await,
+            RoleCommand::Settings(settings) => self.role_settings(settings).await,
         }
     }
 
@@ -231,10 +232,13 @@ impl Change<'_> {
                     self.write_access(&AccessRow::Role(member)).await?;
                 }
             }
-            self.context
-                .store
-                .delete_role(&mut *self.context.transaction, role.oid)
-                .await?;
+            let settings = self.catalog.access().settings();
+            let of_role = settings.filter(|(owner, _)| owner.role == role.oid);
+            let keys: Vec<u32> = of_role.map(|(_, owned)| owned.key).collect();
+            for key in keys {
+                self.delete_access(key).await?;
+            }
+            self.delete_access(role.oid).await?;
             self.keep_access(access);
         }
         Ok("DROP ROLE")
@@ -402,6 +406,11 @@ impl Change<'_> {
     pub(super) async fn write_access(&mut self, row: &AccessRow<'_>) -> Result<()> {
         let transaction = &mut *self.context.transaction;
         self.context.store.put_access(transaction, row).await
+    }
+
+    pub(super) async fn delete_access(&mut self, key: u32) -> Result<()> {
+        let transaction = &mut *self.context.transaction;
+        self.context.store.delete_access(transaction, key).await
     }
 
     /// Uses these roles for the rest of the statement.

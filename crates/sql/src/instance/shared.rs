@@ -31,6 +31,10 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn cluster(&self) -> Option<Cluster> {
         None
     }
+    /// Whether every node of the cluster reads catalog rows with settings of roles.
+    fn keeps_role_settings(&self) -> bool {
+        true
+    }
     /// The estimates of Γ that nodes of the cluster have made.
     fn gamma(&self) -> Vec<NodeGamma> {
         Vec::new()

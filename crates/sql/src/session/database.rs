@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
-use crate::access::Role;
+use crate::access::{FIRST_ROLE, LoginSetting, Role};
 use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
@@ -34,11 +34,15 @@ pub struct Account {
     /// Secret from which authentication derives its answers for users that do not exist,
     /// the same on all nodes of a cluster. Only nodes may know it.
     pub secret: [u8; 32],
+    /// The settings with which a session begins, in rising order of precedence.
+    pub settings: Arc<[LoginSetting]>,
 }
 
 impl Account {
     fn new(catalog: &Catalog, role: Option<Arc<Role>>) -> Self {
         let access = catalog.access();
+        // A client without a role is let in as the first one, if at all.
+        let session = role.as_ref().map_or(FIRST_ROLE, |role| role.oid);
         let groups = role.as_ref().map_or_else(Vec::new, |role| {
             let mut groups: Vec<String> = access
                 .roles()
@@ -53,6 +57,7 @@ impl Account {
             groups,
             open: access.is_open(),
             secret: access.secret,
+            settings: access.login_settings(session),
         }
     }
 }

@@ -78,7 +78,7 @@ pub use handover::{MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover}
 pub use portal::Portal;
 pub use prepared::Prepared;
 
-use crate::access::FIRST_ROLE;
+use crate::access::{FIRST_ROLE, LoginSetting};
 use crate::catalog::Catalog;
 use crate::contention;
 use crate::copy::CopyIn;
@@ -87,7 +87,7 @@ use crate::expression::{EvaluationContext, SessionInfo, WorkMeter};
 use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use crate::instance::{Charge, Limits, MemoryBudget, SessionMemory, Ticket, measured, within};
 use crate::outcome::Numbered;
-use crate::output::{Completion, Format, Sink, TransactionStatus};
+use crate::output::{Completion, Format, Notice, Severity, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use crate::system;
 use handover::{HandoverDelta, HandoverStatement};
@@ -97,7 +97,7 @@ use portal::Portals;
 use read_confirmation::{Open, ReadConfirmation};
 use result_writer::Watched;
 pub use settings::LoggedFailures;
-use settings::Settings;
+use settings::{Beginning, Settings};
 use statement_cache::StatementCache;
 use transaction::{Block, Running};
 
@@ -124,6 +124,8 @@ pub struct SessionOptions {
     pub client: Option<SocketAddr>,
     /// The server's default settings for its sessions, as name and value.
     pub defaults: Vec<(String, String)>,
+    /// The settings that the role and the database have for the session.
+    pub stored: Arc<[LoginSetting]>,
     /// Settings from the client's startup message, as name and value.
     pub parameters: Vec<(String, String)>,
     /// Upper limits on the size of the session's statements.
@@ -205,6 +207,9 @@ pub struct Session {
     /// The plan cache, keyed by the text of simple queries.
     plan_cache: PlanCache,
     copy: Option<CopyIn>,
+    /// Why settings of the role or the database are not among those that the session began
+    /// with.
+    left_out: Vec<Error>,
     /// The reported settings, with the values last sent to the client.
     reported: Vec<(&'static str, String)>,
     /// The settings when they were last compared with what was reported.
@@ -237,13 +242,15 @@ impl Session {
             name: user.clone(),
             superuser,
         };
-        let settings = Arc::new(Settings::at_start(
+        let beginning = Beginning {
             login,
-            &options.application_name,
-            &options.defaults,
-            &options.parameters,
-            refused,
-        )?);
+            application_name: &options.application_name,
+            defaults: &options.defaults,
+            stored: &options.stored,
+            parameters: &options.parameters,
+        };
+        let (settings, left_out) = Settings::at_start(beginning, refused)?;
+        let settings = Arc::new(settings);
         let ticket = Ticket::new(&database.admission, options.privileged);
         let entrant = Entrant {
             process_id: options.process_id,
@@ -309,12 +316,28 @@ impl Session {
             lost_transaction: false,
             plan_cache: PlanCache::default(),
             copy: None,
+            left_out,
             reported: Vec::new(),
             compared: None,
             statement_cache: StatementCache::default(),
         };
         session.apply_settings();
         Ok(session)
+    }
+
+    /// Takes the warnings for the client about settings of its role or the database that
+    /// cannot be set.
+    pub fn take_login_warnings(&mut self) -> Vec<Notice> {
+        let left_out = std::mem::take(&mut self.left_out);
+        let least = self.settings.parsed().least_notice;
+        if least.is_none_or(|least| Severity::Warning < least) {
+            return Vec::new();
+        }
+        let warning = |error: Error| Notice {
+            severity: Severity::Warning,
+            report: error.report().clone(),
+        };
+        left_out.into_iter().map(warning).collect()
     }
 
     /// Counts the work of the session's statements.

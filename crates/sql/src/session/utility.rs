@@ -46,6 +46,7 @@ impl Session {
         let mut notices = Vec::new();
         let database = Arc::clone(&self.database);
         let info = self.info.clone();
+        let settings = Arc::clone(&self.settings);
         // A statement that is refused, or whose object exists already, reveals the
         // catalog but has no commit to confirm it.
         let isolation = self.running()?.isolation();
@@ -60,6 +61,7 @@ impl Session {
             store: &database.store,
             transaction: &mut *running.transaction,
             storages: &mut running.storages,
+            settings: &*settings,
         };
         let tag = definition::execute(context, statement, &info, &mut notices).await;
         for notice in notices {

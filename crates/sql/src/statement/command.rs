@@ -4,6 +4,7 @@ use coeval_txn::{Isolation, LockWait, TableLock};
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
+use super::role_settings::RoleSettingsCommand;
 use super::{Statement, StatementKind};
 use crate::access::Privileges;
 
@@ -377,6 +378,8 @@ pub(crate) enum RoleCommand {
         /// New name of the role.
         new_name: String,
     },
+    /// ALTER ROLE … SET or RESET, or the same of a database.
+    Settings(RoleSettingsCommand),
     /// DROP ROLE: drops roles.
     Drop {
         /// The roles to drop.

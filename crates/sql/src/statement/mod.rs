@@ -28,6 +28,7 @@ mod locking;
 mod redact_passwords;
 mod redact_values;
 mod role;
+mod role_settings;
 mod sequence;
 mod setting;
 mod size;
@@ -52,6 +53,7 @@ pub use kind::StatementKind;
 pub(crate) use locking::Locking;
 pub use redact_passwords::loggable;
 pub use redact_values::redact_values;
+pub(crate) use role_settings::{RoleSettingsCommand, SettingChange};
 pub use sequence::Statements;
 pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
@@ -141,6 +143,7 @@ impl Statement {
             Command::Role(RoleCommand::Create { .. }) => "CREATE ROLE",
             Command::Role(RoleCommand::Alter { .. } | RoleCommand::Rename { .. }) => "ALTER ROLE",
             Command::Role(RoleCommand::Drop { .. }) => "DROP ROLE",
+            Command::Role(RoleCommand::Settings(settings)) => settings.tag(),
             Command::Grant(grant) if grant.revoke => "REVOKE",
             Command::Grant(_) => "GRANT",
             Command::SchemaOwner { .. } => "ALTER SCHEMA",

@@ -4,6 +4,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::command::{Command, RoleCommand, RoleName, RoleOptions};
+use super::role_settings;
 use super::text::Text;
 use super::words::{Parse, eat, fold, need, next_is, unexpected, unsupported, value};
 use crate::catalog::{MAX_NAME_BYTES, truncate_name};
@@ -80,10 +81,14 @@ pub(super) fn create(parser: &mut Parser<'_>) -> Parse<Command> {
 /// Parses the rest of ALTER ROLE, from the word ROLE, USER or GROUP on.
 pub(super) fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.next_token();
-    if next_is(parser, 0, "all") {
-        return Err(unsupported("ALTER ROLE ALL", &token, text));
+    let has_settings = !super::words::is(&token.token, "group");
+    if has_settings && eat(parser, "all") {
+        return role_settings::of_role(parser, None);
     }
     let name = role_name(parser)?;
+    if has_settings && role_settings::follow(parser) {
+        return role_settings::of_role(parser, Some(name));
+    }
     if eat(parser, "rename") {
         need(parser, "to")?;
         return Ok(Command::Role(RoleCommand::Rename {
@@ -91,7 +96,7 @@ pub(super) fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
             new_name: new_name(parser)?,
         }));
     }
-    for word in ["set", "reset", "in", "add", "drop"] {
+    for word in ["add", "drop"] {
         if next_is(parser, 0, word) {
             let feature = format!("ALTER ROLE … {}", word.to_uppercase());
             return Err(unsupported(&feature, &token, text));

@@ -75,7 +75,7 @@ pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
     }))
 }
 
-fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
+pub(super) fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
     let mut name = identifier(parser)?.to_lowercase();
     while parser.consume_token(&Token::Period) {
         name.push('.');

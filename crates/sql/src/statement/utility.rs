@@ -17,6 +17,7 @@ use super::command::{Argument, Command, DiscardKind, ExplainCommand};
 use super::copy::copy;
 use super::grant::grant;
 use super::role;
+use super::role_settings;
 use super::setting::{reset, set, setting};
 use super::text::Text;
 use super::transaction::transaction;
@@ -257,6 +258,10 @@ fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     if word(&kind).is_some_and(role::is_role) && !next_is(parser, 2, "mapping") {
         parser.next_token();
         return role::alter(parser, text);
+    }
+    if is(&kind, "database") {
+        parser.next_token();
+        return role_settings::of_database(parser, text);
     }
     if is(&kind, "schema") {
         parser.next_token();

@@ -79,7 +79,7 @@ pub(crate) const OBJECTS: &SystemObjects = &SystemObjects {
 /// OID of the role that owns the system objects.
 pub(crate) const ROLE: u32 = crate::access::FIRST_ROLE;
 /// OID of the only database.
-pub(crate) const DATABASE: u32 = 5;
+pub(crate) const DATABASE: u32 = crate::access::DATABASE;
 
 /// All schemas: OID, name, comment.
 pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 4] = [

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coeval_sql::Database;
+use coeval_sql::access::LoginSetting;
 use coeval_txn::Engine;
 
 use crate::client::{must, session};
@@ -51,5 +52,62 @@ async fn tables_come_back_and_leftovers_go() {
     must(&mut session, "create table gone (a int primary key)").await;
     must(&mut session, "insert into gone values (1), (2)").await;
     must(&mut session, "delete from gone").await;
+    engine.close().await.expect("a sound disk");
+}
+
+#[tokio::test]
+async fn settings_of_roles_come_back_and_go_with_their_role() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kept = async |database: &Database| {
+        let account = database.login("app").await.expect("a catalog");
+        let settings = account.settings.iter();
+        let text = |setting: &LoginSetting| {
+            let source = setting.source.name();
+            format!("{source}: {}={}", setting.name, setting.value)
+        };
+        settings.map(text).collect::<Vec<_>>()
+    };
+    let expected = [
+        "global: statement_timeout=1min",
+        "user: search_path=\"$user\", \"B c\"",
+        "user: lock_timeout=3s",
+        "database user: work_mem=8MB",
+    ];
+    for checkpoint in [false, true] {
+        let (engine, database) = open(directory.path()).await;
+        let mut session = session(&database);
+        for statement in [
+            "drop role if exists app",
+            "create role app login",
+            "alter role app set search_path = '$user', \"B c\"",
+            "alter role app set work_mem = '1MB'",
+            "alter role app set lock_timeout = '3s'",
+            "alter role app reset work_mem",
+            "alter role app in database test set work_mem = '8MB'",
+            "alter role all set statement_timeout = '1min'",
+            "alter database test set lock_timeout = '9s'",
+            "alter database test reset all",
+        ] {
+            must(&mut session, statement).await;
+        }
+        assert_eq!(kept(&database).await, expected);
+        if checkpoint {
+            must(&mut session, "checkpoint").await;
+        }
+        drop(session);
+        drop(database);
+        engine.close().await.expect("a sound disk");
+        let (engine, database) = open(directory.path()).await;
+        assert_eq!(kept(&database).await, expected);
+        engine.close().await.expect("a sound disk");
+    }
+    let (engine, database) = open(directory.path()).await;
+    let mut session = session(&database);
+    must(&mut session, "drop role app").await;
+    let rows = must(&mut session, "select setconfig from pg_db_role_setting").await;
+    assert_eq!(
+        rows,
+        ["  setconfig", "  {statement_timeout=1min}", "  SELECT 1"]
+    );
     engine.close().await.expect("a sound disk");
 }

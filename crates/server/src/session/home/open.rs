@@ -138,6 +138,7 @@ impl Relay {
             },
             method: Method::Trust,
             as_visitor: false,
+            settings: Arc::clone(&self.origin.settings),
         };
         let place = (&self.entry, &self.signal);
         let options = greet::options(shared, &mut request, &client, &admitted, place)?;

@@ -58,7 +58,7 @@ impl Relay {
         }
         let value = |name: &str| match self.handover.setting(name) {
             Some(value) => Some(value.to_owned()),
-            None => greet::at_start(shared, &self.origin.request, name),
+            None => greet::at_start(shared, &self.origin, name),
         };
         let from = value("coeval.read_from");
         let from = from.and_then(|name| ReadFrom::named(&name.to_ascii_lowercase()));

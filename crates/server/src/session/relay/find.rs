@@ -205,11 +205,11 @@ impl Relay {
     }
 
     /// The session's timeout of this name, if it has one: what the session has set is part of
-    /// its handover state, and what it began with comes from the client or the settings.
+    /// its handover state, and what it began with comes from the client, its role or the settings.
     pub(super) fn timeout(&self, shared: &Shared, name: &str) -> Option<Duration> {
         let time = match self.handover.setting(name) {
             Some(value) => settings::time(value),
-            None => settings::time(&greet::at_start(shared, &self.origin.request, name)?),
+            None => settings::time(&greet::at_start(shared, &self.origin, name)?),
         };
         time.filter(|time| !time.is_zero())
     }

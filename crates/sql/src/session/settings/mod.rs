@@ -25,6 +25,7 @@
 mod check;
 mod comparator;
 mod definitions;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use coeval_txn::Isolation;
 use self::check::{MEMORY, TIMES, check, fixed, quantity};
 use self::definitions::{DEFINITIONS, Definition, SettingKind, definition};
 use super::identity::{Identity, Who};
+use crate::access::LoginSetting;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
 use crate::output::Severity;
@@ -136,6 +138,19 @@ pub enum LoggedFailures {
     None,
 }
 
+/// What a session begins with.
+pub(crate) struct Beginning<'a> {
+    /// The role that has logged in.
+    pub(crate) login: Who,
+    pub(crate) application_name: &'a str,
+    /// The server's settings, as name and value.
+    pub(crate) defaults: &'a [(String, String)],
+    /// Those of the role and the database.
+    pub(crate) stored: &'a [LoginSetting],
+    /// Those of the client's startup message.
+    pub(crate) parameters: &'a [(String, String)],
+}
+
 /// The settings of one session.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -144,6 +159,9 @@ pub struct Settings {
     session: BTreeMap<String, String>,
     /// Values that the server's configuration sets for all sessions.
     server: BTreeMap<String, String>,
+    /// Whose the values are that the session's role or the database has for it, as
+    /// `pg_settings` says it.
+    stored: BTreeMap<String, &'static str>,
     /// Values that RESET restores, where they differ from the initial value.
     start: BTreeMap<String, String>,
     /// Session values that SET LOCAL hides until the transaction ends.
@@ -160,6 +178,7 @@ impl Default for Settings {
         Self {
             session: BTreeMap::new(),
             server: BTreeMap::new(),
+            stored: BTreeMap::new(),
             start: BTreeMap::new(),
             local: BTreeMap::new(),
             identity: Identity::default(),
@@ -189,16 +208,21 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings at the start of a session: the server's, then those of the client's
-    /// startup message. RESET restores them. For a setting that cannot be set, `refused`
-    /// decides whether that is an error.
+    /// Settings at the start of a session: the server's, then those of the role and the
+    /// database, then those of the client's startup message. RESET restores them. For a setting
+    /// of the server or the client that cannot be set, `refused` decides whether that is an
+    /// error. One of the role or the database is left out; also returns these errors.
     pub(crate) fn at_start(
-        login: Who,
-        application_name: &str,
-        defaults: &[(String, String)],
-        parameters: &[(String, String)],
+        beginning: Beginning<'_>,
         refused: &mut dyn FnMut(Error) -> Result<()>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Vec<Error>)> {
+        let Beginning {
+            login,
+            application_name,
+            defaults,
+            stored,
+            parameters,
+        } = beginning;
         let mut settings = Self::default();
         let mut set = |settings: &mut Self, name: &str, value: &String| {
             let set = settings.set(name, std::slice::from_ref(value), false);
@@ -209,6 +233,12 @@ impl Settings {
         }
         settings.server = settings.session.clone();
         settings.set_identity(Identity::new(login), false);
+        let left_out = settings.take_stored(stored);
+        let mut set = |settings: &mut Self, name: &str, value: &String| {
+            set(settings, name, value)?;
+            settings.stored.remove(Self::canonical_name(name));
+            Ok::<(), Error>(())
+        };
         if !application_name.is_empty() {
             set(
                 &mut settings,
@@ -227,7 +257,7 @@ impl Settings {
             set(&mut settings, name, value)?;
         }
         settings.start = settings.session.clone();
-        Ok(settings)
+        Ok((settings, left_out))
     }
 
     /// The settings that the executor needs, in parsed form.
@@ -368,6 +398,8 @@ impl Settings {
                     reset: reset.to_owned(),
                     source: if value != reset {
                         "session"
+                    } else if let Some(source) = self.stored.get(name) {
+                        source
                     } else if value == definition.initial {
                         "default"
                     } else if self.server.get(name) == start {
@@ -426,8 +458,8 @@ impl Settings {
             if !name.contains('.') {
                 return Err(unknown(name));
             }
-            self.session.remove(name);
             self.local.remove(name);
+            self.give_back(name);
             return Ok(());
         };
         if matches!(definition.kind, SettingKind::Fixed) {
@@ -657,7 +689,14 @@ mod tests {
         let start = |superuser, parameters: &[(&str, &str)]| {
             let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
             let parameters: Vec<_> = parameters.iter().map(owned).collect();
-            Settings::at_start(someone(superuser), "", &[], &parameters, &mut Err)
+            let beginning = Beginning {
+                login: someone(superuser),
+                application_name: "",
+                defaults: &[],
+                stored: &[],
+                parameters: &parameters,
+            };
+            Settings::at_start(beginning, &mut Err).map(|(settings, _)| settings)
         };
         for name in [
             "log_min_duration_statement",
@@ -687,7 +726,14 @@ mod tests {
             name: "me".into(),
             superuser: true,
         };
-        let mut settings = Settings::at_start(me, "psql", &[], &parameters, &mut Err).unwrap();
+        let beginning = Beginning {
+            login: me,
+            application_name: "psql",
+            defaults: &[],
+            stored: &[],
+            parameters: &parameters,
+        };
+        let (mut settings, _) = Settings::at_start(beginning, &mut Err).unwrap();
         settings.set("timezone", &["UTC".to_owned()], true).unwrap();
         assert_eq!(settings.parsed().time_zone.to_string(), "UTC");
         settings.end_local();

@@ -30,9 +30,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         oid: Oid, conname: Name, connamespace: Oid, conowner: Oid, conforencoding: Int4,
         contoencoding: Int4, conproc: Regproc, condefault: Bool,
     }
-    2964 Table pg_db_role_setting {
-        setdatabase: Oid, setrole: Oid, setconfig: TextArray,
-    }
     826 Table pg_default_acl {
         oid: Oid, defaclrole: Oid, defaclnamespace: Oid, defaclobjtype: InternalChar,
         defaclacl: AclItemArray,

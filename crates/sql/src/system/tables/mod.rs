@@ -47,6 +47,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         roles::PG_SHADOW,
         roles::PG_GROUP,
         roles::PG_DATABASE,
+        roles::PG_DB_ROLE_SETTING,
     ],
     &[
         activity::PG_SETTINGS,

@@ -1,4 +1,4 @@
-//! System tables of roles, role memberships and the database.
+//! System tables of roles, their memberships and settings, and the database.
 //!
 //! Only superusers may read `pg_authid` and `pg_shadow`, which show password verifiers;
 //! the views over them show asterisks instead.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::Value;
-use crate::access::{Membership, Role};
+use crate::access::{Membership, OwnedSettings, Role, SettingOwner};
 use crate::expression::EvaluationContext;
 use crate::system::table::{array, system_table};
 use crate::system::{DATABASE, PROBE, ROLE, role_name};
@@ -62,7 +62,7 @@ system_table! {
         rolpassword: Text = "********",
         rolvaliduntil: TimestampTz = valid_until(role),
         rolbypassrls: Bool = role.bypass_policies,
-        rolconfig: TextArray = Value::Null,
+        rolconfig: TextArray = config_of(role, context),
         oid: Oid = role.oid,
     }
 }
@@ -80,7 +80,7 @@ system_table! {
         usebypassrls: Bool = role.bypass_policies,
         passwd: Text = "********",
         valuntil: TimestampTz = valid_until(role),
-        useconfig: TextArray = Value::Null,
+        useconfig: TextArray = config_of(role, context),
     }
 }
 
@@ -97,7 +97,7 @@ system_table! {
         usebypassrls: Bool = role.bypass_policies,
         passwd: Text = role.password.as_deref(),
         valuntil: TimestampTz = valid_until(role),
-        useconfig: TextArray = Value::Null,
+        useconfig: TextArray = config_of(role, context),
     }
 }
 
@@ -115,6 +115,31 @@ system_table! {
         groname: Name = &role.name,
         grosysid: Oid = role.oid,
         grolist: OidArray = members(role.oid, context),
+    }
+}
+
+/// Settings, as an array of `name=value`.
+fn config(owned: &OwnedSettings) -> Value {
+    let pairs = owned.settings.iter();
+    array(pairs.map(|(name, value)| format!("{name}={value}")))
+}
+
+/// A role's settings in every database.
+fn config_of(role: &Role, context: &EvaluationContext<'_>) -> Value {
+    let (database, role) = (0, role.oid);
+    let owner = SettingOwner { database, role };
+    let owned = context.catalog.access().settings_of(owner);
+    owned.map_or(Value::Null, config)
+}
+
+system_table! {
+    /// Settings of roles, the database, and roles in it.
+    PG_DB_ROLE_SETTING = PG_CATALOG 2964 Table pg_db_role_setting;
+    context => context.catalog.access().settings();
+    (owner, owned) => {
+        setdatabase: Oid = owner.database,
+        setrole: Oid = owner.role,
+        setconfig: TextArray = config(owned),
     }
 }
 
