@@ -16,7 +16,8 @@
 //!
 //! The dump has all tables, then all rows, then the constraints and indexes, which are
 //! cheaper to build over existing rows, and last owners and privileges ([`privileges`]).
-//! With `--roles`, the roles precede all of it ([`roles`]).
+//! With `--roles`, the roles precede all of it ([`roles`]), with their settings and those of the
+//! database ([`settings`]).
 //!
 //! The command reads everything in one read-only transaction at REPEATABLE READ, schema
 //! included: the dump shows the database at one moment, and blocks no other session.
@@ -27,6 +28,7 @@
 mod privileges;
 mod roles;
 mod schema;
+mod settings;
 mod sink;
 
 use std::io::Write;

@@ -4,6 +4,7 @@
 //! CREATE ROLE ada;
 //! ALTER ROLE ada WITH NOSUPERUSER INHERIT … LOGIN PASSWORD 'SCRAM-SHA-256$…';
 //! GRANT clerks TO ada WITH ADMIN OPTION;
+//! ALTER ROLE ada SET lock_timeout TO '5s';
 //! ```
 //!
 //! Only superusers may read password verifiers; for other users the dump leaves them out,
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::Client;
 
 use super::schema::text;
+use super::settings;
 use crate::client::rows;
 
 /// The number of the role that exists from the beginning, here and in PostgreSQL.
@@ -155,11 +157,12 @@ pub(super) async fn read(client: &Client, names: &Names) -> Result<Vec<String>, 
         };
         statements.push(format!("GRANT {role} TO {member}{option};"));
     }
+    statements.append(&mut settings::read(client, names).await?);
     Ok(statements)
 }
 
 /// Formats a string literal.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let escape = if text.contains('\\') { "E" } else { "" };
     format!(
         "{escape}'{}'",

@@ -302,6 +302,7 @@ fn access(dump: &str) -> Vec<&str> {
         "REVOKE",
         "SET ",
         "ALTER SCHEMA",
+        "ALTER DATABASE",
     ];
     let about = |line: &&str| {
         words.iter().any(|word| line.starts_with(word)) || line.contains(" OWNER TO ")
@@ -357,6 +358,91 @@ fn roles_owners_and_privileges_come_back() {
         assert!(access(&without).is_empty(), "{:?}", access(&without));
         let default = dump(&url(first)).await;
         assert!(!default.contains("ROLE ") && default.contains("OWNER TO eve"));
+    });
+}
+
+/// Settings of roles and of the database.
+const SETTINGS: &[&str] = &[
+    "alter role \"A clerk\" set search_path = \"$user\", public, \"B \"\"c\"\", d\"",
+    "alter role \"A clerk\" set lock_timeout = 5000",
+    "alter role \"A clerk\" set my.own = E'it''s\\\\ {\"this\"}, and\nthat'",
+    "alter role \"A clerk\" set datestyle = iso, dmy",
+    "alter role all set statement_timeout = '1min'",
+    "alter role eve in database bank set work_mem = '8MB'",
+    "alter database bank set timezone = 'Europe/Berlin'",
+];
+
+#[test]
+fn settings_of_roles_and_of_the_database_come_back() {
+    with_server(|first| async move {
+        let mut wire = Wire::connect(first).await;
+        for statement in ACCESS.iter().chain(SETTINGS) {
+            wire.rows(statement).await;
+        }
+        let whole = ["dump", "--roles", "--url", &url(first)];
+        let original = succeed(COEVAL, &whole, "").await;
+        for line in [
+            "ALTER ROLE \"A clerk\" SET search_path TO '$user', 'public', 'B \"c\", d';",
+            "ALTER ROLE \"A clerk\" SET lock_timeout TO '5000';",
+            "ALTER ROLE \"A clerk\" SET \"DateStyle\" TO 'iso, dmy';",
+            "ALTER ROLE ALL SET statement_timeout TO '1min';",
+            "ALTER ROLE eve IN DATABASE bank SET work_mem TO '8MB';",
+            "ALTER DATABASE bank SET \"TimeZone\" TO 'Europe/Berlin';",
+        ] {
+            assert!(original.contains(line), "{line} in {original}");
+        }
+        let kept = "select setdatabase, coalesce(rolname::text, ''), setconfig::text \
+            from pg_db_role_setting left join pg_roles on pg_roles.oid = setrole order by 1, 2";
+        let settings = wire.rows(kept).await;
+        assert_eq!(settings.len(), 4);
+        let again = coeval_env::spawn("second", async {
+            use coeval_server::{Server, Storage};
+            Server::start(coeval_testkit::server::settings(), Storage::Memory).await
+        });
+        let second = again.await.unwrap().unwrap();
+        succeed(COEVAL, &["sql", &url(second.address())], &original).await;
+        let mut copy = Wire::connect(second.address()).await;
+        assert_eq!(copy.rows(kept).await, settings);
+        second.stop().await;
+
+        // PostgreSQL takes them, and tells the same, but for the number of the database.
+        let Some(postgres) = Postgres::start().await else {
+            return;
+        };
+        let psql = ["-X", "-q", "-v", "ON_ERROR_STOP=1"];
+        let server = postgres.url();
+        let server = server.trim_end_matches("postgres");
+        let of = |database: &str| format!("{server}{database}");
+        let create = ["-c", "create database bank"];
+        succeed(
+            "psql",
+            &[&psql[..], &create, &[&of("postgres")]].concat(),
+            "",
+        )
+        .await;
+        succeed(
+            "psql",
+            &[&psql[..], &["-1", &of("bank")]].concat(),
+            &original,
+        )
+        .await;
+        let query = kept.replace("setdatabase,", "case setdatabase when 0 then 0 else 5 end,");
+        let ask = [
+            "-At",
+            "-F",
+            "\u{1}",
+            "-R",
+            "\u{2}",
+            "-c",
+            &query,
+            &of("bank"),
+        ];
+        let told = succeed("psql", &[&psql[..], &ask].concat(), "").await;
+        let rows = settings.iter().map(|row| {
+            let values = row.iter().map(|value| value.as_deref().unwrap_or_default());
+            values.collect::<Vec<_>>().join("\u{1}")
+        });
+        assert_eq!(told.trim_end(), rows.collect::<Vec<_>>().join("\u{2}"));
     });
 }
 
