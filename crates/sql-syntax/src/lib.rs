@@ -31,8 +31,9 @@ pub mod print;
 pub mod tree;
 
 pub use error::{Fault, SyntaxError};
+pub use parse::Statements;
 
-use tree::Statement;
+use tree::{Expr, Statement, TypeName};
 
 /// Bounds on a text, counted on its bytes and tokens, and on the depth of its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,4 +63,35 @@ impl Default for Limits {
 /// The first error of the text.
 pub fn parse(text: &str, limits: &Limits) -> Result<Vec<Statement>, SyntaxError> {
     parse::statements(text, limits).map_err(|error| *error)
+}
+
+/// The statements of a text one by one, so that a caller may look around between two of them,
+/// and need not keep them all. The whole text is lexed here.
+///
+/// # Errors
+///
+/// The first token that is none.
+pub fn statements<'text>(
+    text: &'text str,
+    limits: &'text Limits,
+) -> Result<Statements<'text>, SyntaxError> {
+    Statements::new(text, limits).map_err(|error| *error)
+}
+
+/// The expression that a text is, and nothing behind it.
+///
+/// # Errors
+///
+/// The first error of the text.
+pub fn parse_expression(text: &str, limits: &Limits) -> Result<Expr, SyntaxError> {
+    parse::expression(text, limits).map_err(|error| *error)
+}
+
+/// The type that a text names, and nothing behind it.
+///
+/// # Errors
+///
+/// The first error of the text.
+pub fn parse_type(text: &str, limits: &Limits) -> Result<TypeName, SyntaxError> {
+    parse::type_name(text, limits).map_err(|error| *error)
 }

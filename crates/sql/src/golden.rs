@@ -15,19 +15,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use coeval_txn::{BeginOptions, Engine, Insert, Serial, TableLock, Transaction};
-use coeval_types::{IndexId, IndexKind, RowBuilder, RowRef, StorageId};
-use sqlparser::ast::{self, Statement};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
-
 use crate::catalog::{Catalog, Index, KeyColumn, Table, TableColumn};
 use crate::expression::{
     Binder, EvaluationContext, Frame, Parameters, Scope, SessionInfo, fold_name, resolve_type,
 };
 use crate::select::{Cursor, plan_query};
 use crate::value::KeyOrder;
-use crate::{Error, Result, Value};
+use crate::{Error, Result, SqlState, Value};
+use coeval_sql_syntax::Limits;
+use coeval_sql_syntax::tree::{
+    self, Body, ColumnConstraintKind, IndexKey, Query, StatementKind, TableConstraintKind,
+    TableElement, TableShape,
+};
+use coeval_txn::{BeginOptions, Engine, Insert, Serial, TableLock, Transaction};
+use coeval_types::{IndexId, IndexKind, RowBuilder, RowRef, StorageId};
 
 /// Polls a future to its end, if it needs no other task to make progress.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -91,52 +92,53 @@ impl Bench {
 
     /// Runs one statement, and returns its rows as PostgreSQL prints them unaligned.
     pub(crate) fn run(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>> {
-        let mut statements = Parser::new(&PostgreSqlDialect {})
-            .with_recursion_limit(300)
-            .try_with_sql(sql)
-            .and_then(|mut parser| parser.parse_statements())
-            .map_err(|error| Error::syntax(error.to_string()))?;
-        match statements.remove(0) {
-            Statement::Query(query) => self.query(&query, parameters),
-            Statement::CreateTable(create) => {
+        match parsed(sql)? {
+            StatementKind::Query(query) => self.query(&query, parameters),
+            StatementKind::CreateTable(create) => {
                 self.create_table(&create);
                 Ok(Vec::new())
             }
-            Statement::CreateIndex(create) => {
+            StatementKind::CreateIndex(create) => {
                 self.create_index(&create);
                 Ok(Vec::new())
             }
-            Statement::Insert(insert) => {
+            StatementKind::Insert(insert) => {
                 self.insert(&insert)?;
                 Ok(Vec::new())
             }
-            other => panic!("transcripts do not know {other}"),
+            other => panic!("transcripts do not know {other:?}"),
         }
     }
 
-    fn create_table(&mut self, create: &ast::CreateTable) {
-        let name = create.name.0[0].as_ident().map(fold_name).unwrap();
+    fn create_table(&mut self, create: &tree::CreateTable) {
+        let name = fold_name(&create.name.0[0]);
         let mut primary: Vec<String> = Vec::new();
         let mut columns = Vec::new();
-        for (position, column) in create.columns.iter().enumerate() {
-            for option in &column.options {
-                if matches!(option.option, ast::ColumnOption::PrimaryKey(_)) {
-                    primary.push(fold_name(&column.name));
+        let TableShape::Columns(elements) = &create.shape else {
+            panic!("columns are expected");
+        };
+        for element in elements {
+            match element {
+                TableElement::Column(column) => {
+                    for constraint in &column.constraints {
+                        if matches!(constraint.kind, ColumnConstraintKind::PrimaryKey(_)) {
+                            primary.push(fold_name(&column.name));
+                        }
+                    }
+                    columns.push(TableColumn {
+                        name: fold_name(&column.name),
+                        column_type: resolve_type(column.kind.as_ref().unwrap()).unwrap(),
+                        attribute: columns.len() as i16 + 1,
+                        not_null: false,
+                        default: None,
+                    });
                 }
-            }
-            columns.push(TableColumn {
-                name: fold_name(&column.name),
-                column_type: resolve_type(&column.data_type).unwrap(),
-                attribute: position as i16 + 1,
-                not_null: false,
-                default: None,
-            });
-        }
-        for constraint in &create.constraints {
-            if let ast::TableConstraint::PrimaryKey(key) = constraint {
-                for column in &key.columns {
-                    primary.push(column.column.expr.to_string());
+                TableElement::Constraint(constraint) => {
+                    if let TableConstraintKind::PrimaryKey(key) = &constraint.kind {
+                        primary.extend(key.columns.iter().map(fold_name));
+                    }
                 }
+                TableElement::Like(..) => panic!("transcripts do not know LIKE"),
             }
         }
         let storage = StorageId(self.number());
@@ -188,12 +190,15 @@ impl Bench {
         ))
     }
 
-    fn create_index(&mut self, create: &ast::CreateIndex) {
-        let table_name = create.table_name.0[0].as_ident().map(fold_name).unwrap();
+    fn create_index(&mut self, create: &tree::CreateIndex) {
+        let table_name = fold_name(&create.table.name.0[0]);
         let names: Vec<String> = create
-            .columns
+            .items
             .iter()
-            .map(|column| column.column.expr.to_string())
+            .map(|item| match &item.key {
+                IndexKey::Column(name) => fold_name(name),
+                IndexKey::Expr(_) => panic!("transcripts do not know indexes on expressions"),
+            })
             .collect();
         let place = self
             .tables
@@ -211,11 +216,8 @@ impl Bench {
         self.tables[place] = Arc::new(table);
     }
 
-    fn insert(&mut self, insert: &ast::Insert) -> Result<()> {
-        let ast::TableObject::TableName(name) = &insert.table else {
-            panic!("a table's name is expected");
-        };
-        let name = name.0[0].as_ident().map(fold_name).unwrap();
+    fn insert(&mut self, insert: &tree::Insert) -> Result<()> {
+        let name = fold_name(&insert.table.0[0]);
         let catalog = self.catalog();
         let table = Arc::clone(catalog.table(&name)?);
         let source = insert.source.as_ref().unwrap();
@@ -223,7 +225,7 @@ impl Bench {
         let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
         let frame = Frame::outermost();
         let scope = Scope::empty(&frame);
-        let ast::SetExpr::Values(values) = &*source.body else {
+        let Body::Values(rows) = &source.body else {
             panic!("VALUES are expected");
         };
         let mut transaction = self.begin();
@@ -233,9 +235,9 @@ impl Bench {
             TableLock::RowExclusive,
             1,
         ))?;
-        for row in &values.rows {
+        for row in rows {
             let mut builder = RowBuilder::new();
-            for (column, expr) in table.columns.iter().zip(&row.content) {
+            for (column, expr) in table.columns.iter().zip(row) {
                 let bound = binder.bind(expr, &scope)?;
                 let bound = binder.assign(bound, &column.name, column.column_type)?;
                 let mut context = EvaluationContext::new(&self.session, &catalog, &[], None);
@@ -259,7 +261,7 @@ impl Bench {
         Ok(())
     }
 
-    fn query(&mut self, query: &ast::Query, parameters: &[Value]) -> Result<Vec<String>> {
+    fn query(&mut self, query: &Query, parameters: &[Value]) -> Result<Vec<String>> {
         let catalog = self.catalog();
         let locate = |_| None;
         let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
@@ -287,8 +289,7 @@ impl Bench {
 
     /// The inferred types of a query's parameters.
     pub(crate) fn parameter_types(&self, sql: &str) -> Result<Vec<crate::DataType>> {
-        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
-        let Statement::Query(query) = statements.remove(0) else {
+        let StatementKind::Query(query) = parsed(sql).unwrap() else {
             panic!("a query is expected");
         };
         let catalog = self.catalog();
@@ -300,8 +301,7 @@ impl Bench {
 
     /// The plan of a query, as EXPLAIN shows it.
     pub(crate) fn explain(&self, sql: &str) -> Vec<String> {
-        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
-        let Statement::Query(query) = statements.remove(0) else {
+        let StatementKind::Query(query) = parsed(sql).unwrap() else {
             panic!("a query is expected");
         };
         let catalog = self.catalog();
@@ -309,6 +309,13 @@ impl Bench {
         let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
         plan_query(&mut binder, &query).unwrap().explain()
     }
+}
+
+/// The only statement of a text.
+fn parsed(sql: &str) -> Result<StatementKind> {
+    let mut statements = coeval_sql_syntax::parse(sql, &Limits::default())
+        .map_err(|error| Error::new(SqlState(error.fault.sqlstate()), error.message))?;
+    Ok(statements.remove(0).kind)
 }
 
 /// Runs a transcript and returns it with the actual results.

@@ -5,7 +5,7 @@
 //!                      │            │           │
 //!                      │            │           └── dyn Transaction (crate txn)
 //!                      │            └── catalog: tables and indexes of a snapshot
-//!                      └── sqlparser's syntax tree
+//!                      └── the tree of PostgreSQL's grammar (crate sql-syntax)
 //! ```
 //!
 //! - [`access`]: roles and privileges.

@@ -99,7 +99,7 @@ const PLACES: &[CrateRule] = &[
     // engines.
     CrateRule {
         name: "sql",
-        uses: &["types", "env", "memory", "txn"],
+        uses: &["types", "sql-syntax", "env", "memory", "txn"],
         tests_use: &["occ"],
     },
     CrateRule {

@@ -32,7 +32,7 @@ use crate::error::{Fault, Parsed, SyntaxError};
 use crate::keyword::Keyword;
 use crate::lexer::token::{Token, TokenKind};
 use crate::lexer::{self, too_deep};
-use crate::tree::Statement;
+use crate::tree::{Expr, Statement, TypeName};
 
 /// Stack that one level of nesting may take, with a margin.
 const RED_ZONE: usize = 128 << 10;
@@ -40,17 +40,94 @@ const RED_ZONE: usize = 128 << 10;
 const MORE_STACK: usize = 2 << 20;
 
 pub(crate) fn statements(text: &str, limits: &Limits) -> Parsed<Vec<Statement>> {
-    let tokens = lexer::tokens(text, limits)?;
-    let mut parser = Parser {
-        text,
-        tokens,
-        at: 0,
-        depth: 0,
-        height: 0,
-        opens: (0, 0),
-        limits,
-    };
-    parser.text_of_statements()
+    let mut parser = Parser::new(text, limits)?;
+    let mut statements = Vec::new();
+    while let Some(statement) = parser.next_statement()? {
+        statements.push(statement);
+    }
+    Ok(statements)
+}
+
+pub(crate) fn expression(text: &str, limits: &Limits) -> Parsed<Expr> {
+    whole(text, limits, |parser| parser.expr())
+}
+
+pub(crate) fn type_name(text: &str, limits: &Limits) -> Parsed<TypeName> {
+    whole(text, limits, |parser| parser.type_name())
+}
+
+/// A text that is this rule from its first token to its last.
+fn whole<T>(
+    text: &str,
+    limits: &Limits,
+    rule: impl FnOnce(&mut Parser<'_>) -> Parsed<T>,
+) -> Parsed<T> {
+    let mut parser = Parser::new(text, limits)?;
+    let value = rule(&mut parser)?;
+    match parser.kind() {
+        TokenKind::End => Ok(value),
+        _ => Err(parser.error()),
+    }
+}
+
+/// The statements of a text, parsed one by one. Ends behind the first error.
+pub struct Statements<'text> {
+    parser: Parser<'text>,
+    failed: bool,
+    /// The first token of the statement parsed last.
+    first: usize,
+}
+
+impl<'text> Statements<'text> {
+    pub(crate) fn new(text: &'text str, limits: &'text Limits) -> Parsed<Self> {
+        Ok(Self {
+            parser: Parser::new(text, limits)?,
+            failed: false,
+            first: 0,
+        })
+    }
+
+    /// Number of tokens of the statement parsed last.
+    pub fn tokens(&self) -> usize {
+        self.parser.at - self.first
+    }
+
+    /// Takes a statement that consists of exactly these words, of a server that has more
+    /// statements than the grammar. Returns its first byte, and the byte behind its last.
+    pub fn take_words(&mut self, words: &[&str]) -> Option<(u32, u32)> {
+        let parser = &mut self.parser;
+        while parser.eat_kind(TokenKind::Semicolon) {}
+        let is_word = |(ahead, word): (usize, &&str)| {
+            let token = parser.peek(ahead);
+            matches!(token.kind, TokenKind::Name | TokenKind::Keyword)
+                && token.text(parser.text).eq_ignore_ascii_case(word)
+        };
+        let end = parser.peek(words.len()).kind;
+        let found = words.iter().enumerate().all(is_word)
+            && matches!(end, TokenKind::Semicolon | TokenKind::End);
+        if !found || words.is_empty() {
+            return None;
+        }
+        self.first = parser.at;
+        let at = parser.pos();
+        parser.at += words.len();
+        Some((at, parser.tokens[parser.at - 1].end))
+    }
+}
+
+impl Iterator for Statements<'_> {
+    type Item = Result<Statement, SyntaxError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        while self.parser.eat_kind(TokenKind::Semicolon) {}
+        self.first = self.parser.at;
+        let statement = self.parser.next_statement();
+        self.failed = statement.is_err();
+        statement.map_err(|error| *error).transpose()
+    }
 }
 
 struct Parser<'a> {
@@ -66,25 +143,37 @@ struct Parser<'a> {
     limits: &'a Limits,
 }
 
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, limits: &'a Limits) -> Parsed<Self> {
+        Ok(Self {
+            text,
+            tokens: lexer::tokens(text, limits)?,
+            at: 0,
+            depth: 0,
+            height: 0,
+            opens: (0, 0),
+            limits,
+        })
+    }
+}
+
 impl Parser<'_> {
-    fn text_of_statements(&mut self) -> Parsed<Vec<Statement>> {
-        let mut statements = Vec::new();
-        loop {
-            while self.eat_kind(TokenKind::Semicolon) {}
-            if self.kind() == TokenKind::End {
-                return Ok(statements);
-            }
-            let at = self.pos();
-            let kind = self.statement()?;
-            if !matches!(self.kind(), TokenKind::Semicolon | TokenKind::End) {
-                return Err(self.error());
-            }
-            statements.push(Statement {
-                at,
-                end: self.tokens[self.at - 1].end,
-                kind,
-            });
+    /// The next statement; none at the end of the text. Empty ones are skipped.
+    fn next_statement(&mut self) -> Parsed<Option<Statement>> {
+        while self.eat_kind(TokenKind::Semicolon) {}
+        if self.kind() == TokenKind::End {
+            return Ok(None);
         }
+        let at = self.pos();
+        let kind = self.statement()?;
+        if !matches!(self.kind(), TokenKind::Semicolon | TokenKind::End) {
+            return Err(self.error());
+        }
+        Ok(Some(Statement {
+            at,
+            end: self.tokens[self.at - 1].end,
+            kind,
+        }))
     }
 
     fn token(&self) -> Token {

@@ -25,6 +25,20 @@ pub fn statement(statement: &Statement) -> String {
     printer.out
 }
 
+/// An expression as a text.
+pub fn expr(expr: &crate::tree::Expr) -> String {
+    let mut printer = Printer::default();
+    printer.expr(expr);
+    printer.out
+}
+
+/// A query as a text.
+pub fn query(query: &crate::tree::Query) -> String {
+    let mut printer = Printer::default();
+    printer.query(query);
+    printer.out
+}
+
 /// A type as a text.
 pub fn type_name(name: &crate::tree::TypeName) -> String {
     let mut printer = Printer::default();

@@ -1,20 +1,15 @@
 //! Names of tables and columns as statements write them, normalised for lookup.
 
-use sqlparser::ast;
-use sqlparser::tokenizer::Location;
+use coeval_sql_syntax::tree::{Name, Path};
 
 use super::{MAX_NAME_BYTES, PUBLIC, truncate_name};
 use crate::error::{Error, Result, SqlState};
 
-/// Normalises an identifier for the catalog: folded to lower case unless quoted, and
-/// cut to 63 bytes.
+/// A name for lookup in the catalog: the parser has folded it to lower case unless it is
+/// quoted; here it is cut to 63 bytes.
 #[must_use]
-pub fn fold(ident: &ast::Ident) -> String {
-    let name = match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    };
-    truncate_name(&name, MAX_NAME_BYTES).to_owned()
+pub fn fold(name: &Name) -> String {
+    truncate_name(&name.text, MAX_NAME_BYTES).to_owned()
 }
 
 /// Name of a table or index, with its schema if the statement qualifies it.
@@ -24,23 +19,16 @@ pub struct QualifiedName {
     pub schema: Option<String>,
     /// Name of the relation.
     pub name: String,
-    /// Location of the name in the statement.
-    pub location: Location,
+    /// First byte of the name in the text that was parsed.
+    pub at: u32,
 }
 
 impl QualifiedName {
     /// Splits a name at its dots. The database's name may precede the schema.
-    pub fn new(name: &ast::ObjectName) -> Result<Self> {
-        let mut parts = Vec::with_capacity(3);
-        for part in &name.0 {
-            let ident = part
-                .as_ident()
-                .ok_or_else(|| Error::unsupported("a name made by a function"))?;
-            parts.push(ident);
-        }
-        let (schema, name) = match parts.as_slice() {
-            [name] => (None, *name),
-            [schema, name] | [_, schema, name] => (Some(fold(schema)), *name),
+    pub fn new(name: &Path) -> Result<Self> {
+        let (schema, last) = match name.0.as_slice() {
+            [last] => (None, last),
+            [schema, last] | [_, schema, last] => (Some(fold(schema)), last),
             _ => {
                 return Err(Error::syntax(
                     "improper qualified name (too many dotted names)",
@@ -49,8 +37,8 @@ impl QualifiedName {
         };
         Ok(Self {
             schema,
-            name: fold(name),
-            location: parts[0].span.start,
+            name: fold(last),
+            at: name.at(),
         })
     }
 

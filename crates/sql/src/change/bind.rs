@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AssignmentTarget, Expr, SetExpr, TableFactor};
+use coeval_sql_syntax::tree::{
+    self, AssignTarget, Body, ConflictAction, ConflictTarget, Expr, ExprKind, Filter, IndexKey,
+    Name, Path, Query, Target,
+};
 
 use super::row::default_expression;
 use super::{
@@ -17,9 +20,9 @@ use crate::plan::{Access, RowReader};
 use crate::select;
 
 /// Looks up the table that a statement changes.
-fn table(name: &ast::ObjectName, binder: &Binder<'_>) -> Result<Arc<Table>> {
+fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
-    let position = (binder.locate)(name.location);
+    let position = (binder.locate)(name.at);
     if let Some(schema @ ("pg_catalog" | "information_schema" | "coeval")) = name.schema.as_deref()
     {
         return Err(Error::new(
@@ -56,37 +59,6 @@ fn relation(table: &Table, name: &str, schema: Option<&str>, offset: usize) -> S
     ScopeRelation::new(name.into(), schema.map(Into::into), columns)
 }
 
-/// The only table of FROM or UPDATE, with its alias.
-fn single_table<'tree>(
-    item: &'tree ast::TableWithJoins,
-    what: &str,
-) -> Result<(&'tree ast::ObjectName, Option<String>)> {
-    if !item.joins.is_empty() {
-        return Err(Error::unsupported(format!("{what} of a join")));
-    }
-    match &item.relation {
-        TableFactor::Table {
-            name,
-            alias,
-            args: None,
-            ..
-        } => {
-            if alias
-                .as_ref()
-                .is_some_and(|alias| !alias.columns.is_empty())
-            {
-                return Err(Error::unsupported(format!(
-                    "{what} with names for the table's columns"
-                )));
-            }
-            Ok((name, alias.as_ref().map(|alias| fold(&alias.name))))
-        }
-        _ => Err(Error::unsupported(format!(
-            "{what} of anything but a table"
-        ))),
-    }
-}
-
 fn scope<'frame>(
     table: &Table,
     alias: Option<&str>,
@@ -102,14 +74,11 @@ fn scope<'frame>(
     }
 }
 
-fn column_position(table: &Table, name: &ast::ObjectName, binder: &Binder<'_>) -> Result<usize> {
-    let ident = match name.0.as_slice() {
-        [part] => part.as_ident(),
-        _ => None,
-    }
-    .ok_or_else(|| Error::unsupported("a qualified name of a column to be set"))?;
+fn column_position(table: &Table, target: &AssignTarget, binder: &Binder<'_>) -> Result<usize> {
+    let ident = &target.name;
     let folded = fold(ident);
-    table.column(&folded).ok_or_else(|| {
+    let position = (binder.locate)(ident.at);
+    let column = table.column(&folded).ok_or_else(|| {
         Error::new(
             SqlState::UNDEFINED_COLUMN,
             format!(
@@ -117,18 +86,23 @@ fn column_position(table: &Table, name: &ast::ObjectName, binder: &Binder<'_>) -
                 table.name
             ),
         )
-        .at((binder.locate)(ident.span.start))
-    })
+        .at(position)
+    })?;
+    if !target.steps.is_empty() {
+        let what = "setting a field or an element of a column";
+        return Err(Error::unsupported(what).at(position));
+    }
+    Ok(column)
 }
 
 fn returning(
-    items: Option<&[ast::SelectItem]>,
+    items: &[Target],
     scope: &Scope<'_>,
     binder: &mut Binder<'_>,
 ) -> Result<Option<Returning>> {
-    let Some(items) = items else {
+    if items.is_empty() {
         return Ok(None);
-    };
+    }
     let origins = scope.relations.iter().flat_map(|each| &each.columns);
     for (table, _) in origins.filter_map(|column| column.origin) {
         binder.needs.table(table, Privileges::SELECT);
@@ -140,30 +114,34 @@ fn returning(
     }))
 }
 
-/// Whether an expression is the key word DEFAULT.
-fn is_default(expression: &Expr) -> bool {
-    matches!(expression, Expr::Identifier(name)
-        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+/// Plans an INSERT.
+pub(crate) fn bind_insert(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    with_tables(insert.with.as_ref(), binder, |binder| {
+        insert_behind_with(insert, binder)
+    })
 }
 
-/// Plans an INSERT.
-pub(crate) fn bind_insert(insert: &ast::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let unsupported = [
-        (insert.or.is_some() || insert.replace_into, "INSERT OR"),
-        (insert.overwrite, "INSERT OVERWRITE"),
-        (
-            insert.partitioned.is_some() || !insert.assignments.is_empty(),
-            "this form of INSERT",
-        ),
-        (insert.output.is_some(), "OUTPUT"),
-    ];
-    if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
-        return Err(Error::unsupported(*feature));
+/// Plans a change that stands behind WITH, or behind nothing.
+fn with_tables(
+    with: Option<&tree::With>,
+    binder: &mut Binder<'_>,
+    bind: impl FnOnce(&mut Binder<'_>) -> Result<ChangePlan>,
+) -> Result<ChangePlan> {
+    match with {
+        Some(with) => select::with_tables(binder, with, bind),
+        None => bind(binder),
     }
-    let ast::TableObject::TableName(name) = &insert.table else {
-        return Err(Error::unsupported("INSERT into anything but a table"));
-    };
-    let table = table(name, binder)?;
+}
+
+fn alias_of(alias: Option<&Name>) -> Option<String> {
+    alias.map(fold)
+}
+
+fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    if insert.overriding.is_some() {
+        return Err(Error::unsupported("OVERRIDING"));
+    }
+    let table = table(&insert.table, binder)?;
     binder.needs.table(table.oid, Privileges::INSERT);
     let mut targets = Vec::with_capacity(table.columns.len());
     for name in &insert.columns {
@@ -185,22 +163,21 @@ pub(crate) fn bind_insert(insert: &ast::Insert, binder: &mut Binder<'_>) -> Resu
     }
     let source = insert_source(insert, &table, &targets, explicit, binder)?;
     let frame = Frame::outermost();
-    let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+    let alias = alias_of(insert.alias.as_ref());
     let scope = scope(&table, alias.as_deref(), &frame);
-    let on_conflict = match &insert.on {
+    let on_conflict = match &insert.conflict {
         None => None,
-        Some(ast::OnInsert::OnConflict(conflict)) => {
-            if conflict.conflict_target.is_some() {
+        Some(conflict) => {
+            if conflict.target != ConflictTarget::Any {
                 binder.needs.table(table.oid, Privileges::SELECT);
             }
-            if let ast::OnConflictAction::DoUpdate(_) = conflict.action {
+            if let ConflictAction::Update(..) = conflict.action {
                 binder.needs.table(table.oid, Privileges::UPDATE);
             }
             Some(bind_conflict(conflict, &table, alias.as_deref(), binder)?)
         }
-        Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
     };
-    let returning = returning(insert.returning.as_deref(), &scope, binder)?;
+    let returning = returning(&insert.returning, &scope, binder)?;
     Ok(ChangePlan {
         table,
         kind: ChangeKind::Insert(InsertPlan {
@@ -212,7 +189,7 @@ pub(crate) fn bind_insert(insert: &ast::Insert, binder: &mut Binder<'_>) -> Resu
 }
 
 fn insert_source(
-    insert: &ast::Insert,
+    insert: &tree::Insert,
     table: &Table,
     targets: &[usize],
     explicit: bool,
@@ -222,14 +199,8 @@ fn insert_source(
         // DEFAULT VALUES inserts one row of defaults.
         return Ok(InsertSource::Values(vec![defaults(table, binder)?]));
     };
-    let plain = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && query.fetch.is_none();
-    if let SetExpr::Values(values) = &*query.body
-        && plain
-    {
-        return insert_values(values, table, targets, explicit, binder);
+    if let Some(rows) = plain_values(query) {
+        return insert_values(rows, table, targets, explicit, binder);
     }
     let wanted: Vec<_> = targets
         .iter()
@@ -250,8 +221,20 @@ fn insert_source(
     Ok(InsertSource::Query { plan, columns })
 }
 
+/// The rows of a query that is VALUES and nothing else.
+fn plain_values(query: &Query) -> Option<&[Vec<Expr>]> {
+    let plain = query.with.is_none()
+        && query.order.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none();
+    match &query.body {
+        Body::Values(rows) if plain => Some(rows),
+        _ => None,
+    }
+}
+
 fn insert_values(
-    values: &ast::Values,
+    values: &[Vec<Expr>],
     table: &Table,
     targets: &[usize],
     explicit: bool,
@@ -260,10 +243,9 @@ fn insert_values(
     let frame = Frame::outermost();
     let empty = Scope::empty(&frame);
     let all_given = targets.len() == table.columns.len();
-    let width = values.rows.first().map_or(0, |row| row.content.len());
-    let mut rows = Vec::with_capacity(values.rows.len());
-    for row in &values.rows {
-        let row = &row.content;
+    let width = values.first().map_or(0, Vec::len);
+    let mut rows = Vec::with_capacity(values.len());
+    for row in values {
         if row.len() != width {
             return Err(Error::syntax("VALUES lists must all be the same length"));
         }
@@ -275,7 +257,7 @@ fn insert_values(
         };
         for (value, &target) in row.iter().zip(targets) {
             let column = &table.columns[target];
-            columns[target] = if is_default(value) {
+            columns[target] = if value.kind == ExprKind::Default {
                 default_expression(column, binder.catalog, binder.session)?
             } else {
                 let bound = binder.bind(value, &empty)?;
@@ -315,15 +297,15 @@ fn defaults(table: &Table, binder: &Binder<'_>) -> Result<Vec<Expression>> {
 }
 
 fn bind_conflict(
-    conflict: &ast::OnConflict,
+    conflict: &tree::OnConflict,
     table: &Table,
     alias: Option<&str>,
     binder: &mut Binder<'_>,
 ) -> Result<OnConflict> {
-    let index = match &conflict.conflict_target {
-        None => None,
-        Some(ast::ConflictTarget::OnConstraint(name)) => {
-            let name = QualifiedName::new(name)?.name;
+    let index = match &conflict.target {
+        ConflictTarget::Any => None,
+        ConflictTarget::Constraint(name) => {
+            let name = fold(name);
             let index = table
                 .indexes
                 .iter()
@@ -339,16 +321,28 @@ fn bind_conflict(
                 })?;
             Some(index.id)
         }
-        Some(ast::ConflictTarget::Columns(names)) => {
-            let mut columns = Vec::with_capacity(names.len());
-            for name in names {
+        ConflictTarget::Columns(items, condition) => {
+            if condition.is_some() {
+                let what = "ON CONFLICT of a partial index";
+                return Err(Error::unsupported(what).at((binder.locate)(conflict.at)));
+            }
+            let mut columns = Vec::with_capacity(items.len());
+            for item in items {
+                let IndexKey::Column(name) = &item.key else {
+                    let what = "ON CONFLICT of an index on an expression";
+                    return Err(Error::unsupported(what).at((binder.locate)(conflict.at)));
+                };
+                if item.collation.is_some() || item.class.is_some() {
+                    let what = "a collation or an operator class in ON CONFLICT";
+                    return Err(Error::unsupported(what).at((binder.locate)(name.at)));
+                }
                 let folded = fold(name);
                 let position = table.column(&folded).ok_or_else(|| {
                     Error::new(
                         SqlState::UNDEFINED_COLUMN,
                         format!("column \"{folded}\" does not exist"),
                     )
-                    .at((binder.locate)(name.span.start))
+                    .at((binder.locate)(name.at))
                 })?;
                 columns.push(position);
             }
@@ -370,8 +364,8 @@ fn bind_conflict(
         }
     };
     let update = match &conflict.action {
-        ast::OnConflictAction::DoNothing => None,
-        ast::OnConflictAction::DoUpdate(update) => {
+        ConflictAction::Nothing => None,
+        ConflictAction::Update(list, condition) => {
             if index.is_none() {
                 return Err(Error::syntax(
                     "ON CONFLICT DO UPDATE requires inference specification or constraint name",
@@ -386,8 +380,8 @@ fn bind_conflict(
                 column.origin = None;
             }
             scope.relations.push(excluded);
-            let assignments = assignments(&update.assignments, table, &scope, binder)?;
-            let condition = match &update.selection {
+            let assignments = assignments(list, table, &scope, binder)?;
+            let condition = match condition {
                 None => None,
                 Some(condition) => Some(binder.bind_condition(condition, &scope, "WHERE")?),
             };
@@ -401,7 +395,7 @@ fn bind_conflict(
 }
 
 fn assignments(
-    list: &[ast::Assignment],
+    list: &[tree::Assignment],
     table: &Table,
     scope: &Scope<'_>,
     binder: &mut Binder<'_>,
@@ -415,7 +409,7 @@ fn assignments(
                 definition.name
             )));
         }
-        let value = if is_default(value) {
+        let value = if value.kind == ExprKind::Default {
             default_expression(definition, binder.catalog, binder.session)?
         } else {
             let bound = binder.bind(value, scope)?;
@@ -427,25 +421,30 @@ fn assignments(
         Ok(())
     };
     for assignment in list {
-        match &assignment.target {
-            AssignmentTarget::ColumnName(name) => {
-                let column = column_position(table, name, binder)?;
-                set(column, &assignment.value, binder)?;
+        match assignment {
+            tree::Assignment::One(target, value) => {
+                let column = column_position(table, target, binder)?;
+                set(column, value, binder)?;
             }
-            AssignmentTarget::Tuple(names) => {
-                let values = match &assignment.value {
-                    Expr::Tuple(values) => values.as_slice(),
-                    Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(&**value),
+            tree::Assignment::Several(names, value) => {
+                let position = binder.position(value.at);
+                let values = match &value.kind {
+                    ExprKind::Row(row) => row.fields.as_slice(),
+                    ExprKind::Subquery(_) => {
+                        let what = "setting several columns from one query";
+                        return Err(Error::unsupported(what).at(position));
+                    }
                     _ => {
-                        return Err(Error::unsupported(
-                            "setting several columns from one expression",
-                        ));
+                        return Err(Error::new(
+                            SqlState::FEATURE_NOT_SUPPORTED,
+                            "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression",
+                        )
+                        .at(position));
                     }
                 };
                 if values.len() != names.len() {
-                    return Err(Error::syntax(
-                        "number of columns does not match number of values",
-                    ));
+                    let message = "number of columns does not match number of values";
+                    return Err(Error::syntax(message).at(position));
                 }
                 for (name, value) in names.iter().zip(values) {
                     let column = column_position(table, name, binder)?;
@@ -460,16 +459,20 @@ fn assignments(
 /// Plans the selection of the rows to change by the WHERE clause. `also` are further
 /// expressions over these rows.
 fn target<'expression>(
-    selection: Option<&Expr>,
+    filter: &Filter,
     table: &Table,
     scope: &Scope<'_>,
     everything: bool,
     also: impl Iterator<Item = &'expression Expression> + Clone,
     binder: &mut Binder<'_>,
 ) -> Result<ChangeTarget> {
-    let condition = match selection {
-        None => None,
-        Some(condition) => Some(binder.bind_condition(condition, scope, "WHERE")?),
+    let condition = match filter {
+        Filter::All => None,
+        Filter::CurrentOf(cursor) => {
+            let position = binder.position(cursor.at);
+            return Err(Error::unsupported("WHERE CURRENT OF").at(position));
+        }
+        Filter::Where(condition) => Some(binder.bind_condition(condition, scope, "WHERE")?),
     };
     let conditions = condition
         .clone()
@@ -488,29 +491,25 @@ fn target<'expression>(
 }
 
 /// Plans an UPDATE.
-pub(crate) fn bind_update(update: &ast::Update, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let unsupported = [
-        (update.from.is_some(), "UPDATE … FROM"),
-        (update.or.is_some(), "UPDATE OR"),
-        (update.output.is_some(), "OUTPUT"),
-        (
-            update.limit.is_some() || !update.order_by.is_empty(),
-            "UPDATE with ORDER BY or LIMIT",
-        ),
-    ];
-    if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
-        return Err(Error::unsupported(*feature));
+pub(crate) fn bind_update(update: &tree::Update, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    if !update.from.is_empty() {
+        return Err(Error::unsupported("UPDATE … FROM"));
     }
-    let (name, alias) = single_table(&update.table, "UPDATE")?;
-    let table = table(name, binder)?;
+    with_tables(update.with.as_ref(), binder, |binder| {
+        update_behind_with(update, binder)
+    })
+}
+
+fn update_behind_with(update: &tree::Update, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    let table = table(&update.table.name, binder)?;
     binder.needs.table(table.oid, Privileges::UPDATE);
     let frame = Frame::outermost();
+    let alias = alias_of(update.alias.as_ref());
     let scope = scope(&table, alias.as_deref(), &frame);
     let assignments = assignments(&update.assignments, &table, &scope, binder)?;
     let values = assignments.iter().map(|assignment| &assignment.value);
-    let selection = update.selection.as_ref();
-    let target = target(selection, &table, &scope, false, values, binder)?;
-    let returning = returning(update.returning.as_deref(), &scope, binder)?;
+    let target = target(&update.filter, &table, &scope, false, values, binder)?;
+    let returning = returning(&update.returning, &scope, binder)?;
     Ok(ChangePlan {
         table,
         kind: ChangeKind::Update(UpdatePlan {
@@ -522,39 +521,31 @@ pub(crate) fn bind_update(update: &ast::Update, binder: &mut Binder<'_>) -> Resu
 }
 
 /// Plans a DELETE.
-pub(crate) fn bind_delete(delete: &ast::Delete, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let unsupported = [
-        (delete.using.is_some(), "DELETE … USING"),
-        (delete.output.is_some(), "OUTPUT"),
-        (
-            delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty(),
-            "DELETE with ORDER BY or LIMIT",
-        ),
-    ];
-    if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
-        return Err(Error::unsupported(*feature));
+pub(crate) fn bind_delete(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    if !delete.using.is_empty() {
+        return Err(Error::unsupported("DELETE … USING"));
     }
-    let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
-        &delete.from;
-    let [item] = from.as_slice() else {
-        return Err(Error::unsupported("DELETE from several tables"));
-    };
-    let (name, alias) = single_table(item, "DELETE")?;
-    let table = table(name, binder)?;
+    with_tables(delete.with.as_ref(), binder, |binder| {
+        delete_behind_with(delete, binder)
+    })
+}
+
+fn delete_behind_with(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<ChangePlan> {
+    let table = table(&delete.table.name, binder)?;
     binder.needs.table(table.oid, Privileges::DELETE);
     let frame = Frame::outermost();
+    let alias = alias_of(delete.alias.as_ref());
     let scope = scope(&table, alias.as_deref(), &frame);
-    let everything = delete.returning.is_some();
-    let selection = delete.selection.as_ref();
+    let everything = !delete.returning.is_empty();
     let target = target(
-        selection,
+        &delete.filter,
         &table,
         &scope,
         everything,
         std::iter::empty(),
         binder,
     )?;
-    let returning = returning(delete.returning.as_deref(), &scope, binder)?;
+    let returning = returning(&delete.returning, &scope, binder)?;
     Ok(ChangePlan {
         table,
         kind: ChangeKind::Delete(DeletePlan { target }),

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::tree::Expr;
 use coeval_types::{RowBuilder, RowRef};
-use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 
 use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn, key_text, row_text};
 use crate::error::{Error, Result, SqlState};
@@ -13,7 +11,7 @@ use crate::expression::{
     Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
 };
 use crate::plan::RowReader;
-use crate::statement::Statement;
+use crate::statement::{Statement, parse_expression};
 use crate::value::{Style, Value};
 
 /// Maximum size of a row in bytes, far below the limits of the row encoding and of a
@@ -153,9 +151,7 @@ pub(crate) fn default_expression(
     let Some(default) = &column.default else {
         return Ok(Expression::NULL);
     };
-    let parsed = Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(default)
-        .and_then(|mut parser| parser.parse_expr())
+    let parsed = parse_expression(default)
         .map_err(|error| Error::internal(format!("a default cannot be read: {error}")))?;
     let nowhere = |_| None;
     let mut binder = Binder::new(catalog, session, &nowhere, Parameters::default());
@@ -163,7 +159,7 @@ pub(crate) fn default_expression(
 }
 
 fn bind_default(
-    default: &ast::Expr,
+    default: &Expr,
     column: &TableColumn,
     binder: &mut Binder<'_>,
 ) -> Result<Expression> {
@@ -177,13 +173,13 @@ fn bind_default(
 /// Checks a DEFAULT: it must not use columns, parameters or subqueries, and its type
 /// must be assignable to the column's.
 pub(crate) fn check_default(
-    default: &ast::Expr,
+    default: &Expr,
     column: &TableColumn,
     statement: &Statement,
     catalog: &Arc<Catalog>,
     system: &'static SystemObjects,
 ) -> Result<()> {
-    let locate = |location| statement.position(location);
+    let locate = |at| statement.position(at);
     let session = SessionInfo::new(system);
     let mut binder = Binder::new(catalog, &session, &locate, Parameters::default());
     let bound = bind_default(default, column, &mut binder)?;
@@ -202,7 +198,7 @@ pub(crate) fn check_default(
 /// Prints a DEFAULT that is a date or timestamp literal in a form that does not depend
 /// on the session's time zone or on the time.
 pub(crate) fn constant_default(
-    default: &ast::Expr,
+    default: &Expr,
     column: &TableColumn,
     catalog: &Arc<Catalog>,
     session: &SessionInfo,

@@ -183,7 +183,6 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlparser::tokenizer::Location;
 
     use crate::statement::{Argument, CopyOption};
 
@@ -193,14 +192,14 @@ mod tests {
             .map(|(name, value)| CopyOption {
                 name: (*name).to_owned(),
                 argument: Argument::Text((*value).to_owned()),
-                location: Location { line: 1, column: 1 },
+                at: 0,
             })
             .collect();
         if csv {
             list.push(CopyOption {
                 name: "format".to_owned(),
                 argument: Argument::Text("csv".to_owned()),
-                location: Location { line: 1, column: 1 },
+                at: 0,
             });
         }
         CopyFormat::new(&list, true, &["a".to_owned(), "b".to_owned()], &|_| None).unwrap()

@@ -20,15 +20,17 @@ mod write;
 
 use std::sync::Arc;
 
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
+use coeval_sql_syntax::tree::{
+    Body, Distinctness, Expr, ExprKind, Name, Path, Query, Relation, Select, TableFactor, TableRef,
+    Target,
+};
 
 pub(crate) use load::CopyIn;
 pub(crate) use options::CopyFormat;
 pub(crate) use write::LineWriter;
 
 use crate::access::Privileges;
-use crate::catalog::{QualifiedName, Table, fold};
+use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
 use crate::change::default_expression;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Expression};
@@ -79,7 +81,7 @@ impl CopyPlan {
             CopySource::Table { name, columns } => (name, columns),
         };
         let name = QualifiedName::new(name)?;
-        let position = (binder.locate)(name.location);
+        let position = (binder.locate)(name.at);
         if !name.is_public() {
             return Err(Error::unsupported("COPY of a system catalog")
                 .with_hint("Use COPY (SELECT …) TO.")
@@ -145,16 +147,47 @@ fn table_query(
     columns: &[String],
     binder: &mut Binder<'_>,
 ) -> Result<Arc<QueryPlan>> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
-    let text = format!(
-        "select {} from public.{}",
-        columns.join(", "),
-        quoted(&table.name)
-    );
-    let query = Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(&text)
-        .and_then(|mut parser| parser.parse_query())
-        .map_err(|error| Error::internal(format!("a made-up query cannot be read: {error}")))?;
+    let name = |text: &str| Name {
+        text: text.into(),
+        at: 0,
+    };
+    let targets = columns.iter().map(|column| {
+        let kind = ExprKind::Column {
+            path: Path(vec![name(column)]),
+            star: false,
+        };
+        Target::Expr(Expr { at: 0, kind }, None)
+    });
+    let relation = Relation {
+        name: Path(vec![name(PUBLIC), name(&table.name)]),
+        only: false,
+    };
+    let select = Select {
+        distinct: Distinctness::All,
+        targets: targets.collect(),
+        into: None,
+        from: vec![TableRef {
+            first: TableFactor::Table {
+                relation,
+                alias: None,
+                sample: None,
+            },
+            joins: Vec::new(),
+        }],
+        filter: None,
+        group: Vec::new(),
+        group_distinct: false,
+        having: None,
+        windows: Vec::new(),
+    };
+    let query = Query {
+        at: 0,
+        with: None,
+        body: Body::Select(Box::new(select)),
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+        locking: Vec::new(),
+    };
     select::plan_query(binder, &query).map(Arc::new)
 }

@@ -47,9 +47,7 @@ impl CopyFormat {
                 .iter()
                 .any(|other| other.name == option.name)
             {
-                return Err(
-                    Error::syntax("conflicting or redundant options").at(locate(option.location))
-                );
+                return Err(Error::syntax("conflicting or redundant options").at(locate(option.at)));
             }
         }
         let layout = match options.iter().find(|option| option.name == "format") {
@@ -63,7 +61,7 @@ impl CopyFormat {
                         SqlState::INVALID_PARAMETER_VALUE,
                         format!("COPY format \"{other}\" not recognized"),
                     )
-                    .at(locate(option.location)));
+                    .at(locate(option.at)));
                 }
             },
         };
@@ -136,7 +134,7 @@ impl CopyFormat {
                 }
                 other => {
                     return Err(Error::syntax(format!("option \"{other}\" not recognized"))
-                        .at(locate(option.location)));
+                        .at(locate(option.at)));
                 }
             }
         }

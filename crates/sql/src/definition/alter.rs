@@ -2,104 +2,108 @@
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::tree::{
+    AlterTable, ColumnAction, ColumnDefinition, ObjectAction, Path, TableAction,
+};
 use coeval_txn::TableLock;
 use coeval_types::IndexKind;
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::Change;
 use super::constraint::KeyConstraint;
 use super::rewrite::NewCell;
 use super::table::{MAX_COLUMNS, add_index, storage_parameter};
 use crate::access::Privileges;
-use crate::catalog::{Index, QualifiedName, Table, fold};
+use crate::catalog::{Index, Table, fold};
 use crate::change::default_cell;
 use crate::error::{Error, Result, SqlState};
+use crate::statement::role_name;
 
 impl Change<'_> {
     /// Executes ALTER TABLE.
-    pub(super) async fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<&'static str> {
-        if alter.table_type.is_some() || alter.on_cluster.is_some() || alter.location.is_some() {
-            return Err(Error::unsupported("this form of ALTER TABLE"));
-        }
-        let name = self.name(&alter.name)?;
-        if alter.if_exists && self.catalog.relation(&name.name).is_none() {
-            self.notice(
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("relation \"{}\" does not exist, skipping", name.name),
-            );
+    pub(super) async fn alter_table(&mut self, alter: &AlterTable) -> Result<&'static str> {
+        let Some(mut table) = self.altered(&alter.table.name, alter.if_exists)? else {
             return Ok("ALTER TABLE");
-        }
-        let mut table = self.table(&alter.name)?;
-        self.require_owner(&table)?;
-        for operation in &alter.operations {
-            self.refuse_unsupported(operation)?;
+        };
+        for action in &alter.actions {
+            self.refuse_unsupported(action)?;
         }
         self.lock(&table, TableLock::AccessExclusive).await?;
-        for operation in &alter.operations {
-            table = self.alter(table, operation).await?;
+        for action in &alter.actions {
+            table = self.alter(table, action).await?;
         }
         Ok("ALTER TABLE")
     }
 
-    async fn alter(
+    /// Executes ALTER TABLE … RENAME.
+    pub(super) async fn rename_table(
         &mut self,
-        table: Arc<Table>,
-        operation: &AlterTableOperation,
-    ) -> Result<Arc<Table>> {
-        match operation {
-            AlterTableOperation::AddConstraint {
-                constraint,
-                not_valid: false,
-            } => {
-                let constraint = KeyConstraint::of_table(constraint)?;
-                self.add_constraint(&table, constraint).await
+        name: &Path,
+        if_exists: bool,
+        action: &ObjectAction,
+    ) -> Result<&'static str> {
+        let Some(table) = self.altered(name, if_exists)? else {
+            return Ok("ALTER TABLE");
+        };
+        self.lock(&table, TableLock::AccessExclusive).await?;
+        match action {
+            ObjectAction::Rename(name) => {
+                let name = fold(name);
+                self.require_schema(Privileges::CREATE)?;
+                self.check_free(&name, false)?;
+                let mut table = Table::clone(&table);
+                table.name = name;
+                self.replace(table).await?;
             }
-            AlterTableOperation::AddColumn {
-                if_not_exists,
-                column_def,
-                column_position: None,
-                ..
-            } => self.add_column(table, column_def, *if_not_exists).await,
-            AlterTableOperation::DropColumn {
-                column_names,
-                if_exists,
-                ..
-            } => {
-                let mut table = table;
-                for name in column_names {
-                    table = self.drop_column(table, &fold(name), *if_exists).await?;
-                }
-                Ok(table)
-            }
-            AlterTableOperation::RenameColumn {
-                old_column_name,
-                new_column_name,
-            } => {
-                let (old, new) = (fold(old_column_name), fold(new_column_name));
+            ObjectAction::RenameColumn(old, new) => {
+                let (old, new) = (fold(old), fold(new));
                 let position = column(&table, &old)?;
                 if table.column(&new).is_some() {
                     return Err(duplicate_column(&table, &new));
                 }
                 let mut table = Table::clone(&table);
                 table.columns[position].name = new;
-                self.replace(table).await
+                self.replace(table).await?;
             }
-            AlterTableOperation::RenameTable { table_name } => {
-                let (ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name)) =
-                    table_name;
-                let name = QualifiedName::new(name)?;
-                self.require_schema(Privileges::CREATE)?;
-                self.check_free(&name.name, false)?;
-                let mut table = Table::clone(&table);
-                table.name = name.name;
-                self.replace(table).await
+            ObjectAction::RenameConstraint(old, new) => {
+                let index = constraint(&table, &fold(old))?;
+                self.rename_index_of(&table, &index, fold(new)).await?;
             }
-            AlterTableOperation::OwnerTo { new_owner } => self.table_owner(&table, new_owner).await,
-            AlterTableOperation::RenameConstraint { old_name, new_name } => {
-                let index = constraint(&table, &fold(old_name))?;
-                self.rename_index_of(&table, &index, fold(new_name)).await
+            _ => return Err(Error::internal("not a new name of a part of a table")),
+        }
+        Ok("ALTER TABLE")
+    }
+
+    /// The table to be altered, of which the role is the owner. With IF EXISTS, a notice and
+    /// none for a table that does not exist.
+    fn altered(&mut self, path: &Path, if_exists: bool) -> Result<Option<Arc<Table>>> {
+        let name = self.name(path)?;
+        if if_exists && self.catalog.relation(&name.name).is_none() {
+            self.notice(
+                SqlState::SUCCESSFUL_COMPLETION,
+                format!("relation \"{}\" does not exist, skipping", name.name),
+            );
+            return Ok(None);
+        }
+        let table = self.table(path)?;
+        self.require_owner(&table)?;
+        Ok(Some(table))
+    }
+
+    async fn alter(&mut self, table: Arc<Table>, action: &TableAction) -> Result<Arc<Table>> {
+        match action {
+            TableAction::AddConstraint(constraint) => {
+                let constraint = KeyConstraint::of_table(constraint)?;
+                self.add_constraint(&table, constraint).await
             }
-            AlterTableOperation::DropConstraint {
+            TableAction::AddColumn {
+                if_not_exists,
+                column,
+            } => self.add_column(table, column, *if_not_exists).await,
+            TableAction::DropColumn {
+                name, if_exists, ..
+            } => self.drop_column(table, &fold(name), *if_exists).await,
+            TableAction::Owner(owner) => self.table_owner(&table, &role_name(owner)).await,
+            TableAction::DropConstraint {
                 if_exists, name, ..
             } => {
                 let name = fold(name);
@@ -118,10 +122,10 @@ impl Change<'_> {
                     Err(error) => Err(error),
                 }
             }
-            AlterTableOperation::AlterColumn { column_name, op } => {
-                self.alter_column(&table, &fold(column_name), op).await
+            TableAction::AlterColumn(name, action) => {
+                self.alter_column(&table, &fold(name), action).await
             }
-            AlterTableOperation::SetOptionsParens { options } => {
+            TableAction::SetOptions(options) => {
                 let mut table = Table::clone(&table);
                 for option in options {
                     let (name, value) = storage_parameter(option)?;
@@ -136,36 +140,22 @@ impl Change<'_> {
 
     /// Fails for a form of ALTER TABLE that does not exist here. Called before the table is
     /// locked: a statement that can only fail waits for no lock, and delays no other.
-    fn refuse_unsupported(&self, operation: &AlterTableOperation) -> Result<()> {
-        match operation {
-            AlterTableOperation::AddConstraint {
-                constraint,
-                not_valid: false,
-            } => KeyConstraint::of_table(constraint).map(drop),
-            AlterTableOperation::AddColumn {
-                column_def,
-                column_position: None,
-                ..
-            } => self.column(column_def, 1, &mut Vec::new()).map(drop),
-            AlterTableOperation::AlterColumn { op, .. } => match op {
-                AlterColumnOperation::SetDefault { .. }
-                | AlterColumnOperation::DropDefault
-                | AlterColumnOperation::SetNotNull
-                | AlterColumnOperation::DropNotNull => Ok(()),
-                AlterColumnOperation::SetDataType { .. } => {
-                    Err(Error::unsupported("ALTER COLUMN … TYPE"))
-                }
-                AlterColumnOperation::AddGenerated { .. } => {
-                    Err(Error::unsupported("a GENERATED column"))
-                }
-            },
-            AlterTableOperation::DropColumn { .. }
-            | AlterTableOperation::RenameColumn { .. }
-            | AlterTableOperation::RenameTable { .. }
-            | AlterTableOperation::OwnerTo { .. }
-            | AlterTableOperation::RenameConstraint { .. }
-            | AlterTableOperation::DropConstraint { .. }
-            | AlterTableOperation::SetOptionsParens { .. } => Ok(()),
+    fn refuse_unsupported(&self, action: &TableAction) -> Result<()> {
+        match action {
+            TableAction::AddConstraint(constraint) => KeyConstraint::of_table(constraint).map(drop),
+            TableAction::AddColumn { column, .. } => {
+                self.column(column, 1, &mut Vec::new()).map(drop)
+            }
+            TableAction::AlterColumn(
+                _,
+                ColumnAction::SetDefault(_)
+                | ColumnAction::DropDefault
+                | ColumnAction::SetNotNull(_),
+            )
+            | TableAction::DropColumn { .. }
+            | TableAction::Owner(_)
+            | TableAction::DropConstraint { .. }
+            | TableAction::SetOptions(_) => Ok(()),
             other => Err(unsupported(other)),
         }
     }
@@ -195,7 +185,7 @@ impl Change<'_> {
     async fn add_column(
         &mut self,
         table: Arc<Table>,
-        definition: &ast::ColumnDef,
+        definition: &ColumnDefinition,
         if_not_exists: bool,
     ) -> Result<Arc<Table>> {
         let name = fold(&definition.name);
@@ -307,22 +297,22 @@ impl Change<'_> {
         &mut self,
         table: &Table,
         name: &str,
-        operation: &AlterColumnOperation,
+        action: &ColumnAction,
     ) -> Result<Arc<Table>> {
         let position = column(table, name)?;
         let mut new = table.clone();
         let changed = &mut new.columns[position];
-        match operation {
-            AlterColumnOperation::SetDefault { value } => {
+        match action {
+            ColumnAction::SetDefault(value) => {
                 changed.default = self.default(value, changed)?;
             }
-            AlterColumnOperation::DropDefault => changed.default = None,
-            AlterColumnOperation::SetNotNull => {
+            ColumnAction::DropDefault => changed.default = None,
+            ColumnAction::SetNotNull(true) => {
                 let column = changed.clone();
                 changed.not_null = true;
                 self.refuse_nulls(table, &[column]).await?;
             }
-            AlterColumnOperation::DropNotNull => {
+            ColumnAction::SetNotNull(false) => {
                 let in_key = table
                     .primary_key()
                     .is_some_and(|key| key.columns.iter().any(|each| each.column == position));
@@ -334,17 +324,54 @@ impl Change<'_> {
                 }
                 changed.not_null = false;
             }
-            other @ (AlterColumnOperation::SetDataType { .. }
-            | AlterColumnOperation::AddGenerated { .. }) => {
-                return Err(Error::unsupported(format!("ALTER COLUMN … {other}")));
-            }
+            other => return Err(unsupported_column(other)),
         }
         self.replace(new).await
     }
 }
 
-fn unsupported(operation: &AlterTableOperation) -> Error {
-    Error::unsupported(format!("ALTER TABLE … {operation}"))
+fn unsupported(action: &TableAction) -> Error {
+    let what = match action {
+        TableAction::AlterColumn(_, action) => return unsupported_column(action),
+        TableAction::SetStatisticsOf(..) => "ALTER COLUMN … SET STATISTICS",
+        TableAction::AlterConstraint(..) => "ALTER CONSTRAINT",
+        TableAction::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+        TableAction::SetWithoutOids => "SET WITHOUT OIDS",
+        TableAction::ClusterOn(_) => "CLUSTER ON",
+        TableAction::SetWithoutCluster => "SET WITHOUT CLUSTER",
+        TableAction::SetLogged(true) => "SET LOGGED",
+        TableAction::SetLogged(false) => "SET UNLOGGED",
+        TableAction::Trigger(..) => "ENABLE or DISABLE TRIGGER",
+        TableAction::Rule(..) => "ENABLE or DISABLE RULE",
+        TableAction::Inherit(_) => "INHERIT",
+        TableAction::NoInherit(_) => "NO INHERIT",
+        TableAction::Of(_) => "OF",
+        TableAction::NotOf => "NOT OF",
+        TableAction::SetAccessMethod(_) => "SET ACCESS METHOD",
+        TableAction::SetTablespace(_) => "SET TABLESPACE",
+        TableAction::ResetOptions(_) => "RESET",
+        TableAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
+        TableAction::RowSecurity(_) | TableAction::ForceRowSecurity(_) => "ROW LEVEL SECURITY",
+        TableAction::GenericOptions(_) => "OPTIONS",
+        TableAction::AttachPartition(..) => "ATTACH PARTITION",
+        TableAction::DetachPartition { .. } => "DETACH PARTITION",
+        _ => "this form",
+    };
+    Error::unsupported(format!("ALTER TABLE … {what}"))
+}
+
+fn unsupported_column(action: &ColumnAction) -> Error {
+    Error::unsupported(match action {
+        ColumnAction::SetType { .. } => "ALTER COLUMN … TYPE",
+        ColumnAction::AddIdentity { .. }
+        | ColumnAction::SetIdentity(_)
+        | ColumnAction::DropIdentity(_)
+        | ColumnAction::DropExpression(_) => "a GENERATED column",
+        ColumnAction::SetStatistics(_) => "ALTER COLUMN … SET STATISTICS",
+        ColumnAction::SetStorage(_) => "ALTER COLUMN … SET STORAGE",
+        ColumnAction::SetCompression(_) => "ALTER COLUMN … SET COMPRESSION",
+        _ => "an option of a column",
+    })
 }
 
 fn column(table: &Table, name: &str) -> Result<usize> {

@@ -1,11 +1,15 @@
 //! Constraints and index columns in DDL: conversion from the syntax tree to catalog
 //! descriptors.
 
+use coeval_sql_syntax::tree::{
+    Attributes, IndexItem, IndexKey, IndexStorage, Key, Name, NullsOrder, TableConstraint,
+    TableConstraintKind,
+};
 use coeval_types::IndexKind;
-use sqlparser::ast;
 
 use crate::catalog::{KeyColumn, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
+use crate::expression::{is_known_collation, joined};
 use crate::value::KeyOrder;
 
 /// Maximum number of columns of an index, as in PostgreSQL.
@@ -23,54 +27,65 @@ pub(super) struct KeyConstraint {
 }
 
 impl KeyConstraint {
-    /// A PRIMARY KEY in the syntax of a table constraint.
+    /// A PRIMARY KEY of these columns.
     pub(super) fn primary(
-        outer: Option<&ast::Ident>,
-        constraint: &ast::PrimaryKeyConstraint,
+        name: Option<&Name>,
+        columns: Vec<String>,
+        index: &IndexStorage,
     ) -> Result<Self> {
-        refuse_characteristics(constraint.characteristics.as_ref())?;
-        if !constraint.include.is_empty() {
-            return Err(Error::unsupported("PRIMARY KEY … INCLUDE"));
-        }
+        refuse_storage(index)?;
         Ok(Self {
-            name: outer.or(constraint.name.as_ref()).map(fold),
+            name: name.map(fold),
             kind: IndexKind::Primary,
-            columns: plain_columns(&constraint.columns)?,
+            columns,
         })
     }
 
-    /// A UNIQUE constraint in the syntax of a table constraint.
+    /// A UNIQUE constraint of these columns.
     pub(super) fn unique(
-        outer: Option<&ast::Ident>,
-        constraint: &ast::UniqueConstraint,
+        name: Option<&Name>,
+        columns: Vec<String>,
+        nulls_not_distinct: bool,
+        index: &IndexStorage,
     ) -> Result<Self> {
-        refuse_characteristics(constraint.characteristics.as_ref())?;
-        if !constraint.include.is_empty() {
-            return Err(Error::unsupported("UNIQUE … INCLUDE"));
-        }
-        if constraint.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+        refuse_storage(index)?;
+        if nulls_not_distinct {
             return Err(Error::unsupported("UNIQUE NULLS NOT DISTINCT"));
         }
         Ok(Self {
-            name: outer.or(constraint.name.as_ref()).map(fold),
+            name: name.map(fold),
             kind: IndexKind::Unique,
-            columns: plain_columns(&constraint.columns)?,
+            columns,
         })
     }
 
     /// A table constraint; fails for kinds other than PRIMARY KEY and UNIQUE.
-    pub(super) fn of_table(constraint: &ast::TableConstraint) -> Result<Self> {
-        match constraint {
-            ast::TableConstraint::PrimaryKey(primary) => Self::primary(None, primary),
-            ast::TableConstraint::Unique(unique) => Self::unique(None, unique),
-            ast::TableConstraint::ForeignKey(_) => Err(Error::unsupported("FOREIGN KEY")),
-            ast::TableConstraint::Check(_) => Err(Error::unsupported("CHECK")),
-            ast::TableConstraint::PrimaryKeyUsingIndex(_)
-            | ast::TableConstraint::UniqueUsingIndex(_) => {
-                Err(Error::unsupported("a constraint USING INDEX"))
+    pub(super) fn of_table(constraint: &TableConstraint) -> Result<Self> {
+        let name = constraint.name.as_ref();
+        let columns = |key: &Key| key.columns.iter().map(fold).collect();
+        let made = match &constraint.kind {
+            TableConstraintKind::PrimaryKey(key) if !key.include.is_empty() => {
+                return Err(Error::unsupported("PRIMARY KEY … INCLUDE"));
             }
-            _ => Err(Error::unsupported("this kind of constraint")),
-        }
+            TableConstraintKind::PrimaryKey(key) => Self::primary(name, columns(key), &key.index)?,
+            TableConstraintKind::Unique { key, .. } if !key.include.is_empty() => {
+                return Err(Error::unsupported("UNIQUE … INCLUDE"));
+            }
+            TableConstraintKind::Unique {
+                nulls_not_distinct,
+                key,
+            } => Self::unique(name, columns(key), *nulls_not_distinct, &key.index)?,
+            TableConstraintKind::ForeignKey { .. } => {
+                return Err(Error::unsupported("FOREIGN KEY"));
+            }
+            TableConstraintKind::Check(_) => return Err(Error::unsupported("CHECK")),
+            TableConstraintKind::PrimaryKeyIndex(_) | TableConstraintKind::UniqueIndex(_) => {
+                return Err(Error::unsupported("a constraint USING INDEX"));
+            }
+            TableConstraintKind::Exclude { .. } => return Err(Error::unsupported("EXCLUDE")),
+        };
+        refuse_attributes(constraint.attributes)?;
+        Ok(made)
     }
 
     /// The key columns of the constraint's index.
@@ -99,54 +114,60 @@ impl KeyConstraint {
 
 /// Fails for DEFERRABLE and similar: constraints are checked within the statement,
 /// PostgreSQL's default.
-fn refuse_characteristics(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
-    match characteristics {
-        Some(given)
-            if given.deferrable == Some(true)
-                || given.initially == Some(ast::DeferrableInitial::Deferred) =>
-        {
-            Err(Error::unsupported("a DEFERRABLE constraint"))
-        }
-        _ => Ok(()),
+fn refuse_attributes(attributes: Attributes) -> Result<()> {
+    if attributes.deferrable || attributes.initially_deferred {
+        return Err(deferrable());
     }
+    if attributes.not_valid {
+        return Err(Error::unsupported("NOT VALID"));
+    }
+    Ok(())
 }
 
-fn column_name(expression: &ast::Expr) -> Result<String> {
-    match expression {
-        ast::Expr::Identifier(ident) => Ok(fold(ident)),
-        _ => Err(Error::unsupported("an index on an expression")),
-    }
+pub(super) fn deferrable() -> Error {
+    Error::unsupported("a DEFERRABLE constraint")
 }
 
-fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    columns
-        .iter()
-        .map(|column| column_name(&column.column.expr))
-        .collect()
+fn refuse_storage(index: &IndexStorage) -> Result<()> {
+    if !index.options.is_empty() {
+        return Err(Error::unsupported("a storage parameter of an index"));
+    }
+    match index.tablespace {
+        Some(_) => Err(Error::unsupported("TABLESPACE")),
+        None => Ok(()),
+    }
 }
 
 /// Names and sort orders of the columns of CREATE INDEX.
-pub(super) fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<(String, KeyOrder)>> {
-    columns
+pub(super) fn index_columns(items: &[IndexItem]) -> Result<Vec<(String, KeyOrder)>> {
+    items
         .iter()
-        .map(|column| {
-            if let Some(class) = &column.operator_class {
-                return Err(Error::unsupported(format!("operator class \"{class}\"")));
+        .map(|item| {
+            if let Some(class) = &item.class {
+                return Err(Error::unsupported(format!(
+                    "operator class \"{}\"",
+                    joined(class)
+                )));
             }
-            let name = column_name(&column.column.expr)?;
-            let options = &column.column.options;
-            let descending = match &options.sort {
-                None | Some(ast::OrderBySort::Asc) => false,
-                Some(ast::OrderBySort::Desc) => true,
-                Some(ast::OrderBySort::Using(_)) => {
-                    return Err(Error::unsupported("an index column with USING"));
-                }
+            if let Some(collation) = &item.collation
+                && !is_known_collation(collation)
+            {
+                let name = joined(collation);
+                return Err(Error::unsupported(format!("the collation {name}")));
+            }
+            let IndexKey::Column(name) = &item.key else {
+                return Err(Error::unsupported("an index on an expression"));
             };
+            let descending = item.descending.unwrap_or(false);
             let order = KeyOrder {
                 descending,
-                nulls_first: options.nulls_first.unwrap_or(descending),
+                nulls_first: match item.nulls {
+                    NullsOrder::Default => descending,
+                    NullsOrder::First => true,
+                    NullsOrder::Last => false,
+                },
             };
-            Ok((name, order))
+            Ok((fold(name), order))
         })
         .collect()
 }

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use coeval_txn::TableLock;
 
-use sqlparser::ast;
-
 use super::Change;
 use crate::access::privilege::{grant, revoke};
 use crate::access::{Access, Grant, ObjectKind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
@@ -222,14 +220,9 @@ impl Change<'_> {
     pub(super) async fn table_owner(
         &mut self,
         table: &Table,
-        owner: &ast::Owner,
+        owner: &RoleName,
     ) -> Result<Arc<Table>> {
-        let owner = match owner {
-            ast::Owner::Ident(name) => RoleName::Named(crate::catalog::fold(name)),
-            ast::Owner::CurrentRole | ast::Owner::CurrentUser => RoleName::Current,
-            ast::Owner::SessionUser => RoleName::Session,
-        };
-        let owner = self.new_owner(&owner)?;
+        let owner = self.new_owner(owner)?;
         let access = self.catalog.access();
         let may = access.privileges(owner, &access.schema, ObjectKind::Schema);
         if !access.is_superuser(self.session.role) && !may.include(Privileges::CREATE) {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::tree;
 use coeval_txn::{IndexBuild, TableLock};
 use coeval_types::{IndexKind, Rid};
-use sqlparser::ast;
 
 use super::constraint::{index_columns, key_columns};
 use super::table::add_index;
@@ -14,23 +14,34 @@ use crate::error::{Error, Result, SqlState};
 
 impl Change<'_> {
     /// Executes CREATE INDEX.
-    pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<&'static str> {
+    pub(super) async fn create_index(
+        &mut self,
+        create: &tree::CreateIndex,
+    ) -> Result<&'static str> {
         let unsupported = [
             (create.concurrently, "CREATE INDEX CONCURRENTLY"),
-            (create.predicate.is_some(), "a partial index"),
+            (create.filter.is_some(), "a partial index"),
             (!create.include.is_empty(), "CREATE INDEX … INCLUDE"),
-            (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+            (create.nulls_not_distinct, "NULLS NOT DISTINCT"),
             (
-                !matches!(create.using, None | Some(ast::IndexType::BTree)),
+                create
+                    .method
+                    .as_ref()
+                    .is_some_and(|method| method.text != "btree"),
                 "an index method other than btree",
             ),
+            (
+                !create.options.is_empty(),
+                "a storage parameter of an index",
+            ),
+            (create.tablespace.is_some(), "TABLESPACE"),
         ];
         if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
             return Err(Error::unsupported(*feature));
         }
-        let table = self.table(&create.table_name)?;
+        let table = self.table(&create.table.name)?;
         self.require_owner(&table)?;
-        let named = index_columns(&create.columns)?;
+        let named = index_columns(&create.items)?;
         let key = key_columns(
             &table.columns,
             named.iter().map(|(name, order)| (name.as_str(), *order)),
@@ -38,7 +49,7 @@ impl Change<'_> {
         )?;
         let name = match &create.name {
             Some(name) => {
-                let name = self.name(name)?.name;
+                let name = fold(name);
                 if !self.check_free(&name, create.if_not_exists)? {
                     return Ok("CREATE INDEX");
                 }
@@ -100,7 +111,7 @@ impl Change<'_> {
     /// Executes DROP INDEX.
     pub(super) async fn drop_indexes(
         &mut self,
-        names: &[ast::ObjectName],
+        names: &[tree::Path],
         if_exists: bool,
     ) -> Result<&'static str> {
         for name in names {
@@ -151,9 +162,9 @@ impl Change<'_> {
     /// Executes ALTER INDEX … RENAME TO.
     pub(super) async fn rename_index(
         &mut self,
-        name: &ast::ObjectName,
+        name: &tree::Path,
         if_exists: bool,
-        new_name: &ast::Ident,
+        new_name: &tree::Name,
     ) -> Result<&'static str> {
         let Some((table, index)) = self.index(name)? else {
             let missing = format!("relation \"{}\" does not exist", self.name(name)?.name);

@@ -34,9 +34,9 @@ mod table;
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::tree::Path;
 use coeval_txn::{Engine, Isolation, TableLock, Transaction};
 use coeval_types::StorageId;
-use sqlparser::ast;
 
 use crate::catalog::{Catalog, Index, QualifiedName, Relation, Store, Table, lock_version};
 use crate::error::{Error, Result, SqlState};
@@ -96,6 +96,11 @@ pub(crate) async fn execute(
         Command::CreateTable(create) => change.create_table(create).await?,
         Command::CreateIndex(create) => change.create_index(create).await?,
         Command::AlterTable(alter) => change.alter_table(alter).await?,
+        Command::RenameTable {
+            name,
+            if_exists,
+            action,
+        } => change.rename_table(name, *if_exists, action).await?,
         Command::RenameIndex {
             name,
             if_exists,
@@ -146,15 +151,15 @@ impl Change<'_> {
     }
 
     /// Splits a name; fails for schemas other than `public`.
-    fn name(&self, name: &ast::ObjectName) -> Result<QualifiedName> {
+    fn name(&self, name: &Path) -> Result<QualifiedName> {
         let name = QualifiedName::new(name)?;
         name.require_public()
-            .map_err(|error| error.at(self.statement.position(name.location)))?;
+            .map_err(|error| error.at(self.statement.position(name.at)))?;
         Ok(name)
     }
 
     /// The table of this name.
-    fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+    fn table(&self, name: &Path) -> Result<Arc<Table>> {
         find_table(&self.catalog, name, self.statement)
     }
 
@@ -252,7 +257,7 @@ impl Change<'_> {
     }
 
     /// The index of this name, with its table.
-    fn index(&self, name: &ast::ObjectName) -> Result<Option<(Arc<Table>, Arc<Index>)>> {
+    fn index(&self, name: &Path) -> Result<Option<(Arc<Table>, Arc<Index>)>> {
         let name = self.name(name)?;
         match self.catalog.relation(&name.name) {
             None => Ok(None),
@@ -268,13 +273,13 @@ impl Change<'_> {
 /// Looks up the table that a statement names.
 pub(crate) fn find_table(
     catalog: &Catalog,
-    name: &ast::ObjectName,
+    name: &Path,
     statement: &Statement,
 ) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
     name.require_public()
         .and_then(|()| catalog.table(&name.name).cloned())
-        .map_err(|error| error.at(statement.position(name.location)))
+        .map_err(|error| error.at(statement.position(name.at)))
 }
 
 /// Joins names, for messages and generated names.

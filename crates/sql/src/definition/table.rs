@@ -2,41 +2,55 @@
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::print;
+use coeval_sql_syntax::tree::{
+    ColumnConstraintKind, ColumnDefinition, CreateTable, Expr, ExprKind, ListedOption, Literal,
+    OptionValue, Path, Persistence, TableElement, TableShape,
+};
 use coeval_txn::TableLock;
 use coeval_types::IndexKind;
-use sqlparser::ast;
 
-use super::constraint::KeyConstraint;
+use super::constraint::{KeyConstraint, deferrable};
 use super::{Change, joined};
 use crate::access::{Owned, Privileges};
 use crate::catalog::{Index, Table, TableColumn, fold};
 use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::resolve_type;
+use crate::expression::{is_known_collation, joined as joined_name, resolve_type};
 
 /// Maximum number of columns of a table, as in PostgreSQL.
 pub(super) const MAX_COLUMNS: usize = 1600;
 
 impl Change<'_> {
     /// Executes CREATE TABLE.
-    pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<&'static str> {
-        refuse_unsupported(create)?;
+    pub(super) async fn create_table(&mut self, create: &CreateTable) -> Result<&'static str> {
+        let elements = supported(create)?;
         let name = self.name(&create.name)?;
         self.require_schema(Privileges::USAGE.with(Privileges::CREATE))?;
         if !self.check_free(&name.name, create.if_not_exists)? {
             return Ok("CREATE TABLE");
         }
-        let mut columns: Vec<TableColumn> = Vec::with_capacity(create.columns.len());
-        let mut constraints = Vec::new();
-        if create.columns.len() > MAX_COLUMNS {
-            return Err(Error::new(
-                SqlState::TOO_MANY_COLUMNS,
-                format!("tables can have at most {MAX_COLUMNS} columns"),
-            ));
-        }
-        for definition in &create.columns {
+        let mut columns: Vec<TableColumn> = Vec::with_capacity(elements.len());
+        let (mut of_columns, mut of_table) = (Vec::new(), Vec::new());
+        for element in elements {
+            let definition = match element {
+                TableElement::Column(definition) => definition,
+                TableElement::Constraint(constraint) => {
+                    of_table.push(KeyConstraint::of_table(constraint)?);
+                    continue;
+                }
+                TableElement::Like(..) => {
+                    return Err(Error::unsupported("CREATE TABLE … LIKE"));
+                }
+            };
+            if columns.len() == MAX_COLUMNS {
+                return Err(Error::new(
+                    SqlState::TOO_MANY_COLUMNS,
+                    format!("tables can have at most {MAX_COLUMNS} columns"),
+                ));
+            }
             let attribute = columns.len() as i16 + 1;
-            let column = self.column(definition, attribute, &mut constraints)?;
+            let column = self.column(definition, attribute, &mut of_columns)?;
             if columns.iter().any(|other| other.name == column.name) {
                 return Err(Error::new(
                     SqlState::DUPLICATE_COLUMN,
@@ -45,9 +59,7 @@ impl Change<'_> {
             }
             columns.push(column);
         }
-        for constraint in &create.constraints {
-            constraints.push(KeyConstraint::of_table(constraint)?);
-        }
+        let constraints = of_columns.into_iter().chain(of_table);
         let counters = &self.context.store.counters;
         let mut table = Table {
             oid: counters.oid(),
@@ -57,7 +69,7 @@ impl Change<'_> {
             cells: columns.len(),
             columns,
             indexes: Vec::new(),
-            options: storage_parameters(&create.table_options)?,
+            options: storage_parameters(&create.storage.options)?,
             owned: Owned::by(self.session.role),
         };
         // Registers the table, so that generated names are also unique among each
@@ -81,12 +93,12 @@ impl Change<'_> {
     /// `constraints`.
     pub(super) fn column(
         &self,
-        definition: &ast::ColumnDef,
+        definition: &ColumnDefinition,
         attribute: i16,
         constraints: &mut Vec<KeyConstraint>,
     ) -> Result<TableColumn> {
         let name = fold(&definition.name);
-        let position = self.statement.position(definition.name.span.start);
+        let position = self.statement.position(definition.name.at);
         if SYSTEM_COLUMNS.contains(&name.as_str()) {
             return Err(Error::new(
                 SqlState::DUPLICATE_COLUMN,
@@ -94,8 +106,11 @@ impl Change<'_> {
             )
             .at(position));
         }
+        let Some(kind) = &definition.kind else {
+            return Err(Error::unsupported("a column without a type").at(position));
+        };
         let column_type =
-            resolve_type(&definition.data_type).map_err(|error| error.at(position))?;
+            resolve_type(kind).map_err(|error| error.at(self.statement.position(kind.at)))?;
         if !column_type.data_type.is_storable() {
             return Err(Error::unsupported(format!("a column of type {column_type}")).at(position));
         }
@@ -107,44 +122,55 @@ impl Change<'_> {
             default: None,
         };
         let mut nullable = false;
-        for option in &definition.options {
-            match &option.option {
-                ast::ColumnOption::Null => nullable = true,
-                ast::ColumnOption::NotNull => column.not_null = true,
-                ast::ColumnOption::Default(default) => {
-                    column.default = self.default(default, &column)?;
+        if definition.compression.is_some() || !definition.options.is_empty() {
+            return Err(Error::unsupported("an option of a column").at(position));
+        }
+        if let Some(collation) = &definition.collation
+            && !is_known_collation(collation)
+        {
+            let name = joined_name(collation);
+            return Err(Error::unsupported(format!("the collation {name}")).at(position));
+        }
+        for constraint in &definition.constraints {
+            let name = constraint.name.as_ref();
+            let own = || vec![column.name.clone()];
+            let unsupported = match &constraint.kind {
+                ColumnConstraintKind::Null => {
+                    nullable = true;
+                    continue;
                 }
-                ast::ColumnOption::PrimaryKey(primary) => {
+                ColumnConstraintKind::NotNull => {
                     column.not_null = true;
-                    let mut constraint = KeyConstraint::primary(option.name.as_ref(), primary)?;
-                    constraint.columns = vec![column.name.clone()];
-                    constraints.push(constraint);
+                    continue;
                 }
-                ast::ColumnOption::Unique(unique) => {
-                    let mut constraint = KeyConstraint::unique(option.name.as_ref(), unique)?;
-                    constraint.columns = vec![column.name.clone()];
-                    constraints.push(constraint);
+                ColumnConstraintKind::Default(default) => {
+                    column.default = self.default(default, &column)?;
+                    continue;
                 }
-                ast::ColumnOption::ForeignKey(_) => {
-                    return Err(Error::unsupported("REFERENCES").at(position));
+                ColumnConstraintKind::PrimaryKey(index) => {
+                    constraints.push(KeyConstraint::primary(name, own(), index)?);
+                    column.not_null = true;
+                    continue;
                 }
-                ast::ColumnOption::Check(_) => {
-                    return Err(Error::unsupported("CHECK").at(position));
+                ColumnConstraintKind::Unique {
+                    nulls_not_distinct,
+                    index,
+                } => {
+                    let unique = KeyConstraint::unique(name, own(), *nulls_not_distinct, index)?;
+                    constraints.push(unique);
+                    continue;
                 }
-                ast::ColumnOption::Generated { .. } => {
-                    return Err(Error::unsupported("a GENERATED column").at(position));
+                ColumnConstraintKind::Deferrable(false)
+                | ColumnConstraintKind::InitiallyDeferred(false) => continue,
+                ColumnConstraintKind::Deferrable(true)
+                | ColumnConstraintKind::InitiallyDeferred(true) => deferrable(),
+                ColumnConstraintKind::References(_) => Error::unsupported("REFERENCES"),
+                ColumnConstraintKind::Check { .. } => Error::unsupported("CHECK"),
+                ColumnConstraintKind::Generated(_) | ColumnConstraintKind::Identity { .. } => {
+                    Error::unsupported("a GENERATED column")
                 }
-                ast::ColumnOption::Collation(collation)
-                    if matches!(
-                        collation.to_string().trim_matches('"'),
-                        "C" | "POSIX" | "default" | "pg_catalog.\"C\"" | "pg_catalog.\"default\""
-                    ) => {}
-                other => {
-                    return Err(
-                        Error::unsupported(format!("the column option {other}")).at(position)
-                    );
-                }
-            }
+            };
+            return Err(unsupported.at(position));
         }
         if nullable && column.not_null {
             return Err(Error::syntax(format!(
@@ -158,20 +184,16 @@ impl Change<'_> {
 
     /// Checks a column's DEFAULT and prints it as SQL for the catalog. DEFAULT NULL is
     /// the same as no default.
-    pub(super) fn default(
-        &self,
-        default: &ast::Expr,
-        column: &TableColumn,
-    ) -> Result<Option<String>> {
+    pub(super) fn default(&self, default: &Expr, column: &TableColumn) -> Result<Option<String>> {
         let system = self.session.system;
         check_default(default, column, self.statement, &self.catalog, system)?;
-        if matches!(default, ast::Expr::Value(value) if value.value == ast::Value::Null) {
+        if default.kind == ExprKind::Literal(Literal::Null) {
             return Ok(None);
         }
         // Fixes the value of a literal such as 'now' here, so that it does not depend
         // on the time or time zone of a later session.
         let moment = constant_default(default, column, &self.catalog, self.session)?;
-        Ok(Some(moment.unwrap_or_else(|| default.to_string())))
+        Ok(Some(moment.unwrap_or_else(|| print::expr(default))))
     }
 
     /// The descriptor of a constraint's index, not yet built. Marks the columns of a
@@ -222,7 +244,7 @@ impl Change<'_> {
     /// Executes DROP TABLE.
     pub(super) async fn drop_tables(
         &mut self,
-        names: &[ast::ObjectName],
+        names: &[Path],
         if_exists: bool,
     ) -> Result<&'static str> {
         for name in names {
@@ -253,7 +275,7 @@ impl Change<'_> {
     }
 
     /// Executes TRUNCATE: replaces the table's storage by an empty one.
-    pub(super) async fn truncate(&mut self, names: &[ast::ObjectName]) -> Result<&'static str> {
+    pub(super) async fn truncate(&mut self, names: &[Path]) -> Result<&'static str> {
         for name in names {
             let old = self.table(name)?;
             self.require(&old, Privileges::TRUNCATE)?;
@@ -303,46 +325,59 @@ pub(super) fn add_index(table: &mut Table, index: Index) {
     table.indexes.insert(at, Arc::new(index));
 }
 
-fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
+/// What a table is made of, if all that the statement says is supported.
+fn supported(create: &CreateTable) -> Result<&[TableElement]> {
     let unsupported = [
-        (create.temporary, "CREATE TEMPORARY TABLE"),
-        (create.unlogged, "CREATE UNLOGGED TABLE"),
-        (create.query.is_some(), "CREATE TABLE AS"),
-        (create.like.is_some(), "CREATE TABLE … LIKE"),
-        (create.inherits.is_some(), "INHERITS"),
         (
-            create.partition_by.is_some() || create.partition_of.is_some(),
-            "a partitioned table",
+            create.persistence == Persistence::Temporary,
+            "CREATE TEMPORARY TABLE",
         ),
-        (create.on_commit.is_some(), "ON COMMIT"),
         (
-            create.or_replace || create.external || create.global.is_some(),
-            "this form of CREATE TABLE",
+            create.persistence == Persistence::Unlogged,
+            "CREATE UNLOGGED TABLE",
         ),
+        (create.foreign.is_some(), "CREATE FOREIGN TABLE"),
+        (!create.inherits.is_empty(), "INHERITS"),
+        (create.partition_by.is_some(), "a partitioned table"),
+        (create.storage.on_commit.is_some(), "ON COMMIT"),
+        (
+            create.storage.access_method.is_some(),
+            "a table access method",
+        ),
+        (create.storage.tablespace.is_some(), "TABLESPACE"),
     ];
-    match unsupported.iter().find(|(given, _)| *given) {
-        Some((_, feature)) => Err(Error::unsupported(*feature)),
-        None => Ok(()),
+    if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
+        return Err(Error::unsupported(*feature));
+    }
+    match &create.shape {
+        TableShape::Columns(elements) => Ok(elements),
+        TableShape::OfType(..) => Err(Error::unsupported("CREATE TABLE … OF")),
+        TableShape::PartitionOf(..) => Err(Error::unsupported("a partitioned table")),
     }
 }
 
 /// Storage parameters of `WITH (fillfactor=100, …)`.
-fn storage_parameters(options: &ast::CreateTableOptions) -> Result<Vec<(String, String)>> {
-    let list = match options {
-        ast::CreateTableOptions::None => return Ok(Vec::new()),
-        ast::CreateTableOptions::With(list) => list,
-        _ => return Err(Error::unsupported("a table option other than WITH")),
-    };
-    list.iter().map(storage_parameter).collect()
+fn storage_parameters(options: &[ListedOption]) -> Result<Vec<(String, String)>> {
+    options.iter().map(storage_parameter).collect()
 }
 
 /// One storage parameter: stored and shown, without effect.
-pub(super) fn storage_parameter(option: &ast::SqlOption) -> Result<(String, String)> {
+pub(super) fn storage_parameter(option: &ListedOption) -> Result<(String, String)> {
     const KNOWN: [&str; 3] = ["fillfactor", "parallel_workers", "toast_tuple_target"];
-    let (name, value) = match option {
-        ast::SqlOption::KeyValue { key, value } => (fold(key), value.to_string()),
-        ast::SqlOption::Ident(name) => (fold(name), "true".to_owned()),
-        _ => return Err(Error::unsupported(format!("the table option {option}"))),
+    let name = fold(&option.name);
+    if let Some(namespace) = &option.namespace {
+        let name = format!("{}.{name}", namespace.text);
+        return Err(Error::unsupported(format!("the table option {name}")));
+    }
+    let value = match &option.value {
+        OptionValue::Omitted => "true".to_owned(),
+        OptionValue::Word(word) => (*word).to_owned(),
+        OptionValue::Type(kind) => print::type_name(kind),
+        OptionValue::Operator(operator) => operator.symbol.to_string(),
+        OptionValue::Number(Literal::Integer(number)) => number.to_string(),
+        OptionValue::Number(Literal::Number(number)) => number.to_string(),
+        OptionValue::Number(_) => String::new(),
+        OptionValue::String(text) => text.clone(),
     };
     if !KNOWN.contains(&name.as_str()) && !name.starts_with("autovacuum_") {
         return Err(Error::new(
@@ -350,5 +385,5 @@ pub(super) fn storage_parameter(option: &ast::SqlOption) -> Result<(String, Stri
             format!("unrecognized parameter \"{name}\""),
         ));
     }
-    Ok((name, value.trim_matches('\'').to_owned()))
+    Ok((name, value))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::expression::{Binder, Frame, Parameters, Scope};
 use crate::golden::Bench;
+use crate::statement::parse_expression;
 use crate::value::DataType;
 use crate::{Error, SqlState, Value};
 
@@ -114,12 +115,22 @@ fn depth_is_no_danger() {
     #[expect(clippy::disallowed_methods, reason = "a small stack is the point")]
     let handle = thread.spawn(|| {
         let mut bench = Bench::new();
-        let sum = format!("select 1{};", " + 1".repeat(900));
-        assert_eq!(bench.run(&sum, &[]).unwrap(), ["901"]);
-        let or = format!("select false{} or true;", " or 1 = 2".repeat(900));
+        let sum = format!("select 1{};", " + 1".repeat(2_000));
+        assert_eq!(bench.run(&sum, &[]).unwrap(), ["2001"]);
+        let deeper = format!("select 1{};", " + 1".repeat(500_000));
+        let error = bench.run(&deeper, &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
+        let or = format!("select false{} or true;", " or 1 = 2".repeat(1_500));
         assert_eq!(bench.run(&or, &[]).unwrap(), ["t"]);
         let concatenated = format!("select length(''{});", " || 'a'".repeat(900));
         assert_eq!(bench.run(&concatenated, &[]).unwrap(), ["900"]);
+        let brackets = format!("select {}1{};", "(".repeat(900), ")".repeat(900));
+        assert_eq!(bench.run(&brackets, &[]).unwrap(), ["1"]);
+        let signs = format!("select {}1;", "- ".repeat(900));
+        assert_eq!(bench.run(&signs, &[]).unwrap(), ["1"]);
+        let unions = format!("select 1{};", " union select 1".repeat(10_000));
+        let error = bench.run(&unions, &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
         let union = format!(
             "select count(*) from (select 1{}) t;",
             " union all select 1".repeat(200)
@@ -137,14 +148,8 @@ fn bind_list(bench: &Bench, items: u64, foreseen: u64) -> Result<(), Error> {
     binder.foresee(foreseen);
     let frame = Frame::outermost();
     let scope = Scope::empty(&frame);
-    let number = |number: u64| {
-        sqlparser::ast::Expr::value(sqlparser::ast::Value::Number(number.to_string(), false))
-    };
-    let list = sqlparser::ast::Expr::InList {
-        expr: Box::new(number(0)),
-        list: (0..items).map(number).collect(),
-        negated: false,
-    };
+    let numbers: Vec<String> = (0..items).map(|number| number.to_string()).collect();
+    let list = parse_expression(&format!("0 in ({})", numbers.join(", ")))?;
     binder.bind(&list, &scope).map(drop)
 }
 
@@ -222,7 +227,7 @@ fn conditions_must_be_truths() {
     let mut binder = Binder::new(&catalog, &bench.session, &locate, Parameters::default());
     let frame = Frame::outermost();
     let scope = Scope::empty(&frame);
-    let number = sqlparser::ast::Expr::value(sqlparser::ast::Value::Number("1".to_owned(), false));
+    let number = parse_expression("1").unwrap();
     let error = binder.bind_condition(&number, &scope, "WHERE").unwrap_err();
     assert_eq!(error.state(), SqlState::DATATYPE_MISMATCH);
     assert_eq!(

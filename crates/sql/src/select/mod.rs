@@ -43,7 +43,7 @@ use crate::expression::Expression;
 use crate::output::Column;
 use crate::value::ColumnType;
 
-pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function};
+pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function, with_tables};
 
 /// A planned query. Immutable, and shared by all executions.
 #[derive(Debug)]

@@ -233,6 +233,7 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         Command::CreateTable(_)
         | Command::CreateIndex(_)
         | Command::AlterTable(_)
+        | Command::RenameTable { .. }
         | Command::RenameIndex { .. }
         | Command::Drop { .. }
         | Command::Truncate(_)

@@ -583,7 +583,7 @@ impl Session {
     pub(super) async fn prepare_named(
         &mut self,
         name: &str,
-        types: &[sqlparser::ast::DataType],
+        types: &[coeval_sql_syntax::tree::TypeName],
         statement: &Statement,
     ) -> Result<()> {
         self.check_name(name)?;
@@ -695,7 +695,7 @@ impl Session {
     ) -> Result<Bound> {
         let budget = self.budget();
         let _reserved = budget.reserve(statement.plan_bytes(), "Planning the statement")?;
-        let locate = |location| statement.position(location);
+        let locate = |at| statement.position(at);
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
         binder.foresee(statement.plan_bytes());

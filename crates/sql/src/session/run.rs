@@ -144,6 +144,7 @@ impl Session {
             Command::CreateTable(_)
             | Command::CreateIndex(_)
             | Command::AlterTable(_)
+            | Command::RenameTable { .. }
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
             | Command::Truncate(_)

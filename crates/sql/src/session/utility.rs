@@ -85,7 +85,7 @@ impl Session {
     pub(super) async fn maintain_tables(
         &mut self,
         statement: &Statement,
-        tables: &[sqlparser::ast::ObjectName],
+        tables: &[coeval_sql_syntax::tree::Path],
         verb: &str,
         sink: &mut dyn Sink,
     ) -> Result<()> {
@@ -174,7 +174,7 @@ impl Session {
     pub(super) async fn lock_tables(
         &mut self,
         statement: &Statement,
-        tables: &[sqlparser::ast::ObjectName],
+        tables: &[coeval_sql_syntax::tree::Path],
         mode: TableLock,
         wait: LockWait,
     ) -> Result<()> {
@@ -202,7 +202,7 @@ impl Session {
     async fn lock_table(
         &mut self,
         statement: &Statement,
-        name: &sqlparser::ast::ObjectName,
+        name: &coeval_sql_syntax::tree::Path,
         mode: TableLock,
         wait: LockWait,
         asked: bool,
@@ -244,7 +244,7 @@ impl Session {
         &mut self,
         portal: &mut Portal,
         name: &str,
-        arguments: &[sqlparser::ast::Expr],
+        arguments: &[coeval_sql_syntax::tree::Expr],
         most: Option<u32>,
         sink: &mut Watched<'_>,
     ) -> Result<Completion> {
@@ -270,7 +270,7 @@ impl Session {
         &mut self,
         name: &str,
         named: &Prepared,
-        arguments: &[sqlparser::ast::Expr],
+        arguments: &[coeval_sql_syntax::tree::Expr],
         statement: &Statement,
     ) -> Result<Vec<Value>> {
         let types = named.types();
@@ -286,7 +286,7 @@ impl Session {
         }
         self.ensure_running().await?;
         let (catalog, _) = self.current_catalog()?;
-        let locate = |location| statement.position(location);
+        let locate = |at| statement.position(at);
         let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
         let frame = Frame::outermost();
         let empty = Scope::empty(&frame);

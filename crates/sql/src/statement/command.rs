@@ -1,8 +1,7 @@
 //! Commands: parsed statements, by kind, with the syntax trees of their parts.
 
+use coeval_sql_syntax::tree;
 use coeval_txn::{Isolation, LockWait, TableLock};
-use sqlparser::ast;
-use sqlparser::tokenizer::Location;
 
 use super::role_settings::RoleSettingsCommand;
 use super::{Statement, StatementKind};
@@ -21,39 +20,48 @@ pub(crate) enum Command {
         writes: bool,
     },
     /// A query: SELECT, VALUES or TABLE.
-    Query(Box<ast::Query>),
+    Query(Box<tree::Query>),
     /// An INSERT statement.
-    Insert(Box<ast::Insert>),
+    Insert(Box<tree::Insert>),
     /// An UPDATE statement.
-    Update(Box<ast::Update>),
+    Update(Box<tree::Update>),
     /// A DELETE statement.
-    Delete(Box<ast::Delete>),
+    Delete(Box<tree::Delete>),
     /// A CREATE TABLE statement.
-    CreateTable(Box<ast::CreateTable>),
+    CreateTable(Box<tree::CreateTable>),
     /// A CREATE INDEX statement.
-    CreateIndex(Box<ast::CreateIndex>),
+    CreateIndex(Box<tree::CreateIndex>),
     /// An ALTER TABLE statement.
-    AlterTable(Box<ast::AlterTable>),
+    AlterTable(Box<tree::AlterTable>),
+    /// ALTER TABLE … RENAME: renames a table, or a part of it.
+    RenameTable {
+        /// Name of the table.
+        name: tree::Path,
+        /// Whether the statement succeeds if the table does not exist.
+        if_exists: bool,
+        /// What is renamed.
+        action: tree::ObjectAction,
+    },
     /// ALTER INDEX … RENAME TO: renames an index.
     RenameIndex {
         /// Name of the index.
-        name: ast::ObjectName,
+        name: tree::Path,
         /// Whether the statement succeeds if the index does not exist.
         if_exists: bool,
         /// New name of the index.
-        new_name: ast::Ident,
+        new_name: tree::Name,
     },
     /// DROP TABLE and DROP INDEX: drops tables or indexes.
     Drop {
         /// Whether the statement drops indexes instead of tables.
         indexes: bool,
         /// Names of the tables or indexes.
-        names: Vec<ast::ObjectName>,
+        names: Vec<tree::Path>,
         /// Whether the statement succeeds if one of them does not exist.
         if_exists: bool,
     },
     /// TRUNCATE: deletes all rows of these tables.
-    Truncate(Vec<ast::ObjectName>),
+    Truncate(Vec<tree::Path>),
     /// A COPY statement, in either direction.
     Copy(Box<CopyCommand>),
     /// BEGIN, START TRANSACTION: begins a transaction block.
@@ -96,7 +104,7 @@ pub(crate) enum Command {
         /// Name of the prepared statement.
         name: String,
         /// Types of the first parameters.
-        types: Vec<ast::DataType>,
+        types: Vec<tree::TypeName>,
         /// The statement to prepare.
         statement: Statement,
     },
@@ -105,16 +113,16 @@ pub(crate) enum Command {
         /// Name of the prepared statement.
         name: String,
         /// Expressions for its parameters.
-        arguments: Vec<ast::Expr>,
+        arguments: Vec<tree::Expr>,
     },
     /// DEALLOCATE: drops the prepared statement of this name; `None` drops all.
     Deallocate(Option<String>),
     /// EXPLAIN: shows the plan of a statement.
     Explain(ExplainCommand),
     /// VACUUM of these tables; an empty list means all tables.
-    Vacuum(Vec<ast::ObjectName>),
+    Vacuum(Vec<tree::Path>),
     /// ANALYZE of these tables; an empty list means all tables.
-    Analyze(Vec<ast::ObjectName>),
+    Analyze(Vec<tree::Path>),
     /// CHECKPOINT: writes a checkpoint.
     Checkpoint,
     /// BACKUP TO STDOUT: sends the whole database, in the format of `coeval restore`.
@@ -122,7 +130,7 @@ pub(crate) enum Command {
     /// LOCK TABLE: locks tables until the transaction ends.
     Lock {
         /// Names of the tables.
-        tables: Vec<ast::ObjectName>,
+        tables: Vec<tree::Path>,
         /// Mode of the lock.
         mode: TableLock,
         /// Whether to wait for a lock that is not free.
@@ -172,6 +180,7 @@ impl Command {
             | Self::CreateTable(_)
             | Self::CreateIndex(_)
             | Self::AlterTable(_)
+            | Self::RenameTable { .. }
             | Self::RenameIndex { .. }
             | Self::Drop { .. }
             | Self::Truncate(_)
@@ -268,12 +277,12 @@ pub(crate) enum CopySource {
     /// The rows of a table.
     Table {
         /// Name of the table.
-        name: ast::ObjectName,
+        name: tree::Path,
         /// Columns to copy; an empty list means all.
-        columns: Vec<ast::Ident>,
+        columns: Vec<tree::Name>,
     },
     /// The result of a query.
-    Query(Box<ast::Query>),
+    Query(Box<tree::Query>),
 }
 
 /// An option of COPY; options of the old syntax are translated to the present one.
@@ -283,8 +292,8 @@ pub(crate) struct CopyOption {
     pub name: String,
     /// Argument of the option.
     pub argument: Argument,
-    /// Location of the option in the query string.
-    pub location: Location,
+    /// First byte of the option in the text that was parsed.
+    pub at: u32,
 }
 
 /// Argument of an option.
@@ -425,7 +434,7 @@ pub(crate) enum Granted {
 #[derive(Clone, Debug)]
 pub(crate) enum GrantObjects {
     /// The tables of these names.
-    Tables(Vec<ast::ObjectName>),
+    Tables(Vec<tree::Path>),
     /// All tables that exist now in these schemas.
     AllTables(Vec<String>),
     /// The schemas of these names.

@@ -1,126 +1,85 @@
-//! Parser for COPY, in its present and its former syntax.
+//! COPY, in its present and its former syntax, from its tree.
 
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use coeval_sql_syntax::tree::{self, CopyValue, Literal, StatementKind};
 
 use super::command::{Argument, Command, CopyCommand, CopyOption, CopySource};
-use super::words::{Parse, eat, fold, is, need, next_is, options, unexpected, value, word};
-use crate::error::Error;
+use super::lower::{Lower, names};
+use crate::catalog::fold;
+use crate::error::Result;
 
-/// Parses the rest of a COPY statement.
-pub(super) fn copy(parser: &mut Parser<'_>) -> Parse<Command> {
-    let binary = eat(parser, "binary");
-    let source = if parser.consume_token(&Token::LParen) {
-        let query = parser.parse_query()?;
-        parser.expect_token(&Token::RParen)?;
-        CopySource::Query(query)
-    } else {
-        let name = parser.parse_object_name(false)?;
-        let mut columns = Vec::new();
-        if parser.consume_token(&Token::LParen) {
-            columns = parser.parse_comma_separated(Parser::parse_identifier)?;
-            parser.expect_token(&Token::RParen)?;
+pub(super) fn copy(lower: &Lower<'_>, copy: tree::Copy) -> Result<Command> {
+    let source = match copy.source {
+        tree::CopySource::Table(name, columns) => CopySource::Table { name, columns },
+        tree::CopySource::Query(StatementKind::Query(query)) => CopySource::Query(query),
+        tree::CopySource::Query(_) => {
+            return Err(lower.unsupported("COPY of a statement that changes rows"));
         }
-        CopySource::Table { name, columns }
     };
-    let from = eat(parser, "from");
-    if !from {
-        need(parser, "to")?;
-    } else if matches!(source, CopySource::Query(_)) {
-        return unexpected(parser, "TO");
+    if copy.program || copy.file.is_some() {
+        let what = if copy.program { "program" } else { "file" };
+        return Err(lower
+            .unsupported(format_args!("COPY from or to a {what} of the server"))
+            .with_hint("Use STDIN or STDOUT, or psql's \\copy."));
     }
-    if !eat(parser, "stdin") && !eat(parser, "stdout") {
-        return Err(match parser.peek_token().token {
-            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => {
-                Error::unsupported("COPY from or to a file of the server")
-                    .with_hint("Use STDIN or STDOUT, or psql's \\copy.")
-                    .into()
-            }
-            ref token if is(token, "program") => {
-                Error::unsupported("COPY from or to a program of the server")
-                    .with_hint("Use STDIN or STDOUT, or psql's \\copy.")
-                    .into()
-            }
-            _ => return unexpected(parser, "STDIN or STDOUT"),
-        });
+    if copy.filter.is_some() {
+        return Err(lower.unsupported("COPY FROM … WHERE"));
     }
-    eat(parser, "with");
-    let mut list = if parser.peek_token().token == Token::LParen {
-        options(parser)?
-    } else {
-        old_copy_options(parser)?
-    };
-    if binary {
-        list.push(CopyOption {
-            name: "format".to_owned(),
-            argument: Argument::Text("binary".to_owned()),
-            location: parser.peek_token().span.start,
-        });
-    }
-    if next_is(parser, 0, "where") {
-        return Err(Error::unsupported("COPY FROM … WHERE").into());
-    }
+    let options = copy.options.into_iter();
     Ok(Command::Copy(Box::new(CopyCommand {
         source,
-        from,
-        options: list,
+        from: copy.from,
+        options: options.map(|option| option_of(option, lower.at)).collect(),
     })))
 }
 
-/// Parses the options of COPY in the syntax that had no parentheses.
-fn old_copy_options(parser: &mut Parser<'_>) -> Parse<Vec<CopyOption>> {
-    let mut list = Vec::new();
-    loop {
-        let location = parser.peek_token().span.start;
-        let token = parser.peek_token().token;
-        let Some(name) = word(&token).map(str::to_ascii_lowercase) else {
-            return Ok(list);
-        };
-        let (name, argument) = match name.as_str() {
-            "binary" | "csv" => {
-                parser.next_token();
-                ("format".to_owned(), Argument::Text(name))
-            }
-            "freeze" | "header" => {
-                parser.next_token();
-                (name, Argument::None)
-            }
-            "delimiter" | "delimiters" | "null" | "quote" | "escape" | "encoding" => {
-                parser.next_token();
-                eat(parser, "as");
-                let name = if name == "delimiters" {
-                    "delimiter".to_owned()
-                } else {
-                    name
-                };
-                (name, Argument::Text(value(parser)?))
-            }
-            "force" => {
-                parser.next_token();
-                let name = if eat(parser, "quote") {
-                    "force_quote"
-                } else if eat(parser, "null") {
-                    "force_null"
-                } else {
-                    need(parser, "not")?;
-                    need(parser, "null")?;
-                    "force_not_null"
-                };
-                let argument = if parser.consume_token(&Token::Mul) {
-                    Argument::Star
-                } else {
-                    Argument::List(parser.parse_comma_separated(|parser| {
-                        parser.parse_identifier().map(|ident| fold(&ident))
-                    })?)
-                };
-                (name.to_owned(), argument)
-            }
-            _ => return Ok(list),
-        };
-        list.push(CopyOption {
-            name,
-            argument,
-            location,
-        });
+/// An option of the present syntax. One of the former has the position of its statement.
+fn option_of(option: tree::CopyOption, statement: u32) -> CopyOption {
+    use tree::CopyOption as O;
+    let text = |text: &str| Argument::Text(text.to_owned());
+    let list = |columns: &Option<Vec<tree::Name>>| match columns {
+        Some(columns) => Argument::List(names(columns)),
+        None => Argument::Star,
+    };
+    let (name, argument) = match option {
+        O::Listed(name, value) => {
+            return CopyOption {
+                name: fold(&name),
+                argument: match value {
+                    CopyValue::Omitted => Argument::None,
+                    CopyValue::Word(word) => Argument::Text(word),
+                    CopyValue::Number(number) => Argument::Text(number_text(&number)),
+                    CopyValue::Star => Argument::Star,
+                    CopyValue::List(list) => Argument::List(list),
+                },
+                at: name.at,
+            };
+        }
+        O::Binary => ("format", text("binary")),
+        O::Csv => ("format", text("csv")),
+        O::Freeze => ("freeze", Argument::None),
+        O::Header => ("header", Argument::None),
+        O::Delimiter(value) => ("delimiter", Argument::Text(value)),
+        O::Null(value) => ("null", Argument::Text(value)),
+        O::Quote(value) => ("quote", Argument::Text(value)),
+        O::Escape(value) => ("escape", Argument::Text(value)),
+        O::Encoding(value) => ("encoding", Argument::Text(value)),
+        O::ForceQuote(columns) => ("force_quote", list(&columns)),
+        O::ForceNotNull(columns) => ("force_not_null", Argument::List(names(&columns))),
+        O::ForceNull(columns) => ("force_null", Argument::List(names(&columns))),
+    };
+    CopyOption {
+        name: name.to_owned(),
+        argument,
+        at: statement,
+    }
+}
+
+/// A number as it is written.
+pub(super) fn number_text(number: &Literal) -> String {
+    match number {
+        Literal::Integer(number) => number.to_string(),
+        Literal::Number(number) => number.to_string(),
+        Literal::String(text) => text.clone(),
+        _ => String::new(),
     }
 }

@@ -73,6 +73,7 @@ impl Statement {
             Command::CreateTable(_)
             | Command::CreateIndex(_)
             | Command::AlterTable(_)
+            | Command::RenameTable { .. }
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
             | Command::Truncate(_) => StatementKind::Definition,

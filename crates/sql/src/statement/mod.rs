@@ -12,19 +12,19 @@
 //!            └── commit                     ── Command::Commit
 //! ```
 //!
-//! The sqlparser library parses queries, changes of rows and schema definitions; this
-//! module parses the other commands ([`utility`]), whose syntax is PostgreSQL's own, from
-//! the same tokens.
+//! The crate `sql-syntax` turns the text into a tree of PostgreSQL's grammar; [`lower`] sorts
+//! its statements into commands, and refuses those that this database does not have.
 //!
 //! Invariants: positions in errors count characters of the whole query string, from 1. No
-//! syntax tree is deeper than [`MAX_DEPTH`], nor nests more than [`MAX_NESTING`] constructs,
-//! so it is safe to drop a tree by recursion; code that walks it looks at the stack.
+//! syntax tree is deeper than [`MAX_DEPTH`], so it is safe to drop a tree by recursion; code
+//! that walks it looks at the stack.
 
 mod command;
 mod copy;
 mod grant;
 mod kind;
-mod locking;
+mod lower;
+mod name;
 mod redact_passwords;
 mod redact_values;
 mod role;
@@ -35,14 +35,12 @@ mod size;
 mod text;
 mod transaction;
 mod utility;
-mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::{Parser, ParserError, ParserOptions};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use coeval_sql_syntax::tree::{Expr, TypeName};
+use coeval_sql_syntax::{Fault, Limits, SyntaxError};
 
 pub(crate) use command::{
     Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand,
@@ -50,32 +48,26 @@ pub(crate) use command::{
     SettingName,
 };
 pub use kind::StatementKind;
-pub(crate) use locking::Locking;
 pub use redact_passwords::loggable;
 pub use redact_values::redact_values;
+pub(crate) use role::role_name;
 pub(crate) use role_settings::{RoleSettingsCommand, SettingChange};
 pub use sequence::Statements;
 pub(crate) use size::PLANNED;
-use text::{Cursor, Text};
+use text::{Text, characters_of};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
 use crate::instance::{MemoryBudget, measured};
 
-/// Maximum depth of an expression, counting nested parentheses and chained operators.
-const MAX_DEPTH: usize = 1000;
+/// Maximum depth of a tree: brackets, subqueries, operators and the like within each other.
+const MAX_DEPTH: u32 = 1000;
 
-/// Maximum number of constructs that one token is within: parentheses, brackets, CASE
-/// expressions, and a row of prefix operators. Below the library's own limit: there it
-/// tries one way after the other, at each level, before it gives up.
-const MAX_NESTING: usize = 250;
-
-/// Recursion limit for the library, which counts several levels for some constructs.
-const MAX_RECURSION: usize = 300;
-
-/// Stack that the library may take for each level of nesting, in bytes: a hundred joins
-/// nested in FROM overflow a stack of 8 MiB in an optimised build, because the library looks
-/// at the stack only where an expression or a query begins.
-const STACK_OF_LEVEL: usize = 256 << 10;
+/// Bounds on a text. The session bounds its length before it is parsed.
+const LIMITS: Limits = Limits {
+    bytes: 1 << 30,
+    tokens: 1 << 28,
+    depth: MAX_DEPTH,
+};
 
 /// One parsed statement. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -86,11 +78,21 @@ struct Parsed {
     command: Command,
     /// Text of the statement, without the semicolon.
     text: Box<str>,
-    /// Number of tokens of the statement, whitespace included.
+    /// Number of tokens of the statement.
     tokens: usize,
     /// Memory that the command and the text take, in bytes.
     bytes: u64,
     lines: Arc<Text>,
+}
+
+/// An expression that is a whole text, such as a column's default.
+pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
+    coeval_sql_syntax::parse_expression(text, &LIMITS).map_err(|error| refusal(error, text, 0))
+}
+
+/// A type that is a whole text.
+pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
+    coeval_sql_syntax::parse_type(text, &LIMITS).map_err(|error| refusal(error, text, 0))
 }
 
 impl Statement {
@@ -103,7 +105,7 @@ impl Statement {
             text: "".into(),
             tokens: 0,
             bytes: 0,
-            lines: Arc::new(Text::new("")),
+            lines: Arc::default(),
         }))
     }
 
@@ -135,7 +137,7 @@ impl Statement {
         Some(match self.command() {
             Command::CreateTable(_) => "CREATE TABLE",
             Command::CreateIndex(_) => "CREATE INDEX",
-            Command::AlterTable(_) => "ALTER TABLE",
+            Command::AlterTable(_) | Command::RenameTable { .. } => "ALTER TABLE",
             Command::RenameIndex { .. } => "ALTER INDEX",
             Command::Drop { indexes: true, .. } => "DROP INDEX",
             Command::Drop { indexes: false, .. } => "DROP TABLE",
@@ -193,7 +195,7 @@ impl Statement {
             tokens: self.0.tokens,
             bytes: (size_of::<Parsed>() + self.0.text.len()) as u64,
             command,
-            lines: Arc::new(Text::new("")),
+            lines: Arc::default(),
         }))
     }
 
@@ -227,9 +229,10 @@ impl Statement {
         self.0.bytes
     }
 
-    /// Converts a location reported by the library to characters of the query string.
-    pub(crate) fn position(&self, location: Location) -> Option<u32> {
-        self.0.lines.position(location)
+    /// Converts a byte of the text that was parsed to a position in the query string, in
+    /// characters.
+    pub(crate) fn position(&self, at: u32) -> Option<u32> {
+        self.0.lines.position(&self.0.text, at)
     }
 }
 
@@ -248,15 +251,9 @@ pub(crate) fn parse_until(
     stop: Option<&AtomicBool>,
 ) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
-    parse_each(
-        query,
-        Text::new(query),
-        budget,
-        stop,
-        &mut |statement, _| {
-            statements.push(statement);
-        },
-    )?;
+    parse_each(query, 0, budget, stop, &mut |statement, _| {
+        statements.push(statement);
+    })?;
     Ok(statements)
 }
 
@@ -265,21 +262,21 @@ pub(crate) fn parse_until(
 pub(crate) const PARSED_IN_A_STEP: usize = 64 << 10;
 
 /// Parses a query string and calls `visit` with each statement and its byte range in the
-/// string. `text` converts the locations that the library reports.
+/// string. `before` is the number of characters that precede it.
 ///
 /// A caller on a thread of its own gives a flag that tells it to stop, which is looked at
-/// between two statements: the library's parser cannot be left in the middle of one.
+/// between two statements: the parser cannot be left in the middle of one.
 fn parse_each(
     query: &str,
-    text: Text,
+    before: u32,
     budget: &MemoryBudget,
     stop: Option<&AtomicBool>,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
     if query.len() > PARSED_IN_A_STEP && stop.is_none() {
-        return coeval_env::block_in_place(|| parse_each_here(query, text, budget, stop, visit));
+        return coeval_env::block_in_place(|| parse_each_here(query, before, budget, stop, visit));
     }
-    parse_each_here(query, text, budget, stop, visit)
+    parse_each_here(query, before, budget, stop, visit)
 }
 
 /// Fails with 57014 if the parser is told to stop.
@@ -292,275 +289,79 @@ fn go_on(stop: Option<&AtomicBool>) -> Result<()> {
 
 fn parse_each_here(
     query: &str,
-    text: Text,
+    before: u32,
     budget: &MemoryBudget,
     stop: Option<&AtomicBool>,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
-    let mut tokens = Vec::new();
     let _reserved = if query.len() > ALWAYS_PARSED {
         let count = size::tokens(query);
         let bytes = count as u64 * size::PARSED + size::KEPT * query.len() as u64;
-        let reserved = budget.reserve(bytes, "Parsing the text")?;
-        // The exact capacity avoids copying the tokens and up to twice the memory.
-        tokens.reserve_exact(count);
-        reserved
+        budget.reserve(bytes, "Parsing the text")?
     } else {
         None
     };
-    let text = Arc::new(text);
-    let dialect = PostgreSqlDialect {};
-    Tokenizer::new(&dialect, query)
-        .tokenize_with_location_into_buf(&mut tokens)
-        .map_err(|error| {
-            let message = match error.message.as_str() {
-                "Unterminated string literal" => "unterminated quoted string".to_owned(),
-                "Unterminated dollar-quoted string" => {
-                    "unterminated dollar-quoted string".to_owned()
-                }
-                other => other.to_lowercase(),
-            };
-            Error::syntax(message).at(text.position(error.location))
-        })?;
-    let mut cursor = Cursor::new(query, &text);
-    let mut parse = |tokens: Vec<TokenWithSpan>| -> Result<()> {
+    let refused = |error| refusal(error, query, before);
+    let mut statements = coeval_sql_syntax::statements(query, &LIMITS).map_err(refused)?;
+    // Characters of the query string before the byte at `counted`.
+    let (mut counted, mut characters) = (0, before);
+    loop {
         go_on(stop)?;
-        if let Some((statement, bytes)) = parse_one(query, &text, &mut cursor, &dialect, tokens)? {
-            visit(statement, bytes);
-        }
-        Ok(())
-    };
-    let is_end = |token: &TokenWithSpan| token.token == Token::SemiColon;
-    let end = tokens.iter().position(is_end).unwrap_or(tokens.len());
-    if tokens[end..]
-        .iter()
-        .all(|token| is_end(token) || !is_solid(token))
-    {
-        // The string holds one statement, so the parser takes its tokens without a copy.
-        tokens.truncate(end);
-        return parse(tokens);
-    }
-    tokens
-        .split(is_end)
-        .try_for_each(|part| parse(part.to_vec()))
-}
-
-fn is_solid(token: &TokenWithSpan) -> bool {
-    !matches!(token.token, Token::Whitespace(_))
-}
-
-/// Parses the tokens between two semicolons; `None` when there are only blanks.
-fn parse_one(
-    query: &str,
-    text: &Arc<Text>,
-    cursor: &mut Cursor<'_>,
-    dialect: &PostgreSqlDialect,
-    mut tokens: Vec<TokenWithSpan>,
-) -> Result<Option<(Statement, std::ops::Range<usize>)>> {
-    let (Some(first), Some(last)) = (
-        tokens.iter().position(is_solid),
-        tokens.iter().rposition(is_solid),
-    ) else {
-        return Ok(None);
-    };
-    tokens.truncate(last + 1);
-    tokens.drain(..first);
-    refuse_deep(&tokens)?;
-    let nesting = nesting(&tokens);
-    if nesting > MAX_NESTING {
-        return Err(Error::too_complex());
-    }
-    let count = tokens.len();
-    let start = cursor.offset(tokens[0].span.start);
-    let end = cursor.offset(tokens[count - 1].span.end);
-    locking::rewrite(&mut tokens)?;
-    let mut parser = Parser::new(dialect)
-        .with_recursion_limit(MAX_RECURSION)
-        .with_options(ParserOptions::new())
-        .with_tokens_with_locations(tokens);
-    let own = query.get(start..end).unwrap_or(query);
-    let (parsed, bytes) = measured(size::TREE * count as u64, || {
-        with_stack_for(nesting, || {
-            utility::command(&mut parser, own, text).and_then(|command| {
-                match parser.peek_token().token {
-                    Token::EOF => Ok(command),
-                    _ => parser
-                        .expected("end of statement", parser.peek_token())
-                        .map_err(Failure::Parser),
-                }
-            })
-        })
-    });
-    match parsed {
-        Ok(command) => {
-            let statement = Statement(Arc::new(Parsed {
-                text: match &command {
-                    Command::Role(_) => redact_passwords::without_password(own).into(),
-                    _ => own.into(),
-                },
-                tokens: count,
-                bytes: bytes + own.len() as u64,
-                command,
-                lines: Arc::clone(text),
-            }));
-            Ok(Some((statement, start..end)))
-        }
-        Err(Failure::Ours(error)) => Err(error),
-        Err(Failure::Parser(error)) => Err(syntax_error(&error, text, query)),
-    }
-}
-
-/// Reason why a statement could not be parsed.
-enum Failure {
-    /// An error of the sqlparser library.
-    Parser(ParserError),
-    /// An error of this module.
-    Ours(Error),
-}
-
-impl From<ParserError> for Failure {
-    fn from(error: ParserError) -> Self {
-        Self::Parser(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Ours(error)
-    }
-}
-
-/// Converts the library's error to PostgreSQL's wording. The library's messages have the
-/// form `Expected: …, found: TOKEN at Line: 1, Column: 5`.
-fn syntax_error(error: &ParserError, text: &Text, query: &str) -> Error {
-    let message = match error {
-        ParserError::RecursionLimitExceeded => return Error::too_complex(),
-        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
-    };
-    let (message, position) = match message.rsplit_once(" at Line: ") {
-        Some((message, place)) => (message, location(place).and_then(|at| text.position(at))),
-        None => (message.as_str(), None),
-    };
-    match message.rsplit_once("found: ") {
-        Some((_, "EOF")) => Error::syntax("syntax error at end of input")
-            .at(u32::try_from(query.chars().count() + 1).ok()),
-        Some((_, token)) => {
-            Error::syntax(format!("syntax error at or near \"{token}\"")).at(position)
-        }
-        None => Error::syntax(format!("syntax error: {message}")).at(position),
-    }
-}
-
-/// Parses `1, Column: 5`.
-fn location(place: &str) -> Option<Location> {
-    let (line, column) = place.split_once(", Column: ")?;
-    Some(Location {
-        line: line.trim().parse().ok()?,
-        column: column.trim().parse().ok()?,
-    })
-}
-
-/// Refuses a statement whose syntax tree would be too deep to walk by recursion. The
-/// library's own limit counts nested calls, but it parses `1 + 1 + …` in a loop into a
-/// deep tree; so this function counts the operators between two commas or parentheses,
-/// nesting included.
-fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
-    // Number of operators since the last comma, for each level of parentheses.
-    let mut levels: Vec<usize> = vec![0];
-    let mut depth = 0;
-    for token in tokens {
-        match &token.token {
-            Token::LParen | Token::LBracket => {
-                levels.push(1);
-                depth += 1;
-            }
-            Token::RParen | Token::RBracket => {
-                if levels.len() > 1 {
-                    depth -= levels.pop().unwrap_or(0);
+        let mut bytes_of_tree = 0;
+        let (parsed, start, end) = match statements.take_words(&["backup", "to", "stdout"]) {
+            Some((start, end)) => (None, start, end),
+            None => {
+                let (parsed, bytes) = measured(0, || statements.next());
+                bytes_of_tree = bytes;
+                match parsed {
+                    None => return Ok(()),
+                    Some(Err(error)) => return Err(refused(error)),
+                    Some(Ok(parsed)) => (Some(parsed.kind), parsed.at, parsed.end),
                 }
             }
-            Token::Comma => {
-                let level = levels.last_mut().expect("never empty");
-                depth -= *level;
-                *level = 0;
-            }
-            Token::Whitespace(_)
-            | Token::Number(..)
-            | Token::Placeholder(_)
-            | Token::SingleQuotedString(_)
-            | Token::Period => {}
-            Token::Word(word) if !joins_expressions(&word.value) => {}
-            _ => {
-                *levels.last_mut().expect("never empty") += 1;
-                depth += 1;
-            }
-        }
-        if depth > MAX_DEPTH {
-            return Err(Error::too_complex());
-        }
-    }
-    Ok(())
-}
-
-/// The largest number of constructs that a token is within, see [`MAX_NESTING`].
-fn nesting(tokens: &[TokenWithSpan]) -> usize {
-    let (mut open, mut cases, mut prefixes, mut most) = (0_usize, 0_usize, 0, 0);
-    for token in tokens {
-        let is_prefix = match &token.token {
-            Token::Whitespace(_) => continue,
-            Token::LParen | Token::LBracket => {
-                open += 1;
-                false
-            }
-            Token::RParen | Token::RBracket => {
-                open = open.saturating_sub(1);
-                false
-            }
-            Token::Minus | Token::Plus | Token::Tilde => true,
-            Token::Word(word) if word.quote_style.is_none() => {
-                if word.value.eq_ignore_ascii_case("case") {
-                    cases += 1;
-                } else if word.value.eq_ignore_ascii_case("end") {
-                    cases = cases.saturating_sub(1);
-                }
-                word.value.eq_ignore_ascii_case("not")
-            }
-            _ => false,
         };
-        prefixes = if is_prefix { prefixes + 1 } else { 0 };
-        most = most.max(open + cases + prefixes);
+        let tokens = statements.tokens();
+        let range = start as usize..end as usize;
+        let own = query.get(range.clone()).unwrap_or(query);
+        let between = query.as_bytes().get(counted..range.start);
+        characters = characters.saturating_add(characters_of(between.unwrap_or_default()));
+        counted = range.start;
+        let lower = lower::Lower {
+            at: start,
+            own,
+            tokens,
+            bytes: match bytes_of_tree {
+                0 => size::TREE * tokens as u64,
+                bytes => bytes,
+            },
+            lines: Arc::new(Text::new(own, start, characters)),
+        };
+        let command = match parsed {
+            Some(kind) => lower.command(kind)?,
+            None => Command::Backup,
+        };
+        visit(lower.statement(command), range);
     }
-    most
 }
 
-/// Runs the parser with room for this many levels of nesting.
-fn with_stack_for<T>(nesting: usize, parse: impl FnOnce() -> T) -> T {
-    let room = (nesting + 4) * STACK_OF_LEVEL;
-    stacker::maybe_grow(room, room, parse)
-}
-
-/// Whether this word makes the tree deeper each time it occurs in a chain.
-fn joins_expressions(word: &str) -> bool {
-    const WORDS: [&str; 17] = [
-        "and",
-        "or",
-        "not",
-        "is",
-        "in",
-        "like",
-        "ilike",
-        "between",
-        "union",
-        "intersect",
-        "except",
-        "join",
-        "case",
-        "select",
-        "collate",
-        "at",
-        "similar",
-    ];
-    WORDS.iter().any(|known| known.eq_ignore_ascii_case(word))
+/// The error of a text that is no statement, in PostgreSQL's words. `before` is the number of
+/// characters of the query string that precede the text.
+fn refusal(error: SyntaxError, text: &str, before: u32) -> Error {
+    let position = u32::try_from(error.character(text)).ok();
+    let position = position.and_then(|position| position.checked_add(before));
+    let shown = match error.fault {
+        Fault::TooDeep => Error::too_complex(),
+        // What stands behind the word PASSWORD may be one, without quotes.
+        Fault::Syntax if redact_passwords::is_behind_password(text, error.at as usize) => {
+            Error::syntax("a string is expected here")
+        }
+        fault => Error::new(SqlState(fault.sqlstate()), error.message),
+    };
+    let shown = shown.at(position);
+    match error.hint {
+        Some(hint) if error.fault != Fault::TooDeep => shown.with_hint(hint),
+        _ => shown,
+    }
 }
 
 #[cfg(test)]
@@ -589,20 +390,28 @@ mod tests {
         let error = parse("select 1;\n selec 1").unwrap_err();
         assert_eq!(error.report().position, Some(12));
         let error = parse("select 'abc").unwrap_err();
-        assert_eq!(error.report().message, "unterminated quoted string");
+        assert_eq!(
+            error.report().message,
+            "unterminated quoted string at or near \"'abc\""
+        );
+        let error = parse("select 1;\n create role a password secret").unwrap_err();
+        assert_eq!(error.report().message, "a string is expected here");
     }
 
     #[test]
     fn deep_statements_are_refused_not_run_into() {
+        let brackets = format!("select {}1{}", "(".repeat(300), ")".repeat(300));
+        assert_eq!(parse(&brackets).unwrap().len(), 1);
         let parentheses = format!("select {}1{}", "(".repeat(10_000), ")".repeat(10_000));
         let sum = format!("select 1{}", "+1".repeat(500_000));
         let minus = format!("select {}1", "- ".repeat(10_000));
         let not = format!("select {}true", "not ".repeat(10_000));
-        let unions = format!("select 1{}", " union select 1".repeat(10_000));
-        for text in [parentheses, sum, minus, not, unions] {
+        for text in [parentheses, minus, not] {
             let error = parse(&text).unwrap_err();
             assert_eq!(error.state(), crate::SqlState::STATEMENT_TOO_COMPLEX);
         }
+        // Operators in a row are no deeper than one: the binder refuses them.
+        assert_eq!(parse(&sum).unwrap().len(), 1);
         let rows = format!("insert into t values (1){}", ", (1 + 1)".repeat(20_000));
         assert_eq!(parse(&rows).unwrap().len(), 1);
     }

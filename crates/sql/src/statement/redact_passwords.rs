@@ -43,6 +43,14 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
+/// Whether a byte of a text is behind what may be a password, or in it.
+pub(super) fn is_behind_password(text: &str, at: usize) -> bool {
+    match loggable(text) {
+        Cow::Owned(shown) => at + " …".len() >= shown.len(),
+        Cow::Borrowed(_) => false,
+    }
+}
+
 /// From where on a text may be a statement on roles: behind CREATE or ALTER and then ROLE,
 /// USER or GROUP.
 fn is_on_roles_from(text: &str) -> Option<usize> {

@@ -1,134 +1,96 @@
-//! Parser for CREATE, ALTER and DROP ROLE, SET ROLE and SET SESSION AUTHORIZATION.
+//! CREATE, ALTER and DROP ROLE, from their trees.
 
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use coeval_sql_syntax::tree::{self, Name, Role, RoleOption, RoleWord};
 
 use super::command::{Command, RoleCommand, RoleName, RoleOptions};
-use super::role_settings;
-use super::text::Text;
-use super::words::{Parse, eat, fold, need, next_is, unexpected, unsupported, value};
-use crate::catalog::{MAX_NAME_BYTES, truncate_name};
-use crate::error::{Error, SqlState};
+use super::lower::Lower;
+use crate::catalog::fold;
+use crate::error::{Error, Result, SqlState};
 
-/// Whether a word after CREATE, ALTER or DROP means roles.
-pub(super) fn is_role(word: &str) -> bool {
-    ["role", "user", "group"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(word))
-}
-
-/// Parses a role's name, or a word that stands for a role.
-pub(super) fn role_name(parser: &mut Parser<'_>) -> Parse<RoleName> {
-    let ident = parser.parse_identifier()?;
-    if ident.quote_style.is_some() {
-        return Ok(RoleName::Named(fold(&ident)));
+/// A role's name, or a word that stands for a role.
+pub(crate) fn role_name(role: &Role) -> RoleName {
+    match role {
+        Role::Named(name) => RoleName::Named(fold(name)),
+        Role::CurrentRole | Role::CurrentUser => RoleName::Current,
+        Role::SessionUser => RoleName::Session,
+        Role::Public => RoleName::Public,
     }
-    Ok(match ident.value.to_ascii_lowercase().as_str() {
-        "current_user" | "current_role" => RoleName::Current,
-        "session_user" => RoleName::Session,
-        "public" => RoleName::Public,
-        "none" => {
-            return Err(
-                Error::new(crate::SqlState("42939"), "role name \"none\" is reserved").into(),
-            );
-        }
-        _ => RoleName::Named(fold(&ident)),
-    })
 }
 
-/// Parses a list of roles, separated by commas.
-pub(super) fn role_names(parser: &mut Parser<'_>) -> Parse<Vec<RoleName>> {
-    let mut names = vec![role_name(parser)?];
-    while parser.consume_token(&Token::Comma) {
-        names.push(role_name(parser)?);
-    }
-    Ok(names)
-}
-
-/// Parses the name of a new role.
-fn new_name(parser: &mut Parser<'_>) -> Parse<String> {
-    let name = match role_name(parser)? {
-        RoleName::Named(name) => name,
-        RoleName::Public => "public".to_owned(),
-        RoleName::Current | RoleName::Session => {
-            return Err(Error::syntax("a word that stands for a role is no new name").into());
-        }
-    };
+/// The name of a new role.
+fn new_name(name: &Name) -> Result<String> {
+    let name = fold(name);
     if matches!(name.as_str(), "public" | "none") || name.starts_with("pg_") {
-        return Err(reserved(&name).into());
+        let message = format!("role name \"{name}\" is reserved");
+        return Err(Error::new(SqlState("42939"), message));
     }
-    Ok(truncate_name(&name, MAX_NAME_BYTES).to_owned())
+    Ok(name)
 }
 
-fn reserved(name: &str) -> Error {
-    let message = format!("role name \"{name}\" is reserved");
-    Error::new(SqlState("42939"), message)
-}
-
-/// Parses the rest of CREATE ROLE, from the word ROLE, USER or GROUP on.
-pub(super) fn create(parser: &mut Parser<'_>) -> Parse<Command> {
-    let kind = parser.next_token();
-    let name = new_name(parser)?;
+pub(super) fn create(lower: &Lower<'_>, create: tree::CreateRole) -> Result<Command> {
+    let name = new_name(&create.name)?;
     let mut options = RoleOptions::default();
     // CREATE USER is CREATE ROLE with the attribute LOGIN.
-    if super::words::is(&kind.token, "user") {
+    if create.word == RoleWord::User {
         options.login = Some(true);
     }
-    role_options(parser, &mut options, true)?;
+    for option in create.options {
+        // Who numbers roles is the server.
+        if !matches!(option, RoleOption::SysId(_)) {
+            apply(option, &mut options).map_err(|error| error.at(lower.position(lower.at)))?;
+        }
+    }
     Ok(Command::Role(RoleCommand::Create { name, options }))
 }
 
-/// Parses the rest of ALTER ROLE, from the word ROLE, USER or GROUP on.
-pub(super) fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
-    let token = parser.next_token();
-    let has_settings = !super::words::is(&token.token, "group");
-    if has_settings && eat(parser, "all") {
-        return role_settings::of_role(parser, None);
-    }
-    let name = role_name(parser)?;
-    if has_settings && role_settings::follow(parser) {
-        return role_settings::of_role(parser, Some(name));
-    }
-    if eat(parser, "rename") {
-        need(parser, "to")?;
-        return Ok(Command::Role(RoleCommand::Rename {
-            name,
-            new_name: new_name(parser)?,
-        }));
-    }
-    for word in ["add", "drop"] {
-        if next_is(parser, 0, word) {
-            let feature = format!("ALTER ROLE … {}", word.to_uppercase());
-            return Err(unsupported(&feature, &token, text));
-        }
-    }
+pub(super) fn alter(alter: tree::AlterRole) -> Result<Command> {
     let mut options = RoleOptions::default();
-    role_options(parser, &mut options, false)?;
-    Ok(Command::Role(RoleCommand::Alter { name, options }))
-}
-
-/// Parses the rest of DROP ROLE, from the word ROLE, USER or GROUP on.
-pub(super) fn drop_roles(parser: &mut Parser<'_>) -> Parse<Command> {
-    parser.next_token();
-    let if_exists = eat(parser, "if");
-    if if_exists {
-        need(parser, "exists")?;
+    for option in alter.options {
+        apply(option, &mut options)?;
     }
-    Ok(Command::Role(RoleCommand::Drop {
-        names: role_names(parser)?,
-        if_exists,
+    Ok(Command::Role(RoleCommand::Alter {
+        name: role_name(&alter.role),
+        options,
     }))
 }
 
-fn role_options(parser: &mut Parser<'_>, options: &mut RoleOptions, new: bool) -> Parse<()> {
-    eat(parser, "with");
-    while parser.peek_token().token != Token::EOF {
-        role_option(parser, options, new)?;
+pub(super) fn rename(name: tree::Path, to: Name) -> Result<Command> {
+    let name = name.0.last().map(fold).unwrap_or_default();
+    Ok(Command::Role(RoleCommand::Rename {
+        name: RoleName::Named(name),
+        new_name: new_name(&to)?,
+    }))
+}
+
+pub(super) fn drop_roles(drop: tree::DropRole) -> Command {
+    Command::Role(RoleCommand::Drop {
+        names: drop.roles.iter().map(role_name).collect(),
+        if_exists: drop.if_exists,
+    })
+}
+
+fn apply(option: RoleOption, options: &mut RoleOptions) -> Result<()> {
+    let roles = |roles: &[Role]| roles.iter().map(role_name).collect::<Vec<_>>();
+    match option {
+        RoleOption::Password(password) => options.password = Some(password),
+        RoleOption::ConnectionLimit(limit) if limit < -1 => {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid connection limit: {limit}"),
+            ));
+        }
+        RoleOption::ConnectionLimit(limit) => options.connection_limit = Some(limit),
+        RoleOption::ValidUntil(time) => options.valid_until = Some(Some(time)),
+        RoleOption::Members(members) => options.members.extend(roles(&members)),
+        RoleOption::Admin(members) => options.administrators.extend(roles(&members)),
+        RoleOption::InRole(member_of) => options.member_of.extend(roles(&member_of)),
+        RoleOption::SysId(_) => {}
+        RoleOption::Flag(flag) => apply_flag(&flag.text, options),
     }
     Ok(())
 }
 
-fn role_option(parser: &mut Parser<'_>, options: &mut RoleOptions, new: bool) -> Parse<()> {
+fn apply_flag(flag: &str, options: &mut RoleOptions) {
     let attributes: [(&str, &mut Option<bool>); 7] = [
         ("superuser", &mut options.superuser),
         ("inherit", &mut options.inherit),
@@ -139,104 +101,10 @@ fn role_option(parser: &mut Parser<'_>, options: &mut RoleOptions, new: bool) ->
         ("bypassrls", &mut options.bypass_policies),
     ];
     for (word, place) in attributes {
-        if eat(parser, word) {
+        if flag == word {
             *place = Some(true);
-            return Ok(());
-        }
-        if eat(parser, &format!("no{word}")) {
+        } else if flag.strip_prefix("no") == Some(word) {
             *place = Some(false);
-            return Ok(());
         }
     }
-    if eat(parser, "connection") {
-        need(parser, "limit")?;
-        let limit = value(parser)?;
-        let limit = limit.parse().ok().filter(|limit| *limit >= -1);
-        options.connection_limit = Some(limit.ok_or_else(|| {
-            Error::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                "invalid connection limit",
-            )
-        })?);
-        return Ok(());
-    }
-    let encrypted = eat(parser, "encrypted");
-    if eat(parser, "password") {
-        options.password = Some(if !encrypted && eat(parser, "null") {
-            None
-        } else {
-            Some(string(parser)?)
-        });
-        return Ok(());
-    }
-    if eat(parser, "valid") {
-        need(parser, "until")?;
-        options.valid_until = Some(if eat(parser, "null") {
-            None
-        } else {
-            Some(string(parser)?)
-        });
-        return Ok(());
-    }
-    if new && eat(parser, "in") {
-        if !eat(parser, "role") {
-            need(parser, "group")?;
-        }
-        options.member_of.extend(role_names(parser)?);
-        return Ok(());
-    }
-    if new && (eat(parser, "role") || eat(parser, "user")) {
-        options.members.extend(role_names(parser)?);
-        return Ok(());
-    }
-    if new && eat(parser, "admin") {
-        options.administrators.extend(role_names(parser)?);
-        return Ok(());
-    }
-    if new && eat(parser, "sysid") {
-        value(parser)?;
-        return Ok(());
-    }
-    unexpected(parser, "an attribute of a role")
-}
-
-/// Parses a string literal.
-fn string(parser: &mut Parser<'_>) -> Parse<String> {
-    match parser.next_token().token {
-        Token::SingleQuotedString(text)
-        | Token::EscapedStringLiteral(text)
-        | Token::UnicodeStringLiteral(text) => Ok(text),
-        Token::DollarQuotedString(text) => Ok(text.value),
-        // The token may be part of a password, so the error does not quote it.
-        _ => Err(Error::syntax("a string is expected here").into()),
-    }
-}
-
-/// Parses the rest of SET [SESSION | LOCAL] ROLE; `None` for NONE.
-pub(super) fn set_role(parser: &mut Parser<'_>, local: bool) -> Parse<Command> {
-    let name = named_value(parser, "none")?;
-    Ok(Command::SetRole {
-        tag: "SET",
-        local,
-        name,
-    })
-}
-
-/// Parses the rest of SET [SESSION | LOCAL] SESSION AUTHORIZATION.
-pub(super) fn set_authorization(parser: &mut Parser<'_>, local: bool) -> Parse<Command> {
-    let name = named_value(parser, "default")?;
-    Ok(Command::SetAuthorization {
-        tag: "SET",
-        local,
-        name,
-    })
-}
-
-/// Parses a name, as a word or a string; `None` for the word `none`.
-fn named_value(parser: &mut Parser<'_>, none: &str) -> Parse<Option<String>> {
-    if eat(parser, none) {
-        return Ok(None);
-    }
-    let name = value(parser)?;
-    Ok(Some(name).filter(|name| name != none))
 }

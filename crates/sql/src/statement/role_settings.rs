@@ -1,13 +1,13 @@
-//! Parser for ALTER ROLE … SET and RESET, and for ALTER DATABASE.
+//! ALTER ROLE … SET and RESET, and ALTER DATABASE, from their trees.
 
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use coeval_sql_syntax::tree::{self, DatabaseAction, SettingAction};
 
 use super::command::{Command, RoleCommand, RoleName, SettingName};
-use super::setting::{setting, setting_name};
-use super::text::Text;
-use super::words::{Parse, eat, identifier, need, next_is, unexpected, unsupported, value};
-use crate::error::Error;
+use super::lower::Lower;
+use super::role::role_name;
+use super::setting::{joined, texts};
+use crate::catalog::fold;
+use crate::error::Result;
 
 /// ALTER ROLE … SET or RESET, or the same of a database.
 #[derive(Clone, Debug)]
@@ -43,88 +43,49 @@ pub(crate) enum SettingChange {
     Reset(SettingName),
 }
 
-/// Whether settings follow, at the place after the role of an ALTER ROLE.
-pub(super) fn follow(parser: &Parser<'_>) -> bool {
-    ["in", "set", "reset"]
-        .iter()
-        .any(|word| next_is(parser, 0, word))
-}
-
-/// Parses the rest of ALTER ROLE, from IN DATABASE, SET or RESET on.
-pub(super) fn of_role(parser: &mut Parser<'_>, role: Option<RoleName>) -> Parse<Command> {
-    let mut database = None;
-    if eat(parser, "in") {
-        need(parser, "database")?;
-        database = Some(identifier(parser)?);
-    }
+pub(super) fn of_role(lower: &Lower<'_>, alter: tree::AlterRoleSetting) -> Result<Command> {
     command(RoleSettingsCommand {
-        role,
-        database,
+        role: alter.role.as_ref().map(role_name),
+        database: alter.database.as_ref().map(fold),
         is_of_database: false,
-        change: change(parser)?,
+        change: change(lower, alter.setting.action)?,
     })
 }
 
-/// Parses the rest of ALTER DATABASE, from the word DATABASE on.
-pub(super) fn of_database(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
-    let token = parser.next_token();
-    let database = Some(identifier(parser)?);
-    if !next_is(parser, 0, "reset")
-        && (!next_is(parser, 0, "set") || next_is(parser, 1, "tablespace"))
-    {
-        let feature = "ALTER DATABASE other than SET and RESET of a setting";
-        return Err(unsupported(feature, &token, text));
-    }
+pub(super) fn of_database(lower: &Lower<'_>, alter: tree::AlterDatabase) -> Result<Command> {
+    let DatabaseAction::Setting(setting) = alter.action else {
+        return Err(lower.unsupported("ALTER DATABASE other than SET and RESET of a setting"));
+    };
     command(RoleSettingsCommand {
         role: None,
-        database,
+        database: Some(fold(&alter.name)),
         is_of_database: true,
-        change: change(parser)?,
+        change: change(lower, setting.action)?,
     })
 }
 
-fn command(command: RoleSettingsCommand) -> Parse<Command> {
+fn command(command: RoleSettingsCommand) -> Result<Command> {
     Ok(Command::Role(RoleCommand::Settings(command)))
 }
 
-fn change(parser: &mut Parser<'_>) -> Parse<SettingChange> {
-    if eat(parser, "reset") {
-        return Ok(SettingChange::Reset(setting(parser)?));
-    }
-    if !eat(parser, "set") {
-        return unexpected(parser, "SET or RESET");
-    }
-    if next_is(parser, 0, "session") && next_is(parser, 1, "authorization")
-        || next_is(parser, 0, "role") && !assigns(parser, 1)
-    {
-        return Err(Error::unsupported("a role as a setting of a role").into());
-    }
-    let name = if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
-        parser.next_token();
-        parser.next_token();
-        "timezone".to_owned()
-    } else if next_is(parser, 0, "names") && !assigns(parser, 1) {
-        parser.next_token();
-        "client_encoding".to_owned()
-    } else {
-        let name = setting_name(parser)?;
-        if eat(parser, "from") {
-            need(parser, "current")?;
-            return Ok(SettingChange::FromCurrent(name));
+fn change(lower: &Lower<'_>, action: SettingAction) -> Result<SettingChange> {
+    Ok(match action {
+        SettingAction::Assign(name, values) => {
+            let name = joined(&name);
+            if matches!(name.as_str(), "role" | "session_authorization") {
+                return Err(lower.unsupported("a role as a setting of a role"));
+            }
+            SettingChange::Set(name, texts(lower, &values)?)
         }
-        if !parser.consume_token(&Token::Eq) {
-            need(parser, "to")?;
+        SettingAction::FromCurrent(name) => SettingChange::FromCurrent(joined(&name)),
+        SettingAction::Default(name) | SettingAction::Reset(name) => {
+            SettingChange::Reset(SettingName::One(joined(&name)))
         }
-        name
-    };
-    if eat(parser, "default") || (name == "timezone" && eat(parser, "local")) {
-        return Ok(SettingChange::Reset(SettingName::One(name)));
-    }
-    let values = parser.parse_comma_separated(value)?;
-    Ok(SettingChange::Set(name, values))
-}
-
-/// Whether the token this far ahead assigns a value to a setting.
-fn assigns(parser: &Parser<'_>, ahead: usize) -> bool {
-    parser.peek_nth_token(ahead).token == Token::Eq || next_is(parser, ahead, "to")
+        SettingAction::ResetAll => SettingChange::Reset(SettingName::All),
+        SettingAction::Transaction(_)
+        | SettingAction::SessionCharacteristics(_)
+        | SettingAction::Snapshot(_) => {
+            return Err(lower.unsupported("a transaction's mode as a setting of a role"));
+        }
+    })
 }

@@ -1,134 +1,84 @@
-//! Parser for SET, SHOW and RESET.
+//! SET, SHOW and RESET, from their trees.
 
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use coeval_sql_syntax::tree::{Expr, ExprKind, Path, Setting, SettingAction};
 
 use super::command::{Command, SetCommand, SettingName};
-use super::role::{set_authorization, set_role};
+use super::copy::number_text;
+use super::lower::Lower;
 use super::transaction::modes;
-use super::words::{Parse, eat, identifier, need, next_is, value};
-use crate::error::Error;
+use crate::error::Result;
 
-/// Parses the rest of a SET statement.
-pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
-    if next_is(parser, 0, "session") && next_is(parser, 1, "characteristics") {
-        parser.next_token();
-        parser.next_token();
-        need(parser, "as")?;
-        need(parser, "transaction")?;
-        return Ok(Command::SetCharacteristics(modes(parser)?));
-    }
-    let local = eat(parser, "local");
-    // SESSION may also begin SESSION AUTHORIZATION.
-    if !local && !next_is(parser, 1, "authorization") {
-        eat(parser, "session");
-    }
-    if next_is(parser, 0, "session") && next_is(parser, 1, "authorization") {
-        parser.next_token();
-        parser.next_token();
-        return set_authorization(parser, local);
-    }
-    if next_is(parser, 0, "role") {
-        parser.next_token();
-        if !parser.consume_token(&Token::Eq) {
-            eat(parser, "to");
+pub(super) fn set(lower: &Lower<'_>, setting: Setting) -> Result<Command> {
+    let local = setting.local;
+    Ok(match setting.action {
+        SettingAction::Assign(name, values) => {
+            assign(local, joined(&name), Some(texts(lower, &values)?))
         }
-        return set_role(parser, local);
-    }
-    if eat(parser, "transaction") {
-        if eat(parser, "snapshot") {
-            return Err(Error::unsupported("SET TRANSACTION SNAPSHOT").into());
-        }
-        return Ok(Command::SetTransaction(modes(parser)?));
-    }
-    if next_is(parser, 0, "constraints") {
-        return Err(Error::unsupported("SET CONSTRAINTS").into());
-    }
-    let name = if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
-        parser.next_token();
-        parser.next_token();
-        "timezone".to_owned()
-    } else if eat(parser, "names") {
-        "client_encoding".to_owned()
-    } else {
-        let name = setting_name(parser)?;
-        if name == "session_authorization" {
-            if !parser.consume_token(&Token::Eq) {
-                need(parser, "to")?;
-            }
-            return set_authorization(parser, local);
-        }
-        if !parser.consume_token(&Token::Eq) {
-            need(parser, "to")?;
-        }
-        name
+        SettingAction::Default(name) => assign(local, joined(&name), None),
+        SettingAction::FromCurrent(_) => return Err(lower.unsupported("SET … FROM CURRENT")),
+        SettingAction::Transaction(list) => Command::SetTransaction(modes(&list)),
+        SettingAction::SessionCharacteristics(list) => Command::SetCharacteristics(modes(&list)),
+        SettingAction::Snapshot(_) => return Err(lower.unsupported("SET TRANSACTION SNAPSHOT")),
+        SettingAction::ResetAll => Command::Reset(SettingName::All),
+        SettingAction::Reset(name) => match joined(&name).as_str() {
+            "session_authorization" => Command::SetAuthorization {
+                tag: "RESET",
+                local: false,
+                name: None,
+            },
+            "role" => Command::SetRole {
+                tag: "RESET",
+                local: false,
+                name: None,
+            },
+            name => Command::Reset(SettingName::One(name.to_owned())),
+        },
+    })
+}
+
+fn assign(local: bool, name: String, values: Option<Vec<String>>) -> Command {
+    let role = |none: &str| {
+        let value = values.as_ref().and_then(|values| values.first()).cloned();
+        value.filter(|name| name != none)
     };
-    let values = if eat(parser, "default") || (name == "timezone" && eat(parser, "local")) {
-        None
-    } else {
-        Some(parser.parse_comma_separated(value)?)
-    };
-    Ok(Command::Set(SetCommand {
-        local,
-        name,
-        values,
-    }))
+    match name.as_str() {
+        "role" => Command::SetRole {
+            tag: "SET",
+            local,
+            name: role("none"),
+        },
+        "session_authorization" => Command::SetAuthorization {
+            tag: "SET",
+            local,
+            name: role("default"),
+        },
+        _ => Command::Set(SetCommand {
+            local,
+            name,
+            values,
+        }),
+    }
 }
 
-pub(super) fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
-    let mut name = identifier(parser)?.to_lowercase();
-    while parser.consume_token(&Token::Period) {
-        name.push('.');
-        name.push_str(&identifier(parser)?.to_lowercase());
-    }
-    Ok(name)
+/// The values that are assigned, as texts.
+pub(super) fn texts(lower: &Lower<'_>, values: &[Expr]) -> Result<Vec<String>> {
+    let texts = values.iter().map(|value| match &value.kind {
+        ExprKind::Literal(literal) => Ok(number_text(literal)),
+        _ => Err(lower.unsupported("SET TIME ZONE with an interval")),
+    });
+    texts.collect()
 }
 
-/// Parses the rest of a RESET statement.
-pub(super) fn reset(parser: &mut Parser<'_>) -> Parse<Command> {
-    let authorization = next_is(parser, 0, "session") && next_is(parser, 1, "authorization");
-    if authorization {
-        parser.next_token();
-    }
-    if authorization || next_is(parser, 0, "session_authorization") {
-        parser.next_token();
-        return Ok(Command::SetAuthorization {
-            tag: "RESET",
-            local: false,
-            name: None,
-        });
-    }
-    if next_is(parser, 0, "role") {
-        parser.next_token();
-        return Ok(Command::SetRole {
-            tag: "RESET",
-            local: false,
-            name: None,
-        });
-    }
-    Ok(Command::Reset(setting(parser)?))
+/// A setting's name, in lower case as all settings' names are.
+pub(super) fn joined(name: &Path) -> String {
+    let parts: Vec<String> = name.0.iter().map(|part| part.text.to_lowercase()).collect();
+    parts.join(".")
 }
 
-/// Parses the rest of a SHOW statement, or of RESET.
-pub(super) fn setting(parser: &mut Parser<'_>) -> Parse<SettingName> {
-    if eat(parser, "all") {
-        return Ok(SettingName::All);
+/// The settings that SHOW names. ALL is a reserved word, so no setting has this name.
+pub(super) fn setting_name(name: &Path) -> SettingName {
+    match joined(name).as_str() {
+        "all" => SettingName::All,
+        name => SettingName::One(name.to_owned()),
     }
-    if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
-        parser.next_token();
-        parser.next_token();
-        return Ok(SettingName::One("timezone".to_owned()));
-    }
-    if next_is(parser, 0, "session") && next_is(parser, 1, "authorization") {
-        parser.next_token();
-        parser.next_token();
-        return Ok(SettingName::One("session_authorization".to_owned()));
-    }
-    if next_is(parser, 0, "transaction") && next_is(parser, 1, "isolation") {
-        parser.next_token();
-        parser.next_token();
-        need(parser, "level")?;
-        return Ok(SettingName::One("transaction_isolation".to_owned()));
-    }
-    Ok(SettingName::One(setting_name(parser)?))
 }

@@ -1,91 +1,68 @@
-//! Conversion of line and column into an offset in a query string.
+//! Conversion of bytes of a query string into positions, which count characters.
 
-use sqlparser::tokenizer::Location;
+/// Bytes of a block of a text that is not ASCII.
+const BLOCK: usize = 256;
 
-/// Offsets of the lines of a query string.
-#[derive(Debug)]
+/// Where the text of one statement is in its query string.
+#[derive(Debug, Default)]
 pub(super) struct Text {
-    /// Number of characters and of bytes before each line.
-    lines: Box<[(u32, usize)]>,
+    /// First byte of the statement in the text that was parsed.
+    start: u32,
+    /// Number of characters of the query string before the statement.
+    characters: u32,
+    /// Number of characters of the statement before each block of bytes; empty if every
+    /// character is a byte.
+    blocks: Box<[u32]>,
 }
 
 impl Text {
-    pub(super) fn new(query: &str) -> Self {
-        Self::within(query, 0)
-    }
-
-    /// Line offsets for a part of a query string, preceded by `characters` characters.
-    pub(super) fn within(query: &str, characters: u32) -> Self {
-        let mut lines = vec![(characters, 0)];
-        let mut characters = characters;
-        for (offset, character) in query.char_indices() {
-            characters = characters.saturating_add(1);
-            if character == '\n' {
-                lines.push((characters, offset + 1));
+    /// The statement `own`, which begins at byte `start` and behind `characters` characters.
+    pub(super) fn new(own: &str, start: u32, characters: u32) -> Self {
+        let mut blocks = Vec::new();
+        if !own.is_ascii() {
+            let mut count = 0_u32;
+            for (at, byte) in own.bytes().enumerate() {
+                if at % BLOCK == 0 {
+                    blocks.push(count);
+                }
+                count += u32::from(is_first(byte));
             }
         }
         Self {
-            lines: lines.into(),
+            start,
+            characters,
+            blocks: blocks.into(),
         }
     }
 
-    fn line(&self, location: Location) -> Option<(u32, usize)> {
-        let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
-        self.lines.get(line).copied()
-    }
-
-    /// Converts a location to a position in characters, from 1. `None` for the location
-    /// that the library gives to nodes it has made up.
-    pub(super) fn position(&self, location: Location) -> Option<u32> {
-        let (characters, _) = self.line(location)?;
-        characters.checked_add(u32::try_from(location.column).ok()?)
-    }
-}
-
-/// Converts locations to byte offsets, one after the other. A location after the previous
-/// one costs only a scan of the text in between, so a long line of many statements is
-/// scanned once and not once for each.
-#[derive(Debug)]
-pub(super) struct Cursor<'query> {
-    query: &'query str,
-    text: &'query Text,
-    /// The location converted last, with its offset.
-    line: u64,
-    column: u64,
-    offset: usize,
-}
-
-impl<'query> Cursor<'query> {
-    pub(super) const fn new(query: &'query str, text: &'query Text) -> Self {
-        Self {
-            query,
-            text,
-            line: 1,
-            column: 1,
-            offset: 0,
+    /// The position of a byte of the parsed text, in characters from 1. `own` is the text of
+    /// the statement; none for a byte that is not in it.
+    pub(super) fn position(&self, own: &str, at: u32) -> Option<u32> {
+        let byte = at.checked_sub(self.start)?;
+        let offset = usize::try_from(byte).ok()?;
+        if offset > own.len() {
+            return None;
         }
-    }
-
-    /// The location's offset in bytes; the end of the string for a location outside of
-    /// it.
-    pub(super) fn offset(&mut self, location: Location) -> usize {
-        if location.line != self.line || location.column < self.column {
-            let Some((_, start)) = self.text.line(location) else {
-                return self.query.len();
-            };
-            (self.line, self.column, self.offset) = (location.line, 1, start);
-        }
-        let further = location.column.saturating_sub(self.column);
-        let further = usize::try_from(further).unwrap_or(usize::MAX);
-        match self.query[self.offset..].char_indices().nth(further) {
-            Some((offset, _)) => {
-                self.offset += offset;
-                self.column = location.column.max(1);
-                self.offset
+        let within = match self.blocks.get(offset / BLOCK) {
+            None => byte,
+            Some(before) => {
+                let rest = &own.as_bytes()[offset / BLOCK * BLOCK..offset];
+                before + characters_of(rest)
             }
-            None => self.query.len(),
-        }
+        };
+        self.characters.checked_add(within)?.checked_add(1)
     }
+}
+
+/// Whether a byte is the first one of a character.
+const fn is_first(byte: u8) -> bool {
+    byte & 0xc0 != 0x80
+}
+
+/// Number of characters that begin in these bytes.
+pub(super) fn characters_of(bytes: &[u8]) -> u32 {
+    let count = bytes.iter().filter(|&&byte| is_first(byte)).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -93,29 +70,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_in_any_order_are_found() {
-        let query = "a b\nä β c\n\nd";
-        let text = Text::new(query);
-        let mut cursor = Cursor::new(query, &text);
-        for (line, column, offset) in [
-            (1, 1, 0),
-            (1, 3, 2),
-            (2, 1, 4),
-            (2, 2, 6),
-            (2, 5, 10),
-            (2, 3, 7),
-            (4, 1, 13),
-            (1, 2, 1),
-            (4, 2, 14),
-            (9, 1, 14),
-            (2, 3, 7),
-            (0, 0, 14),
+    fn each_byte_has_the_position_of_its_character() {
+        for own in [
+            "select 1".to_owned(),
+            "ä".repeat(3 * BLOCK),
+            format!("select '{}ö', 'x'", "a".repeat(BLOCK)),
         ] {
-            assert_eq!(
-                cursor.offset(Location { line, column }),
-                offset,
-                "{line}:{column}"
-            );
+            let text = Text::new(&own, 7, 20);
+            for (count, (byte, _)) in own.char_indices().enumerate() {
+                let position = text.position(&own, 7 + byte as u32);
+                assert_eq!(position, Some(20 + count as u32 + 1), "{own} {byte}");
+            }
+            assert_eq!(text.position(&own, 6), None);
+            assert_eq!(text.position(&own, 8 + own.len() as u32), None);
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Deparser: prints parts of the schema as SQL, as PostgreSQL does.
 
-use sqlparser::ast::{DataType as AstType, Expr, UnaryOperator, Value as Literal};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
+use coeval_sql_syntax::tree::{Arguments, Cast, Expr, ExprKind, Literal, Special};
 
 use super::tables;
-use crate::catalog::{Index, Table, quote_identifier};
-use crate::expression::resolve_type;
+use crate::catalog::{Index, Table, fold, quote_identifier};
+use crate::expression::{resolve_type, value_name, with_stack};
+use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType};
 
 /// The table's storage parameters, each as `name=value`.
@@ -103,14 +102,9 @@ impl DataType {
 }
 
 /// Prints a column's default as PostgreSQL does: literals with their types, key words
-/// in capitals. Other expressions stay as the user wrote them.
+/// in capitals. Other expressions stay as they are stored.
 pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
-    let dialect = PostgreSqlDialect {};
-    let parsed = Parser::new(&dialect)
-        .with_recursion_limit(64)
-        .try_with_sql(sql)
-        .and_then(|mut parser| parser.parse_expr());
-    match parsed {
+    match parse_expression(sql) {
         Ok(expression) => {
             print(&expression, column_type.data_type).unwrap_or_else(|| sql.to_owned())
         }
@@ -118,52 +112,32 @@ pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
     }
 }
 
-/// Prints an expression; `None` if it should stay as the user wrote it.
+/// Prints an expression; `None` if it should stay as it is stored.
 fn print(expression: &Expr, wanted: DataType) -> Option<String> {
-    match expression {
-        Expr::Nested(inner) => print(inner, wanted),
-        Expr::Value(value) => literal(&value.value, wanted),
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => match &**expr {
-            Expr::Value(value) => match &value.value {
-                Literal::Number(number, _) => {
-                    let data_type = number_type(number);
-                    Some(format!("'-{number}'::{data_type}"))
-                }
-                _ => None,
-            },
+    match &expression.kind {
+        ExprKind::Literal(value) => literal(value, wanted),
+        ExprKind::Cast(of) => with_stack(|| cast(of)),
+        ExprKind::Special(special) => match &**special {
+            Special::Value(value, precision) => {
+                let name = value_name(*value).to_uppercase();
+                let precision = precision.map(|digits| format!("({digits})"));
+                Some(format!("{name}{}", precision.unwrap_or_default()))
+            }
             _ => None,
         },
-        Expr::Cast {
-            expr, data_type, ..
-        } => cast(expr, data_type),
-        Expr::Function(call) => {
-            let name = call.name.to_string().to_lowercase();
-            let bare = matches!(
-                name.as_str(),
-                "current_timestamp"
-                    | "current_date"
-                    | "localtimestamp"
-                    | "current_user"
-                    | "session_user"
-                    | "current_role"
-                    | "current_catalog"
-                    | "current_schema"
-                    | "user"
-            );
-            if bare {
-                return Some(call.to_string().to_uppercase());
+        ExprKind::Function(call) => {
+            let no_arguments = matches!(&call.arguments,
+                Arguments::List(list) if list.arguments.is_empty());
+            let names: Vec<String> = call.name.0.iter().map(fold).collect();
+            match names.as_slice() {
+                _ if !no_arguments || call.over.is_some() => None,
+                [name] => Some(format!("{}()", quote_identifier(name))),
+                [schema, name] if schema == "pg_catalog" => {
+                    Some(format!("{}()", quote_identifier(name)))
+                }
+                _ => None,
             }
-            let written = call.to_string();
-            let plain = written.strip_suffix("()")?;
-            Some(format!(
-                "{}()",
-                plain.to_lowercase().trim_start_matches("pg_catalog.")
-            ))
         }
-        Expr::Identifier(name) if name.quote_style.is_none() => Some(name.value.to_uppercase()),
         _ => None,
     }
 }
@@ -180,19 +154,20 @@ fn number_type(number: &str) -> DataType {
 }
 
 fn literal(value: &Literal, wanted: DataType) -> Option<String> {
+    let number = |digits: &str| {
+        let data_type = number_type(digits);
+        match (digits.starts_with('-'), data_type) {
+            (true, _) | (_, DataType::Int8) => format!("'{digits}'::{data_type}"),
+            _ => digits.to_owned(),
+        }
+    };
     match value {
-        Literal::Number(number, _) => Some(match number_type(number) {
-            DataType::Int8 => format!("'{number}'::bigint"),
-            _ => number.clone(),
-        }),
+        Literal::Integer(value) => Some(number(&value.to_string())),
+        Literal::Number(digits) => Some(number(digits)),
         Literal::Boolean(truth) => Some(truth.to_string()),
         Literal::Null => Some(format!("NULL::{}", typed(wanted))),
-        Literal::SingleQuotedString(text)
-        | Literal::EscapedStringLiteral(text)
-        | Literal::DollarQuotedString(sqlparser::ast::DollarQuotedString { value: text, .. }) => {
-            Some(text_literal(text, wanted))
-        }
-        _ => None,
+        Literal::String(text) => Some(text_literal(text, wanted)),
+        Literal::Bits(_) | Literal::HexBits(_) => None,
     }
 }
 
@@ -224,16 +199,14 @@ fn typed(data_type: DataType) -> String {
     ColumnType::from(data_type).to_string()
 }
 
-fn cast(operand: &Expr, data_type: &AstType) -> Option<String> {
-    let to = resolve_type(data_type).ok()?;
-    match operand {
-        Expr::Value(value) => match &value.value {
-            Literal::SingleQuotedString(text) if to.modifier < 0 => {
-                Some(text_literal(text, to.data_type))
-            }
-            _ => Some(format!("({})::{to}", literal(&value.value, to.data_type)?)),
-        },
-        other => Some(format!("({})::{to}", print(other, to.data_type)?)),
+fn cast(cast: &Cast) -> Option<String> {
+    let to = resolve_type(&cast.target).ok()?;
+    match &cast.operand.kind {
+        ExprKind::Literal(Literal::String(text)) if to.modifier < 0 => {
+            Some(text_literal(text, to.data_type))
+        }
+        ExprKind::Literal(value) => Some(format!("({})::{to}", literal(value, to.data_type)?)),
+        _ => Some(format!("({})::{to}", print(&cast.operand, to.data_type)?)),
     }
 }
 

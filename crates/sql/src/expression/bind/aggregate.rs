@@ -1,7 +1,7 @@
 //! The binder for aggregate functions: resolves calls such as `sum(x) FILTER (…)` to an
 //! [`AggregateCall`].
 
-use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
+use coeval_sql_syntax::tree::{Arguments, Direction, FunctionCall, NullsOrder};
 
 use super::{Aggregates, Binder};
 use crate::expression::{Bound, Expression, Scope};
@@ -76,7 +76,7 @@ impl Binder<'_> {
     pub(super) fn aggregate(
         &mut self,
         name: &str,
-        call: &ast::Function,
+        call: &FunctionCall,
         position: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Option<Bound>> {
@@ -119,50 +119,50 @@ impl Binder<'_> {
         &mut self,
         name: &str,
         mut function: AggregateFunction,
-        call: &ast::Function,
+        call: &FunctionCall,
         position: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<AggregateCall> {
-        let FunctionArguments::List(list) = &call.args else {
-            return Err(wrong_arguments(name, &[]).at(position));
-        };
-        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
         let mut bounds = Vec::new();
-        let mut wildcard = false;
-        for argument in &list.args {
-            match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                    bounds.push(self.bind(expr, scope)?);
-                }
-                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => wildcard = true,
-                _ => return Err(Error::unsupported("a named argument").at(position)),
-            }
-        }
         let mut order = Vec::new();
-        for clause in &list.clauses {
-            match clause {
-                ast::FunctionArgumentClause::OrderBy(items) => {
-                    for item in items {
-                        let key = self.bind(&item.expr, scope)?;
-                        let key = self.settle(key)?.expression;
-                        let descending = item.options.sort == Some(ast::OrderBySort::Desc);
-                        let nulls_first = item.options.nulls_first.unwrap_or(descending);
-                        order.push((key, descending, nulls_first));
+        let (wildcard, distinct) = match &call.arguments {
+            Arguments::Star => (true, false),
+            Arguments::List(list) => {
+                if list.variadic {
+                    return Err(Error::unsupported("VARIADIC").at(position));
+                }
+                for argument in &list.arguments {
+                    if argument.name.is_some() {
+                        return Err(Error::unsupported("a named argument").at(position));
                     }
+                    bounds.push(self.bind(&argument.value, scope)?);
                 }
-                other => {
-                    return Err(
-                        Error::unsupported(format_args!("{other} in an aggregate")).at(position)
-                    );
+                for item in &list.order {
+                    let key = self.bind(&item.expr, scope)?;
+                    let key = self.settle(key)?.expression;
+                    let descending = match item.direction {
+                        Direction::Default | Direction::Ascending => false,
+                        Direction::Descending => true,
+                        Direction::Using(_) => {
+                            return Err(Error::unsupported("ORDER BY USING").at(position));
+                        }
+                    };
+                    let nulls_first = match item.nulls {
+                        NullsOrder::Default => descending,
+                        NullsOrder::First => true,
+                        NullsOrder::Last => false,
+                    };
+                    order.push((key, descending, nulls_first));
                 }
+                (false, list.distinct)
             }
-        }
+        };
         let filter = match &call.filter {
             Some(filter) => Some(self.bind_condition(filter, scope, "FILTER")?),
             None => None,
         };
         if wildcard {
-            if function != AggregateFunction::Count || distinct || !bounds.is_empty() {
+            if function != AggregateFunction::Count {
                 return Err(wrong_arguments(name, &[]).at(position));
             }
             return Ok(AggregateCall {

@@ -1,11 +1,11 @@
 //! The binder for function calls, and for SQL syntax that is shorthand for a function
 //! call.
 
-use sqlparser::ast::{
-    self, CeilFloorKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
+use coeval_sql_syntax::tree::{
+    Argument, Arguments, FunctionCall, Special, SqlValue, SubstringCall, TrimSide,
 };
 
-use super::{Aggregates, Binder, fold_name, span_of};
+use super::{Aggregates, Binder, fold_name};
 use crate::expression::function::{self, Place};
 use crate::expression::{Bound, Call, Comparison, Expression, Scope};
 use crate::route::{Reason, Route};
@@ -14,143 +14,113 @@ use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
 
 impl Binder<'_> {
-    /// Binds an expression whose syntax is shorthand for a function call, such as
-    /// EXTRACT.
-    pub(super) fn call_syntax(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        match expression {
-            Expr::Function(call) => self.function(call, scope),
-            Expr::Extract { field, expr, .. } => {
-                let field = field.to_string().to_lowercase();
-                let field = Bound::new(
-                    Expression::Constant(Value::text(field.trim_matches('\'').trim_matches('"'))),
-                    DataType::Text,
-                );
-                let source = self.bind(expr, scope)?;
-                self.call_with("extract", vec![field, source], None)
-            }
-            Expr::Ceil { expr, field } | Expr::Floor { expr, field } => {
-                if !matches!(
-                    field,
-                    CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime)
-                ) {
-                    return Err(Error::unsupported("rounding to a field"));
-                }
-                let name = if matches!(expression, Expr::Ceil { .. }) {
-                    "ceil"
-                } else {
-                    "floor"
-                };
-                self.call_by_name(name, &[expr], scope)
-            }
-            Expr::Position { expr, r#in } => {
-                let needle = self.bind(expr, scope)?;
-                let haystack = self.bind(r#in, scope)?;
-                self.call_with("strpos", vec![haystack, needle], None)
-            }
-            Expr::Substring {
-                expr,
-                substring_from,
-                substring_for,
-                ..
-            } => {
-                let mut arguments = vec![self.bind(expr, scope)?];
-                match (substring_from, substring_for) {
-                    (from, length) if from.is_some() || length.is_some() => {
-                        arguments.push(match from {
-                            Some(from) => self.bind(from, scope)?,
-                            None => {
-                                Bound::new(Expression::Constant(Value::Int4(1)), DataType::Int4)
-                            }
-                        });
-                        if let Some(length) = length {
-                            arguments.push(self.bind(length, scope)?);
-                        }
+    /// Binds a call with a syntax of its own, such as EXTRACT.
+    pub(super) fn special(
+        &mut self,
+        special: &Special,
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let int4 = |value| Bound::new(Expression::Constant(Value::Int4(value)), DataType::Int4);
+        let (name, arguments) = match special {
+            Special::Value(value, precision) => {
+                let name = match value {
+                    SqlValue::CurrentTime => {
+                        return Err(Error::unsupported("CURRENT_TIME").at(position));
                     }
-                    _ => {}
-                }
-                self.call_with("substring", arguments, None)
-            }
-            Expr::Trim {
-                trim_where,
-                trim_what,
-                expr,
-                trim_characters,
-            } => {
-                let name = match trim_where {
-                    Some(TrimWhereField::Leading) => "ltrim",
-                    Some(TrimWhereField::Trailing) => "rtrim",
-                    _ => "btrim",
+                    SqlValue::Localtime => {
+                        return Err(Error::unsupported("LOCALTIME").at(position));
+                    }
+                    value => value_name(*value),
                 };
-                let mut arguments = vec![self.bind(expr, scope)?];
-                if let Some(what) = trim_what {
-                    arguments.push(self.bind(what, scope)?);
-                }
-                for what in trim_characters.iter().flatten() {
-                    arguments.push(self.bind(what, scope)?);
-                }
-                self.call_with(name, arguments, None)
+                (name, precision.iter().map(|digits| int4(*digits)).collect())
             }
-            Expr::Overlay {
-                expr,
-                overlay_what,
-                overlay_from,
-                overlay_for,
-            } => {
-                let mut arguments = vec![
-                    self.bind(expr, scope)?,
-                    self.bind(overlay_what, scope)?,
-                    self.bind(overlay_from, scope)?,
-                ];
-                if let Some(length) = overlay_for {
+            Special::Coalesce(operands) => ("coalesce", self.bind_all(operands, scope)?),
+            Special::Greatest(operands) => ("greatest", self.bind_all(operands, scope)?),
+            Special::Least(operands) => ("least", self.bind_all(operands, scope)?),
+            Special::NullIf(left, right) => ("nullif", self.bind_all([left, right], scope)?),
+            Special::Extract(field, source) => {
+                let field = field.to_lowercase();
+                let field = Bound::new(Expression::Constant(Value::text(&field)), DataType::Text);
+                ("extract", vec![field, self.bind(source, scope)?])
+            }
+            Special::Position(part, text) => ("strpos", self.bind_all([text, part], scope)?),
+            Special::Substring(SubstringCall {
+                similar: Some(_), ..
+            }) => return Err(Error::unsupported("SUBSTRING … SIMILAR").at(position)),
+            Special::Substring(call) => {
+                let mut arguments = vec![self.bind(&call.text, scope)?];
+                arguments.push(match &call.from {
+                    Some(from) => self.bind(from, scope)?,
+                    None => int4(1),
+                });
+                if let Some(length) = &call.length {
                     arguments.push(self.bind(length, scope)?);
                 }
-                self.call_with("overlay", arguments, None)
+                ("substring", arguments)
             }
-            Expr::AtTimeZone {
-                timestamp,
-                time_zone,
+            Special::Overlay {
+                text,
+                placing,
+                from,
+                length,
             } => {
-                let zone = self.bind(time_zone, scope)?;
-                let time = self.bind(timestamp, scope)?;
-                self.call_with("timezone", vec![zone, time], None)
+                let operands = [text, placing, from].into_iter().chain(length);
+                ("overlay", self.bind_all(operands, scope)?)
             }
-            other => {
-                let shown: String = other.to_string().chars().take(60).collect();
-                Err(Error::unsupported(format_args!("the expression {shown}"))
-                    .at(self.position(span_of(other))))
+            Special::Plain(name, arguments) => {
+                let arguments = self.positional(arguments, position, scope)?;
+                (*name, arguments)
             }
-        }
+            Special::Trim(side, arguments) => {
+                let name = match side {
+                    TrimSide::Both => "btrim",
+                    TrimSide::Leading => "ltrim",
+                    TrimSide::Trailing => "rtrim",
+                };
+                (name, self.bind_all(arguments, scope)?)
+            }
+            Special::CollationFor(_) => {
+                return Err(Error::unsupported("COLLATION FOR").at(position));
+            }
+            Special::Normalize(..) => return Err(Error::unsupported("NORMALIZE").at(position)),
+            Special::Treat(..) => return Err(Error::unsupported("TREAT").at(position)),
+            Special::Xml(_) => return Err(Error::unsupported("the type xml").at(position)),
+        };
+        self.call_with(name, arguments, position)
     }
 
-    /// Binds a function that SQL calls without parentheses, such as `current_user`.
-    pub(super) fn bare_function(&mut self, name: &str) -> Option<Bound> {
-        const BARE: [&str; 10] = [
-            "current_date",
-            "current_timestamp",
-            "localtimestamp",
-            "current_user",
-            "session_user",
-            "current_role",
-            "user",
-            "current_catalog",
-            "current_schema",
-            "localtime",
-        ];
-        if !BARE.contains(&name) {
-            return None;
-        }
-        self.call_with(name, Vec::new(), None).ok()
+    fn bind_all<'expr>(
+        &mut self,
+        operands: impl IntoIterator<Item = &'expr coeval_sql_syntax::tree::Expr>,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Bound>> {
+        operands
+            .into_iter()
+            .map(|each| self.bind(each, scope))
+            .collect()
     }
 
-    fn function(&mut self, call: &ast::Function, scope: &Scope<'_>) -> Result<Bound> {
-        use sqlparser::ast::Spanned;
-        let position = self.position(call.name.span());
-        let parts: Vec<String> = call
-            .name
-            .0
-            .iter()
-            .filter_map(|part| part.as_ident().map(fold_name))
-            .collect();
+    /// Binds arguments that have no names.
+    pub(crate) fn positional(
+        &mut self,
+        arguments: &[Argument],
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Bound>> {
+        if arguments.iter().any(|argument| argument.name.is_some()) {
+            return Err(Error::unsupported("a named argument of a function").at(position));
+        }
+        self.bind_all(arguments.iter().map(|argument| &argument.value), scope)
+    }
+
+    pub(super) fn function(
+        &mut self,
+        call: &FunctionCall,
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let parts: Vec<String> = call.name.0.iter().map(fold_name).collect();
         let name = match parts.as_slice() {
             [name] => name.clone(),
             [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {
@@ -170,8 +140,8 @@ impl Binder<'_> {
         if call.over.is_some() {
             return Err(Error::unsupported("a window function").at(position));
         }
-        if !call.within_group.is_empty() || call.null_treatment.is_some() {
-            return Err(Error::unsupported("WITHIN GROUP or a treatment of nulls").at(position));
+        if !call.within_group.is_empty() {
+            return Err(Error::unsupported("WITHIN GROUP").at(position));
         }
         if let Some(aggregate) = self.aggregate(&name, call, position, scope)? {
             return Ok(aggregate);
@@ -183,54 +153,31 @@ impl Binder<'_> {
             )
             .at(position));
         }
-        let list = match &call.args {
-            FunctionArguments::None => &[][..],
-            FunctionArguments::List(list) => {
-                if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
-                    return Err(Error::new(
-                        SqlState::WRONG_OBJECT_TYPE,
-                        format!("{name} is not an aggregate function"),
-                    )
-                    .at(position));
-                }
-                &list.args
+        let list = match &call.arguments {
+            Arguments::Star => {
+                return Err(Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("{name}(*) specified, but {name} is not an aggregate function"),
+                )
+                .at(position));
             }
-            FunctionArguments::Subquery(query) if name == "array" => {
-                return self.array_subquery(query, scope);
-            }
-            FunctionArguments::Subquery(query) => {
-                let argument = self.scalar_subquery(query, scope)?;
-                return self.call_with(&name, vec![argument], position);
-            }
+            Arguments::List(list) => list,
         };
-        let mut arguments = Vec::with_capacity(list.len());
-        for argument in list {
-            match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                    arguments.push(self.bind(expr, scope)?);
-                }
-                _ => {
-                    return Err(
-                        Error::unsupported("a named argument or * of a function").at(position)
-                    );
-                }
-            }
+        let refused = match (list.distinct, list.order.is_empty(), list.variadic) {
+            (true, ..) => Some("DISTINCT"),
+            (_, false, _) => Some("ORDER BY"),
+            (_, _, true) => return Err(Error::unsupported("VARIADIC").at(position)),
+            _ => None,
+        };
+        if let Some(clause) = refused {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("{clause} specified, but {name} is not an aggregate function"),
+            )
+            .at(position));
         }
+        let arguments = self.positional(&list.arguments, position, scope)?;
         self.call_with(&name, arguments, position)
-    }
-
-    /// Binds argument expressions and calls the function `name` with them.
-    pub(super) fn call_by_name(
-        &mut self,
-        name: &str,
-        arguments: &[&Expr],
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let mut bounds = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            bounds.push(self.bind(argument, scope)?);
-        }
-        self.call_with(name, bounds, None)
     }
 
     /// Overload resolution: calls the function `name` whose parameters fit the bound
@@ -243,10 +190,6 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         let position = position.or_else(|| arguments.first().and_then(|bound| bound.position));
         match name {
-            "coalesce" | "greatest" | "least" if arguments.is_empty() => {
-                return Err(Error::syntax("syntax error at or near \")\"").at(position));
-            }
-            "row" => return Err(Error::unsupported("ROW(…)").at(position)),
             "coalesce" => {
                 let (operands, column_type) = self.unify(arguments, "COALESCE")?;
                 return Ok(Bound::new(Expression::Coalesce(operands), column_type).at(position));
@@ -358,7 +301,7 @@ impl Binder<'_> {
             Some(operand) if operand != from => self.implicit(left.clone(), operand)?,
             _ => left.clone(),
         };
-        let equal = self.compare(Comparison::Equal, left, right)?;
+        let equal = self.compare(Comparison::Equal, left, right, position)?;
         Ok(Bound::new(
             Expression::NullIf(Box::new([equal.expression, value.expression])),
             value.column_type,
@@ -395,5 +338,22 @@ impl Binder<'_> {
             crate::expression::CastContext::Explicit,
         )
         .map_err(|error| error.at(position))
+    }
+}
+
+/// The name of a value that SQL writes as a word, which is its function's and its column's.
+pub(crate) fn value_name(value: SqlValue) -> &'static str {
+    match value {
+        SqlValue::CurrentDate => "current_date",
+        SqlValue::CurrentTime => "current_time",
+        SqlValue::CurrentTimestamp => "current_timestamp",
+        SqlValue::Localtime => "localtime",
+        SqlValue::Localtimestamp => "localtimestamp",
+        SqlValue::CurrentRole => "current_role",
+        SqlValue::CurrentUser => "current_user",
+        SqlValue::SessionUser => "session_user",
+        SqlValue::User => "user",
+        SqlValue::CurrentCatalog => "current_catalog",
+        SqlValue::CurrentSchema => "current_schema",
     }
 }

@@ -13,10 +13,10 @@ mod query;
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, Expr, Ident, Spanned, Value as Literal};
-use sqlparser::tokenizer::{Location, Span};
+use coeval_sql_syntax::tree::{self, Expr, ExprKind, Literal, Name, Path, Step};
 
 pub use aggregate::{AggregateCall, AggregateFunction};
+pub(crate) use call::value_name;
 
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
@@ -29,12 +29,16 @@ use crate::statement::PLANNED;
 use crate::value::{ColumnType, DataType, Numeric, Value};
 use crate::{Error, Result, SqlState};
 
-/// Converts a line and column of the statement's text to a character offset.
-pub type Locate<'a> = &'a dyn Fn(Location) -> Option<u32>;
+/// Converts a byte of the text that was parsed to a position in characters.
+pub type Locate<'a> = &'a dyn Fn(u32) -> Option<u32>;
 
 /// The binder checks for cancellation and memory each time it has bound this many
 /// expressions.
 const LOOK_AFTER: usize = 256;
+
+/// Maximum depth of a bound expression or plan. Operators in a row are one node of the tree,
+/// and one below the other here.
+const DEEPEST: usize = 2_500;
 
 /// Bytes of stack that must be left before the binder recurses; with fewer it allocates
 /// a new segment of the size below.
@@ -46,16 +50,10 @@ pub(crate) fn with_stack<T>(deeper: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(RED_ZONE, MORE_STACK, deeper)
 }
 
-/// Normalises an identifier for lookup: lower case unless quoted, cut to at most 63
-/// bytes.
+/// A name for lookup: as the parser has folded it, cut to at most 63 bytes.
 #[must_use]
-pub fn fold_name(identifier: &Ident) -> String {
-    let name = if identifier.quote_style.is_some() {
-        identifier.value.clone()
-    } else {
-        identifier.value.to_lowercase()
-    };
-    crate::value::truncate_name(&name).to_owned()
+pub fn fold_name(name: &Name) -> String {
+    crate::value::truncate_name(&name.text).to_owned()
 }
 
 /// The types of a statement's parameters, as far as the binder has inferred them.
@@ -171,6 +169,8 @@ pub struct Binder<'a> {
     subqueries: usize,
     /// Number of expressions bound.
     bound: usize,
+    /// Levels of the plan above what is being bound.
+    depth: usize,
     /// Number of expressions for which the caller has reserved memory.
     foreseen: usize,
     memory: StatementMemory<'a>,
@@ -199,6 +199,7 @@ impl<'a> Binder<'a> {
             tables_planned: 0,
             subqueries: 0,
             bound: 0,
+            depth: 0,
             foreseen: usize::MAX,
             memory: StatementMemory::new(usize::MAX, session.around.budget()),
             needs: Needs::default(),
@@ -213,12 +214,27 @@ impl<'a> Binder<'a> {
         self.foreseen = usize::try_from(bytes / PLANNED).unwrap_or(usize::MAX);
     }
 
-    /// Character offset at which a span begins.
-    pub(crate) fn position(&self, span: Span) -> Option<u32> {
-        if span.start.line == 0 {
-            return None;
+    /// The position of a byte of the text.
+    pub(crate) fn position(&self, at: u32) -> Option<u32> {
+        (self.locate)(at)
+    }
+
+    /// Binds or plans what is `levels` below the present level of the plan; fails with 54001
+    /// if that is too deep.
+    pub(crate) fn below<T>(
+        &mut self,
+        levels: usize,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let above = self.depth;
+        self.depth += levels;
+        if self.depth > DEEPEST {
+            self.depth = above;
+            return Err(Error::too_complex());
         }
-        (self.locate)(span.start)
+        let result = with_stack(|| bind(self));
+        self.depth = above;
+        result
     }
 
     fn next_subquery(&mut self) -> usize {
@@ -279,7 +295,7 @@ impl<'a> Binder<'a> {
         if self.bound.is_multiple_of(LOOK_AFTER) {
             self.look_around()?;
         }
-        with_stack(|| self.bind_here(expr, scope))
+        self.below(1, |binder| binder.bind_here(expr, scope))
     }
 
     /// Fails when the statement is canceled, its deadline has passed, or the memory
@@ -294,154 +310,78 @@ impl<'a> Binder<'a> {
     }
 
     fn bind_here(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        match expr {
-            Expr::Nested(inner) => self.bind(inner, scope),
-            Expr::Value(literal) => {
-                let position = self.position(literal.span);
-                self.literal(&literal.value)
-                    .map(|bound| bound.at(position))
-                    .map_err(|error| error.at(position))
+        let position = self.position(expr.at);
+        match &expr.kind {
+            ExprKind::Literal(literal) => constant(literal)
+                .map(|bound| bound.at(position))
+                .map_err(|error| error.at(position)),
+            ExprKind::Column { path, star: false } => self.column(path, scope),
+            ExprKind::Column { star: true, .. } => Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "row expansion via \"*\" is not supported here",
+            )
+            .at(position)),
+            ExprKind::Parameter(number) => self
+                .parameter(*number)
+                .map(|bound| bound.at(position))
+                .map_err(|error| error.at(position)),
+            ExprKind::Default => {
+                Err(Error::syntax("DEFAULT is not allowed in this context").at(position))
             }
-            Expr::Identifier(name) => self.column(std::slice::from_ref(name), scope),
-            Expr::CompoundIdentifier(names) => self.column(names, scope),
-            Expr::UnaryOp { op, expr } => self.unary(*op, expr, scope),
-            Expr::BinaryOp { left, op, right } => self.binary(left, op, right, scope),
-            Expr::IsNull(_) | Expr::IsNotNull(_) => self.is_null(expr, scope),
-            Expr::IsTrue(_)
-            | Expr::IsNotTrue(_)
-            | Expr::IsFalse(_)
-            | Expr::IsNotFalse(_)
-            | Expr::IsUnknown(_)
-            | Expr::IsNotUnknown(_) => self.is_truth(expr, scope),
-            Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false, scope),
-            Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true, scope),
-            Expr::Between {
-                expr,
-                negated,
-                low,
-                high,
-            } => self.between(expr, *negated, low, high, scope),
-            Expr::InList {
-                expr,
-                list,
-                negated,
-            } => self.in_list(expr, list, *negated, scope),
-            Expr::InSubquery {
-                expr,
-                subquery,
-                negated,
-            } => self.in_subquery(expr, subquery, *negated, scope),
-            Expr::Exists { subquery, negated } => self.exists(subquery, *negated, scope),
-            Expr::Subquery(query) => self.scalar_subquery(query, scope),
-            Expr::AnyOp {
-                left,
-                compare_op,
-                right,
-                ..
-            } => self.quantified(left, compare_op, right, false, scope),
-            Expr::AllOp {
-                left,
-                compare_op,
-                right,
-            } => self.quantified(left, compare_op, right, true, scope),
-            Expr::Like {
-                negated,
-                expr,
-                pattern,
-                escape_char,
-                any: false,
-            } => self.like(
-                expr,
-                pattern,
-                escape_char.as_deref(),
-                *negated,
-                false,
-                scope,
-            ),
-            Expr::ILike {
-                negated,
-                expr,
-                pattern,
-                escape_char,
-                any: false,
-            } => self.like(expr, pattern, escape_char.as_deref(), *negated, true, scope),
-            Expr::Cast {
-                expr, data_type, ..
-            } => self.explicit_cast(expr, data_type, scope),
-            Expr::TypedString(typed) => {
-                let position = self.position(typed.value.span);
-                let to = resolve_type(&typed.data_type).map_err(|error| error.at(position))?;
-                let literal = self.literal(&typed.value.value)?.at(position);
-                self.cast(literal, to, CastContext::Explicit)
+            ExprKind::Indirection(base, steps) => self.indirection(base, steps, scope),
+            ExprKind::Binary(first, rest) => self.operators(first, rest, scope),
+            ExprKind::Prefix(operator, operand) => self.prefix(operator, operand, scope),
+            ExprKind::Not(operand) => self.not(operand, scope),
+            ExprKind::And(operands) => self.chain(operands, true, scope),
+            ExprKind::Or(operands) => self.chain(operands, false, scope),
+            ExprKind::Is(test) => self.is(test, position, scope),
+            ExprKind::Distinct(test) => {
+                self.distinct(&test.left, &test.right, test.negated, position, scope)
             }
-            Expr::Case {
-                operand,
-                conditions,
-                else_result,
-                ..
-            } => self.case(
-                operand.as_deref(),
-                conditions,
-                else_result.as_deref(),
-                scope,
-            ),
-            Expr::Collate { expr, collation } => {
+            ExprKind::Like(test) => self.like(test, position, scope),
+            ExprKind::Between(test) => self.between(test, position, scope),
+            ExprKind::InList(test) => self.in_list(test, position, scope),
+            ExprKind::InQuery(test) => {
+                self.in_subquery(&test.operand, &test.query, test.negated, position, scope)
+            }
+            ExprKind::Quantified(test) => self.quantified(test, position, scope),
+            ExprKind::Overlaps(..) => Err(Error::unsupported("OVERLAPS").at(position)),
+            ExprKind::Exists(query) => self.exists(query, scope),
+            ExprKind::Subquery(query) => self.scalar_subquery(query, scope),
+            ExprKind::Array(elements) => self.array(elements, scope),
+            ExprKind::ArrayQuery(query) => self.array_subquery(query, scope),
+            ExprKind::Row(_) => Err(Error::unsupported("a row as a value").at(position)),
+            ExprKind::Case(case) => self.case(case, scope),
+            ExprKind::Cast(cast) => self.explicit_cast(cast, scope),
+            ExprKind::Collate(operand, collation) => {
                 // Every collation compares strings by their bytes, whatever its name.
-                let name = collation.to_string().to_lowercase();
-                let known = ["c", "posix", "default", "ucs_basic"];
-                if !known.contains(&name.rsplit('.').next().unwrap_or("").trim_matches('"')) {
-                    return Err(Error::unsupported(format_args!("the collation {name}")));
+                if !is_known_collation(collation) {
+                    let name = joined(collation);
+                    return Err(
+                        Error::unsupported(format_args!("the collation {name}")).at(position)
+                    );
                 }
-                self.bind(expr, scope)
+                self.bind(operand, scope)
             }
-            Expr::Array(array) => self.array(&array.elem, scope),
-            Expr::CompoundFieldAccess { root, access_chain } => {
-                self.subscripts(root, access_chain, scope)
+            ExprKind::AtTimeZone(time, zone) => {
+                let zone = self.bind(zone, scope)?;
+                let time = self.bind(time, scope)?;
+                self.call_with("timezone", vec![zone, time], position)
             }
-            Expr::Tuple(_) => {
-                Err(Error::unsupported("a row as a value").at(self.position(expr.span())))
-            }
-            Expr::Interval(_) => {
-                Err(Error::unsupported("the type interval").at(self.position(expr.span())))
-            }
-            _ => self.call_syntax(expr, scope),
+            ExprKind::Function(call) => self.function(call, position, scope),
+            ExprKind::Special(special) => self.special(special, position, scope),
+            ExprKind::Grouping(_) => Err(Error::unsupported("GROUPING").at(position)),
         }
     }
 
-    fn literal(&mut self, literal: &Literal) -> Result<Bound> {
-        let string = |text: &str| -> Result<Bound> {
-            crate::value::check_text(text)?;
-            Ok(Bound::new(
-                Expression::Constant(Value::text(text)),
-                DataType::Unknown,
-            ))
-        };
-        match literal {
-            Literal::Number(digits, _) => number(digits),
-            Literal::Boolean(truth) => Ok(Bound::new(
-                Expression::Constant(Value::Bool(*truth)),
-                DataType::Bool,
-            )),
-            Literal::Null => Ok(Bound::new(Expression::NULL, DataType::Unknown)),
-            Literal::SingleQuotedString(text)
-            | Literal::EscapedStringLiteral(text)
-            | Literal::UnicodeStringLiteral(text)
-            | Literal::NationalStringLiteral(text) => string(text),
-            Literal::DollarQuotedString(text) => string(&text.value),
-            Literal::Placeholder(name) => self.parameter(name),
-            other => Err(Error::unsupported(format_args!("the literal {other}"))),
-        }
-    }
-
-    fn parameter(&mut self, name: &str) -> Result<Bound> {
-        let number: usize = name
-            .strip_prefix('$')
-            .and_then(|digits| digits.parse().ok())
+    fn parameter(&mut self, number: u32) -> Result<Bound> {
+        let number = usize::try_from(number)
+            .ok()
             .filter(|number| (1..=Parameters::MOST).contains(number))
             .ok_or_else(|| {
                 Error::new(
                     SqlState::UNDEFINED_PARAMETER,
-                    format!("there is no parameter {name}"),
+                    format!("there is no parameter ${number}"),
                 )
             })?;
         let known = self.parameters.known(number - 1);
@@ -451,17 +391,11 @@ impl<'a> Binder<'a> {
         ))
     }
 
-    fn column(&mut self, names: &[Ident], scope: &Scope<'_>) -> Result<Bound> {
-        let position = self.position(names[0].span);
-        let folded: Vec<String> = names.iter().map(fold_name).collect();
+    fn column(&mut self, path: &Path, scope: &Scope<'_>) -> Result<Bound> {
+        let position = self.position(path.at());
+        let folded: Vec<String> = path.0.iter().map(fold_name).collect();
         let found = match folded.as_slice() {
-            [name] => match scope.find(name) {
-                Ok(None) if names[0].quote_style.is_none() => match self.bare_function(name) {
-                    Some(bound) => return Ok(bound.at(position)),
-                    None => scope.column(name),
-                },
-                _ => scope.column(name),
-            },
+            [name] => scope.column(name),
             [relation, name] => scope.qualified_column(None, relation, name),
             [schema, relation, name] => scope.qualified_column(Some(schema), relation, name),
             [_, schema, relation, name] => scope.qualified_column(Some(schema), relation, name),
@@ -481,15 +415,10 @@ impl<'a> Binder<'a> {
         })
     }
 
-    fn explicit_cast(
-        &mut self,
-        expr: &Expr,
-        data_type: &ast::DataType,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let bound = self.bind(expr, scope)?;
-        let position = bound.position;
-        let to = resolve_type(data_type).map_err(|error| error.at(position))?;
+    fn explicit_cast(&mut self, cast: &tree::Cast, scope: &Scope<'_>) -> Result<Bound> {
+        let bound = self.bind(&cast.operand, scope)?;
+        let to =
+            resolve_type(&cast.target).map_err(|error| error.at(self.position(cast.target.at)))?;
         self.cast(bound, to, CastContext::Explicit)
     }
 
@@ -533,31 +462,25 @@ impl<'a> Binder<'a> {
         Ok((expressions, shared.unwrap_or(common.into())))
     }
 
-    fn case(
-        &mut self,
-        operand: Option<&Expr>,
-        conditions: &[ast::CaseWhen],
-        otherwise: Option<&Expr>,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let operand = match operand {
+    fn case(&mut self, case: &tree::Case, scope: &Scope<'_>) -> Result<Bound> {
+        let operand = match &case.operand {
             Some(operand) => Some(self.bind(operand, scope)?),
             None => None,
         };
-        let mut tests = Vec::with_capacity(conditions.len());
-        let mut results = Vec::with_capacity(conditions.len() + 1);
-        for branch in conditions {
+        let mut tests = Vec::with_capacity(case.branches.len());
+        let mut results = Vec::with_capacity(case.branches.len() + 1);
+        for (condition, result) in &case.branches {
             tests.push(match &operand {
-                None => self.bind_condition(&branch.condition, scope, "CASE/WHEN")?,
+                None => self.bind_condition(condition, scope, "CASE/WHEN")?,
                 Some(operand) => {
-                    let value = self.bind(&branch.condition, scope)?;
-                    self.compare(super::Comparison::Equal, operand.clone(), value)?
+                    let value = self.bind(condition, scope)?;
+                    self.compare(super::Comparison::Equal, operand.clone(), value, None)?
                         .expression
                 }
             });
-            results.push(self.bind(&branch.result, scope)?);
+            results.push(self.bind(result, scope)?);
         }
-        results.push(match otherwise {
+        results.push(match &case.otherwise {
             Some(otherwise) => self.bind(otherwise, scope)?,
             None => Bound::new(Expression::NULL, DataType::Unknown),
         });
@@ -591,31 +514,10 @@ impl<'a> Binder<'a> {
         Ok(Bound::new(Expression::Array(elements), array))
     }
 
-    fn subscripts(
-        &mut self,
-        root: &Expr,
-        chain: &[ast::AccessExpr],
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        // The chain of field accesses begins with the qualified name of a column.
-        let mut names: Vec<Ident> = match root {
-            Expr::Identifier(name) => vec![name.clone()],
-            _ => Vec::new(),
-        };
-        let mut rest = chain;
-        while let [ast::AccessExpr::Dot(Expr::Identifier(name)), behind @ ..] = rest
-            && !names.is_empty()
-        {
-            names.push(name.clone());
-            rest = behind;
-        }
-        let mut bound = if names.len() > 1 {
-            self.bind(&Expr::CompoundIdentifier(names), scope)?
-        } else {
-            self.bind(root, scope)?
-        };
-        for access in rest {
-            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+    fn indirection(&mut self, base: &Expr, steps: &[Step], scope: &Scope<'_>) -> Result<Bound> {
+        let mut bound = self.bind(base, scope)?;
+        for step in steps {
+            let Step::Index(index) = step else {
                 return Err(Error::unsupported("a field or a slice of a value").at(bound.position));
             };
             let position = bound.position;
@@ -648,8 +550,58 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// The value of a literal. A string has no type until its context gives it one.
+fn constant(literal: &Literal) -> Result<Bound> {
+    Ok(match literal {
+        Literal::Integer(value) => {
+            Bound::new(Expression::Constant(Value::Int4(*value)), DataType::Int4)
+        }
+        Literal::Number(digits) => number(digits)?,
+        Literal::Boolean(truth) => {
+            Bound::new(Expression::Constant(Value::Bool(*truth)), DataType::Bool)
+        }
+        Literal::Null => Bound::new(Expression::NULL, DataType::Unknown),
+        Literal::String(text) => {
+            crate::value::check_text(text)?;
+            Bound::new(Expression::Constant(Value::text(text)), DataType::Unknown)
+        }
+        Literal::Bits(_) | Literal::HexBits(_) => {
+            return Err(Error::unsupported("the type bit"));
+        }
+    })
+}
+
 /// Binds a numeric literal with the smallest type that holds it.
 fn number(digits: &str) -> Result<Bound> {
+    let plain;
+    let digits = match digits.contains('_') {
+        true => {
+            plain = digits.replace('_', "");
+            plain.as_str()
+        }
+        false => digits,
+    };
+    let (sign, magnitude) = match digits.strip_prefix('-') {
+        Some(magnitude) => ("-", magnitude),
+        None => ("", digits),
+    };
+    // The value of `0x…`, `0o…` or `0b…`.
+    let based = match magnitude.as_bytes() {
+        [b'0', b'x' | b'X', ..] => Some(16),
+        [b'0', b'o' | b'O', ..] => Some(8),
+        [b'0', b'b' | b'B', ..] => Some(2),
+        _ => None,
+    };
+    let decimal;
+    let digits = match based {
+        None => digits,
+        Some(base) => {
+            let value = u128::from_str_radix(&magnitude[2..], base);
+            let value = value.map_err(|_| Error::unsupported("a number of more than 128 bits"))?;
+            decimal = format!("{sign}{value}");
+            decimal.as_str()
+        }
+    };
     if let Ok(number) = digits.parse::<i32>() {
         return Ok(Bound::new(
             Expression::Constant(Value::Int4(number)),
@@ -673,13 +625,23 @@ fn number(digits: &str) -> Result<Bound> {
     }
 }
 
-/// Source span of an expression.
-pub(crate) fn span_of(expr: &Expr) -> Span {
-    match expr {
-        Expr::Identifier(name) => name.span,
-        Expr::CompoundIdentifier(names) => names[0].span,
-        Expr::Value(value) => value.span,
-        Expr::Function(function) => function.name.span(),
-        other => other.span(),
+/// A qualified name as it is shown in messages.
+pub(crate) fn joined(path: &Path) -> String {
+    let parts: Vec<&str> = path.0.iter().map(|name| name.text.as_str()).collect();
+    parts.join(".")
+}
+
+/// Whether a collation is one of those that compare strings by their bytes.
+pub(crate) fn is_known_collation(collation: &Path) -> bool {
+    const KNOWN: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
+    let is_known = |name: &Name| {
+        KNOWN
+            .iter()
+            .any(|known| name.text.eq_ignore_ascii_case(known))
+    };
+    match collation.0.as_slice() {
+        [name] => is_known(name),
+        [schema, name] => schema.text == "pg_catalog" && is_known(name),
+        _ => false,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
+use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind};
 
 use super::Binder;
 use crate::expression::coerce::{CastContext, castable, common_type};
@@ -14,7 +14,7 @@ use crate::value::{DataType, NumberType, Value};
 use crate::{Error, Result, SqlState};
 
 /// The operation that a binary operator of SQL performs.
-enum Operator {
+enum Operation {
     Compare(Comparison),
     Arithmetic(ArithmeticOperator),
     Concatenate,
@@ -23,75 +23,64 @@ enum Operator {
     StartsWith,
 }
 
-fn operator(op: &BinaryOperator) -> Option<Operator> {
+fn operation(operator: &tree::Operator) -> Option<Operation> {
     use ArithmeticOperator as A;
-    let regex = |ignore_case, negated| Operator::Regex {
+    let regex = |ignore_case, negated| Operation::Regex {
         ignore_case,
         negated,
     };
-    let like = |ignore_case, negated| Operator::Like {
+    let like = |ignore_case, negated| Operation::Like {
         ignore_case,
         negated,
     };
-    Some(match op {
-        BinaryOperator::PGCustomBinaryOperator(parts) => return by_symbol(parts.last()?),
-        BinaryOperator::Custom(symbol) => return by_symbol(symbol),
-        BinaryOperator::Eq => Operator::Compare(Comparison::Equal),
-        BinaryOperator::NotEq => Operator::Compare(Comparison::NotEqual),
-        BinaryOperator::Lt => Operator::Compare(Comparison::Less),
-        BinaryOperator::LtEq => Operator::Compare(Comparison::LessOrEqual),
-        BinaryOperator::Gt => Operator::Compare(Comparison::Greater),
-        BinaryOperator::GtEq => Operator::Compare(Comparison::GreaterOrEqual),
-        BinaryOperator::Plus => Operator::Arithmetic(A::Add),
-        BinaryOperator::Minus => Operator::Arithmetic(A::Subtract),
-        BinaryOperator::Multiply => Operator::Arithmetic(A::Multiply),
-        BinaryOperator::Divide => Operator::Arithmetic(A::Divide),
-        BinaryOperator::Modulo => Operator::Arithmetic(A::Modulo),
-        BinaryOperator::PGExp => Operator::Arithmetic(A::Power),
-        BinaryOperator::BitwiseAnd => Operator::Arithmetic(A::BitAnd),
-        BinaryOperator::BitwiseOr => Operator::Arithmetic(A::BitOr),
-        BinaryOperator::PGBitwiseXor => Operator::Arithmetic(A::BitXor),
-        BinaryOperator::PGBitwiseShiftLeft => Operator::Arithmetic(A::ShiftLeft),
-        BinaryOperator::PGBitwiseShiftRight => Operator::Arithmetic(A::ShiftRight),
-        BinaryOperator::StringConcat => Operator::Concatenate,
-        BinaryOperator::PGRegexMatch => regex(false, false),
-        BinaryOperator::PGRegexIMatch => regex(true, false),
-        BinaryOperator::PGRegexNotMatch => regex(false, true),
-        BinaryOperator::PGRegexNotIMatch => regex(true, true),
-        BinaryOperator::PGLikeMatch => like(false, false),
-        BinaryOperator::PGILikeMatch => like(true, false),
-        BinaryOperator::PGNotLikeMatch => like(false, true),
-        BinaryOperator::PGNotILikeMatch => like(true, true),
-        BinaryOperator::PGStartsWith => Operator::StartsWith,
+    if !matches!(operator.schema.as_slice(), [] | [_])
+        || operator
+            .schema
+            .iter()
+            .any(|schema| schema.text != "pg_catalog")
+    {
+        return None;
+    }
+    Some(match operator.symbol.as_str() {
+        "=" => Operation::Compare(Comparison::Equal),
+        "<>" => Operation::Compare(Comparison::NotEqual),
+        "<" => Operation::Compare(Comparison::Less),
+        "<=" => Operation::Compare(Comparison::LessOrEqual),
+        ">" => Operation::Compare(Comparison::Greater),
+        ">=" => Operation::Compare(Comparison::GreaterOrEqual),
+        "+" => Operation::Arithmetic(A::Add),
+        "-" => Operation::Arithmetic(A::Subtract),
+        "*" => Operation::Arithmetic(A::Multiply),
+        "/" => Operation::Arithmetic(A::Divide),
+        "%" => Operation::Arithmetic(A::Modulo),
+        "^" => Operation::Arithmetic(A::Power),
+        "&" => Operation::Arithmetic(A::BitAnd),
+        "|" => Operation::Arithmetic(A::BitOr),
+        "#" => Operation::Arithmetic(A::BitXor),
+        "<<" => Operation::Arithmetic(A::ShiftLeft),
+        ">>" => Operation::Arithmetic(A::ShiftRight),
+        "||" => Operation::Concatenate,
+        "~" => regex(false, false),
+        "~*" => regex(true, false),
+        "!~" => regex(false, true),
+        "!~*" => regex(true, true),
+        "~~" => like(false, false),
+        "~~*" => like(true, false),
+        "!~~" => like(false, true),
+        "!~~*" => like(true, true),
+        "^@" => Operation::StartsWith,
         _ => return None,
     })
 }
 
-/// Resolves an operator written `OPERATOR(schema.symbol)`.
-fn by_symbol(symbol: &str) -> Option<Operator> {
-    operator(&match symbol {
-        "=" => BinaryOperator::Eq,
-        "<>" | "!=" => BinaryOperator::NotEq,
-        "<" => BinaryOperator::Lt,
-        "<=" => BinaryOperator::LtEq,
-        ">" => BinaryOperator::Gt,
-        ">=" => BinaryOperator::GtEq,
-        "+" => BinaryOperator::Plus,
-        "-" => BinaryOperator::Minus,
-        "*" => BinaryOperator::Multiply,
-        "/" => BinaryOperator::Divide,
-        "%" => BinaryOperator::Modulo,
-        "||" => BinaryOperator::StringConcat,
-        "~" => BinaryOperator::PGRegexMatch,
-        "~*" => BinaryOperator::PGRegexIMatch,
-        "!~" => BinaryOperator::PGRegexNotMatch,
-        "!~*" => BinaryOperator::PGRegexNotIMatch,
-        "~~" => BinaryOperator::PGLikeMatch,
-        "~~*" => BinaryOperator::PGILikeMatch,
-        "!~~" => BinaryOperator::PGNotLikeMatch,
-        "!~~*" => BinaryOperator::PGNotILikeMatch,
-        _ => return None,
-    })
+/// An operator as it is shown in messages.
+fn shown(operator: &tree::Operator) -> String {
+    let schema: String = operator
+        .schema
+        .iter()
+        .map(|name| format!("{}.", name.text))
+        .collect();
+    format!("{schema}{}", operator.symbol)
 }
 
 pub(super) fn no_operator(left: DataType, symbol: &str, right: DataType) -> Error {
@@ -120,163 +109,141 @@ pub(super) fn negate_if(bound: Bound, negated: bool) -> Bound {
 }
 
 impl Binder<'_> {
-    pub(super) fn unary(
+    pub(super) fn not(&mut self, operand: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        let inner = self.bind(operand, scope)?;
+        let position = inner.position;
+        let truth = self.truth(inner, "NOT")?;
+        Ok(Bound::new(not(truth), DataType::Bool).at(position))
+    }
+
+    /// Binds a prefix operator. A sign in front of digits is part of the number.
+    pub(super) fn prefix(
         &mut self,
-        op: UnaryOperator,
-        expr: &Expr,
+        operator: &tree::Operator,
+        operand: &Expr,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        match op {
-            UnaryOperator::Not => {
-                let inner = self.bind(expr, scope)?;
-                let position = inner.position;
-                let truth = self.truth(inner, "NOT")?;
-                Ok(Bound::new(not(truth), DataType::Bool).at(position))
-            }
-            UnaryOperator::Minus => {
-                // Binds the sign with the digits, so that a statement can contain the
-                // smallest integer.
-                if let Expr::Value(value) = expr
-                    && let Literal::Number(digits, _) = &value.value
-                {
-                    let position = self.position(value.span);
-                    return super::number(&format!("-{digits}")).map(|bound| bound.at(position));
-                }
-                let inner = self.bind(expr, scope)?;
-                let position = inner.position;
-                let inner = match inner.column_type.data_type {
-                    DataType::Unknown => {
-                        return Err(Error::new(
-                            SqlState::AMBIGUOUS_FUNCTION,
-                            "operator is not unique: - unknown",
-                        )
-                        .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
-                        .at(position));
-                    }
-                    data_type if data_type.is_number() => inner,
-                    other => {
-                        return Err(Error::new(
-                            SqlState::UNDEFINED_FUNCTION,
-                            format!("operator does not exist: - {other}"),
-                        )
-                        .with_hint("No operator matches the given name and argument type. You might need to add an explicit type cast.")
-                        .at(position));
-                    }
-                };
-                let data_type = inner.column_type.data_type;
-                Ok(
-                    Bound::new(Expression::Negate(Box::new(inner.expression)), data_type)
-                        .at(position),
-                )
-            }
-            UnaryOperator::Plus => self.bind(expr, scope),
-            UnaryOperator::PGAbs => self.call_by_name("abs", &[expr], scope),
-            UnaryOperator::PGSquareRoot => self.call_by_name("sqrt", &[expr], scope),
-            UnaryOperator::BitwiseNot => {
-                let inner = self.bind(expr, scope)?;
-                let ones = match inner.column_type.data_type {
+        let position = self.position(operator.at);
+        let inner = self.bind(operand, scope)?;
+        let data_type = inner.column_type.data_type;
+        let symbol = operator.symbol.as_str();
+        let missing = || {
+            Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: {symbol} {data_type}"),
+            )
+            .with_hint("No operator matches the given name and argument type. You might need to add an explicit type cast.")
+            .at(position)
+        };
+        match symbol {
+            "-" | "+" if data_type == DataType::Unknown => Err(Error::new(
+                SqlState::AMBIGUOUS_FUNCTION,
+                format!("operator is not unique: {symbol} unknown"),
+            )
+            .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
+            .at(position)),
+            "-" | "+" if !data_type.is_number() => Err(missing()),
+            "-" => Ok(
+                Bound::new(Expression::Negate(Box::new(inner.expression)), data_type).at(position),
+            ),
+            "+" => Ok(inner.at(position)),
+            "@" => self.call_with("abs", vec![inner], position),
+            "|/" => self.call_with("sqrt", vec![inner], position),
+            "~" => {
+                let ones = match data_type {
                     DataType::Int2 => Value::Int2(-1),
                     DataType::Int4 => Value::Int4(-1),
                     DataType::Int8 => Value::Int8(-1),
-                    other => return Err(no_operator(other, "#", other).at(inner.position)),
+                    _ => return Err(missing()),
                 };
-                let data_type = inner.column_type.data_type;
                 Ok(Bound::new(
                     Expression::Arithmetic(
                         ArithmeticOperator::BitXor,
                         Box::new([inner.expression, Expression::Constant(ones)]),
                     ),
                     data_type,
-                ))
+                )
+                .at(position))
             }
-            other => Err(Error::unsupported(format_args!("the operator {other}"))),
+            _ => Err(
+                Error::unsupported(format_args!("the operator {}", shown(operator))).at(position),
+            ),
         }
     }
 
-    pub(super) fn binary(
+    /// Binds operators of one precedence, from the left, with a loop instead of recursion.
+    pub(super) fn operators(
         &mut self,
-        left: &Expr,
-        op: &BinaryOperator,
-        right: &Expr,
+        first: &Expr,
+        rest: &[(tree::Operator, Expr)],
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
-            return self.chain(left, op, right, scope);
-        }
-        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right)
-            && let Some(Operator::Compare(comparison)) = operator(op)
+        if let (ExprKind::Row(left), [(operator, right)]) = (&first.kind, rest)
+            && let ExprKind::Row(right) = &right.kind
+            && let Some(Operation::Compare(comparison)) = operation(operator)
         {
-            return self.compare_rows(comparison, left, right, scope);
+            let position = self.position(operator.at);
+            return self
+                .compare_rows(comparison, &left.fields, &right.fields, scope)
+                .map_err(|error| error.at(position));
         }
-        let left = self.bind(left, scope)?;
-        let right = self.bind(right, scope)?;
-        self.apply(op, left, right)
+        let mut left = self.below(rest.len() - 1, |binder| binder.bind(first, scope))?;
+        for (number, (operator, right)) in rest.iter().enumerate() {
+            let levels = rest.len() - 1 - number;
+            let right = self.below(levels, |binder| binder.bind(right, scope))?;
+            left = self.apply(operator, left, right)?;
+        }
+        Ok(left)
     }
 
-    fn apply(&mut self, op: &BinaryOperator, left: Bound, right: Bound) -> Result<Bound> {
+    fn apply(&mut self, operator: &tree::Operator, left: Bound, right: Bound) -> Result<Bound> {
         let position = left.position;
-        match operator(op) {
-            Some(Operator::Compare(comparison)) => self.compare(comparison, left, right),
-            Some(Operator::Arithmetic(operator)) => self.arithmetic(operator, left, right),
-            Some(Operator::Concatenate) => self.concatenate(left, right),
-            Some(Operator::Regex {
+        // An error about the operator shows the operator.
+        let place = self.position(operator.at);
+        let bound = match operation(operator) {
+            Some(Operation::Compare(comparison)) => self.compare(comparison, left, right, place),
+            Some(Operation::Arithmetic(operator)) => self.arithmetic(operator, left, right, place),
+            Some(Operation::Concatenate) => self.concatenate(left, right, place),
+            Some(Operation::Regex {
                 ignore_case,
                 negated,
             }) => {
-                let operands = self.two_strings("~", left, right)?;
+                let operands = self.two_strings(&operator.symbol, left, right, place)?;
                 let matched = Expression::Regex(operands, Arc::new(RegexPattern::new(ignore_case)));
-                Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+                Ok(negate_if(Bound::new(matched, DataType::Bool), negated))
             }
-            Some(Operator::Like {
+            Some(Operation::Like {
                 ignore_case,
                 negated,
             }) => {
-                let operands = self.two_strings("~~", left, right)?;
+                let operands = self.two_strings(&operator.symbol, left, right, place)?;
                 let pattern = LikePattern {
                     ignore_case,
                     escape: Some('\\'),
                 };
                 let matched = Expression::Like(operands, Arc::new(pattern));
-                Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+                Ok(negate_if(Bound::new(matched, DataType::Bool), negated))
             }
-            Some(Operator::StartsWith) => {
-                self.call_with("starts_with", vec![left, right], position)
+            Some(Operation::StartsWith) => self.call_with("starts_with", vec![left, right], place),
+            None => {
+                let name = shown(operator);
+                Err(Error::unsupported(format_args!("the operator {name}")).at(place))
             }
-            None => Err(Error::unsupported(format_args!("the operator {op}")).at(position)),
-        }
+        }?;
+        Ok(Bound {
+            position: position.or(place),
+            ..bound
+        })
     }
 
-    /// Binds a chain of AND or OR to one list, with a loop instead of recursion.
-    fn chain(
-        &mut self,
-        left: &Expr,
-        op: &BinaryOperator,
-        right: &Expr,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let clause = if *op == BinaryOperator::And {
-            "AND"
-        } else {
-            "OR"
-        };
-        let mut links = vec![right];
-        let mut rest = left;
-        while let Expr::BinaryOp {
-            left,
-            op: inner,
-            right,
-        } = rest
-            && inner == op
-        {
-            links.push(right);
-            rest = left;
-        }
-        links.push(rest);
+    /// Binds a chain of AND or OR to one list.
+    pub(super) fn chain(&mut self, links: &[Expr], and: bool, scope: &Scope<'_>) -> Result<Bound> {
+        let clause = if and { "AND" } else { "OR" };
         let mut operands = Vec::with_capacity(links.len());
-        for link in links.into_iter().rev() {
+        for link in links {
             operands.push(self.bind_condition(link, scope, clause)?);
         }
-        let expression = if *op == BinaryOperator::And {
+        let expression = if and {
             Expression::And(operands)
         } else {
             Expression::Or(operands)
@@ -284,15 +251,17 @@ impl Binder<'_> {
         Ok(Bound::new(expression, DataType::Bool))
     }
 
-    /// Binds a comparison, after casting both operands to a common type.
+    /// Binds a comparison, after casting both operands to a common type. `place` is the
+    /// operator's.
     pub(crate) fn compare(
         &mut self,
         comparison: Comparison,
         left: Bound,
         right: Bound,
+        place: Option<u32>,
     ) -> Result<Bound> {
         let position = left.position.or(right.position);
-        let (left, right) = self.comparable(comparison, left, right)?;
+        let (left, right) = self.comparable(comparison, left, right, place)?;
         Ok(Bound::new(
             Expression::Compare(comparison, Box::new([left, right])),
             DataType::Bool,
@@ -306,9 +275,10 @@ impl Binder<'_> {
         comparison: Comparison,
         left: Bound,
         right: Bound,
+        place: Option<u32>,
     ) -> Result<(Expression, Expression)> {
         let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
-        let position = left.position;
+        let position = place.or(left.position);
         let Some(common) = comparison_type(from_left, from_right) else {
             return Err(no_operator(from_left, comparison.symbol(), from_right).at(position));
         };
@@ -334,7 +304,7 @@ impl Binder<'_> {
         for (left, right) in left.iter().zip(right) {
             let left = self.bind(left, scope)?;
             let right = self.bind(right, scope)?;
-            pairs.push(self.comparable(comparison, left, right)?);
+            pairs.push(self.comparable(comparison, left, right, None)?);
         }
         let compare = |comparison, (left, right): &(Expression, Expression)| {
             Expression::Compare(comparison, Box::new([left.clone(), right.clone()]))
@@ -374,10 +344,10 @@ impl Binder<'_> {
         operator: ArithmeticOperator,
         left: Bound,
         right: Bound,
+        position: Option<u32>,
     ) -> Result<Bound> {
         use ArithmeticOperator as A;
         use DataType as T;
-        let position = left.position.or(right.position);
         let (mut from_left, mut from_right) =
             (left.column_type.data_type, right.column_type.data_type);
         // A literal takes the type of the other operand, except next to a date, where
@@ -453,8 +423,7 @@ impl Binder<'_> {
         .at(position))
     }
 
-    fn concatenate(&mut self, left: Bound, right: Bound) -> Result<Bound> {
-        let position = left.position.or(right.position);
+    fn concatenate(&mut self, left: Bound, right: Bound, position: Option<u32>) -> Result<Bound> {
         let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
         let array = from_left
             .element()
@@ -503,12 +472,13 @@ impl Binder<'_> {
         symbol: &str,
         left: Bound,
         right: Bound,
+        place: Option<u32>,
     ) -> Result<Box<[Expression; 2]>> {
         let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
         let a_string =
             |data_type| castable(data_type, DataType::Text) == Some(CastContext::Implicit);
         if !a_string(from_left) || !a_string(from_right) {
-            return Err(no_operator(from_left, symbol, from_right).at(left.position));
+            return Err(no_operator(from_left, symbol, from_right).at(place.or(left.position)));
         }
         let left = self.padded(left)?;
         Ok(Box::new([
@@ -533,15 +503,23 @@ impl Binder<'_> {
         self.call_with("rpad", vec![bound, length], position)
     }
 
-    /// The comparison of a comparison operator; an error that names the operator for
-    /// any other.
-    pub(super) fn comparison(op: &BinaryOperator) -> Result<Comparison> {
-        match operator(op) {
-            Some(Operator::Compare(comparison)) => Ok(comparison),
-            _ => Err(Error::unsupported(format_args!(
-                "the operator {op} with ANY or ALL"
-            ))),
-        }
+    /// The comparison of ANY or ALL; an error that names the operator for any other.
+    pub(super) fn comparison(
+        comparison: &tree::Comparison,
+        position: Option<u32>,
+    ) -> Result<Comparison> {
+        let name = match comparison {
+            tree::Comparison::Operator(operator) => match operation(operator) {
+                Some(Operation::Compare(comparison)) => return Ok(comparison),
+                _ => format!("the operator {}", shown(operator)),
+            },
+            tree::Comparison::Like(LikeKind::Like, false) => "LIKE".to_owned(),
+            tree::Comparison::Like(LikeKind::Like, true) => "NOT LIKE".to_owned(),
+            tree::Comparison::Like(LikeKind::Ilike, false) => "ILIKE".to_owned(),
+            tree::Comparison::Like(LikeKind::Ilike, true) => "NOT ILIKE".to_owned(),
+            tree::Comparison::Like(LikeKind::SimilarTo, _) => "SIMILAR TO".to_owned(),
+        };
+        Err(Error::unsupported(format_args!("{name} with ANY or ALL")).at(position))
     }
 }
 

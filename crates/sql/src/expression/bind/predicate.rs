@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::Expr;
+use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind, Test};
 
 use super::Binder;
 use super::operator::{comparison_type, negate_if, no_operator};
@@ -14,17 +14,19 @@ use crate::{Error, Result, SqlState};
 impl Binder<'_> {
     pub(super) fn like(
         &mut self,
-        expr: &Expr,
-        pattern: &Expr,
-        escape: Option<&Expr>,
-        negated: bool,
-        ignore_case: bool,
+        test: &tree::Like,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        let escape = match escape {
+        let ignore_case = match test.kind {
+            LikeKind::Like => false,
+            LikeKind::Ilike => true,
+            LikeKind::SimilarTo => return Err(Error::unsupported("SIMILAR TO").at(place)),
+        };
+        let escape = match &test.escape {
             None => Some('\\'),
             Some(expr) => {
-                let position = self.position(super::span_of(expr));
+                let position = self.position(expr.at);
                 let bound = self.bind(expr, scope)?;
                 let Expression::Constant(Value::Text(text)) = bound.expression else {
                     return Err(
@@ -45,11 +47,16 @@ impl Binder<'_> {
                 }
             }
         };
-        let subject = self.bind(expr, scope)?;
+        let subject = self.bind(&test.operand, scope)?;
         let position = subject.position;
-        let pattern = self.bind(pattern, scope)?;
-        let operands =
-            self.two_strings(if ignore_case { "~~*" } else { "~~" }, subject, pattern)?;
+        let pattern = self.bind(&test.pattern, scope)?;
+        let symbol = match (ignore_case, test.negated) {
+            (false, false) => "~~",
+            (false, true) => "!~~",
+            (true, false) => "~~*",
+            (true, true) => "!~~*",
+        };
+        let operands = self.two_strings(symbol, subject, pattern, place)?;
         let matched = Expression::Like(
             operands,
             Arc::new(LikePattern {
@@ -57,32 +64,36 @@ impl Binder<'_> {
                 escape,
             }),
         );
-        Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+        Ok(negate_if(Bound::new(matched, DataType::Bool), test.negated).at(position))
     }
 
-    pub(super) fn is_null(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        let (inner, negated) = match expr {
-            Expr::IsNull(inner) => (inner, false),
-            Expr::IsNotNull(inner) => (inner, true),
-            _ => return Err(Error::internal("not a test for null")),
+    pub(super) fn is(
+        &mut self,
+        test: &tree::Is,
+        place: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let negated = test.negated;
+        let (wanted, clause) = match (test.test, negated) {
+            (Test::Null, _) => {
+                let inner = self.bind(&test.operand, scope)?;
+                let position = inner.position;
+                let inner = self.settle(inner)?;
+                let test = Expression::IsNull(Box::new(inner.expression));
+                return Ok(negate_if(Bound::new(test, DataType::Bool), negated).at(position));
+            }
+            (Test::True, false) => (Some(true), "IS TRUE"),
+            (Test::True, true) => (Some(true), "IS NOT TRUE"),
+            (Test::False, false) => (Some(false), "IS FALSE"),
+            (Test::False, true) => (Some(false), "IS NOT FALSE"),
+            (Test::Unknown, false) => (None, "IS UNKNOWN"),
+            (Test::Unknown, true) => (None, "IS NOT UNKNOWN"),
+            (Test::Document, _) => return Err(Error::unsupported("IS DOCUMENT").at(place)),
+            (Test::Normalized(_), _) => {
+                return Err(Error::unsupported("IS NORMALIZED").at(place));
+            }
         };
-        let inner = self.bind(inner, scope)?;
-        let inner = self.settle(inner)?;
-        let test = Expression::IsNull(Box::new(inner.expression));
-        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
-    }
-
-    pub(super) fn is_truth(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        let (inner, wanted, negated, clause) = match expr {
-            Expr::IsTrue(inner) => (inner, Some(true), false, "IS TRUE"),
-            Expr::IsNotTrue(inner) => (inner, Some(true), true, "IS NOT TRUE"),
-            Expr::IsFalse(inner) => (inner, Some(false), false, "IS FALSE"),
-            Expr::IsNotFalse(inner) => (inner, Some(false), true, "IS NOT FALSE"),
-            Expr::IsUnknown(inner) => (inner, None, false, "IS UNKNOWN"),
-            Expr::IsNotUnknown(inner) => (inner, None, true, "IS NOT UNKNOWN"),
-            _ => return Err(Error::internal("not a test for truth")),
-        };
-        let inner = Box::new(self.bind_condition(inner, scope, clause)?);
+        let inner = Box::new(self.bind_condition(&test.operand, scope, clause)?);
         let test = match wanted {
             Some(truth) => Expression::IsTruth(inner, truth),
             None => Expression::IsNull(inner),
@@ -95,51 +106,61 @@ impl Binder<'_> {
         left: &Expr,
         right: &Expr,
         negated: bool,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
         let left = self.bind(left, scope)?;
         let right = self.bind(right, scope)?;
-        let (left, right) = self.comparable(Comparison::Equal, left, right)?;
+        let (left, right) = self.comparable(Comparison::Equal, left, right, place)?;
         let test = Expression::Distinct(Box::new([left, right]));
         Ok(negate_if(Bound::new(test, DataType::Bool), negated))
     }
 
     pub(super) fn between(
         &mut self,
-        expr: &Expr,
-        negated: bool,
-        low: &Expr,
-        high: &Expr,
+        test: &tree::Between,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        let value = self.bind(expr, scope)?;
-        let low = self.bind(low, scope)?;
-        let high = self.bind(high, scope)?;
-        let above = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
-        let below = self.compare(Comparison::LessOrEqual, value, high)?;
-        let both = Expression::And(vec![above.expression, below.expression]);
-        Ok(negate_if(Bound::new(both, DataType::Bool), negated))
+        let value = self.bind(&test.operand, scope)?;
+        let low = self.bind(&test.low, scope)?;
+        let high = self.bind(&test.high, scope)?;
+        let mut within = |low: Bound, high: Bound| -> Result<Expression> {
+            let above = self.compare(Comparison::GreaterOrEqual, value.clone(), low, place)?;
+            let below = self.compare(Comparison::LessOrEqual, value.clone(), high, place)?;
+            Ok(Expression::And(vec![above.expression, below.expression]))
+        };
+        let both = match test.symmetric {
+            false => within(low, high)?,
+            true => Expression::Or(vec![within(low.clone(), high.clone())?, within(high, low)?]),
+        };
+        Ok(negate_if(Bound::new(both, DataType::Bool), test.negated))
     }
 
     pub(super) fn in_list(
         &mut self,
-        expr: &Expr,
-        list: &[Expr],
-        negated: bool,
+        test: &tree::InList,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        if let Expr::Tuple(left) = expr {
+        let tree::InList {
+            operand: expr,
+            negated,
+            list,
+        } = test;
+        let negated = *negated;
+        if let ExprKind::Row(left) = &expr.kind {
             let mut any = Vec::with_capacity(list.len());
             for each in list {
-                let Expr::Tuple(right) = each else {
-                    return Err(Error::syntax(
-                        "unequal number of entries in row expressions",
-                    ));
+                let ExprKind::Row(right) = &each.kind else {
+                    return Err(
+                        Error::syntax("unequal number of entries in row expressions").at(place),
+                    );
                 };
-                any.push(
-                    self.compare_rows(Comparison::Equal, left, right, scope)?
-                        .expression,
-                );
+                let equal = self
+                    .compare_rows(Comparison::Equal, &left.fields, &right.fields, scope)
+                    .map_err(|error| error.at(place))?;
+                any.push(equal.expression);
             }
             return Ok(negate_if(
                 Bound::new(Expression::Or(any), DataType::Bool),
@@ -161,7 +182,8 @@ impl Binder<'_> {
                 .copied()
                 .find(|each| comparison_type(types[0], *each).is_none())
                 .unwrap_or(types[0]);
-            return Err(no_operator(types[0], "=", other).at(position));
+            let symbol = if negated { "<>" } else { "=" };
+            return Err(no_operator(types[0], symbol, other).at(place));
         };
         let value = self.implicit(value, common)?.expression;
         let mut elements = Vec::with_capacity(bounds.len());

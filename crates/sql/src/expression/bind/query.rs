@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{BinaryOperator, Expr, Query};
+use coeval_sql_syntax::tree::{self, Expr, ExprKind, Quantity, Query};
 
 use super::{Aggregates, Binder};
 use crate::expression::{Bound, Comparison, Expression, Frame, Scope, Subquery, SubqueryKind};
@@ -32,8 +32,7 @@ impl Binder<'_> {
         if plan.columns().len() == 1 {
             return Ok(());
         }
-        use sqlparser::ast::Spanned;
-        let position = self.position(query.span());
+        let position = self.position(query.at);
         Err(Error::syntax(if plan.columns().is_empty() {
             "subquery must return a column"
         } else {
@@ -59,17 +58,9 @@ impl Binder<'_> {
         }))
     }
 
-    pub(super) fn exists(
-        &mut self,
-        query: &Query,
-        negated: bool,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
+    pub(super) fn exists(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
         let (plan, correlations) = self.subquery(query, scope)?;
-        let mut test = self.build(SubqueryKind::Exists, None, plan, correlations);
-        if negated {
-            test = Expression::Not(Box::new(test));
-        }
+        let test = self.build(SubqueryKind::Exists, None, plan, correlations);
         Ok(Bound::new(test, DataType::Bool))
     }
 
@@ -97,9 +88,11 @@ impl Binder<'_> {
         expr: &Expr,
         query: &Query,
         negated: bool,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        let mut test = self.compare_with_subquery(expr, Comparison::Equal, query, false, scope)?;
+        let mut test =
+            self.compare_with_subquery(expr, Comparison::Equal, query, false, place, scope)?;
         if negated {
             test.expression = Expression::Not(Box::new(test.expression));
         }
@@ -112,11 +105,13 @@ impl Binder<'_> {
         comparison: Comparison,
         query: &Query,
         all: bool,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        if matches!(expr, Expr::Tuple(_)) {
-            return Err(Error::unsupported("a row compared with a subquery")
-                .at(self.position(super::span_of(expr))));
+        if matches!(expr.kind, ExprKind::Row(_)) {
+            return Err(
+                Error::unsupported("a row compared with a subquery").at(self.position(expr.at))
+            );
         }
         let operand = self.bind(expr, scope)?;
         let position = operand.position;
@@ -124,7 +119,7 @@ impl Binder<'_> {
         self.one_column(&plan, query)?;
         let column_type = plan.columns()[0].column_type;
         let element = Bound::new(Expression::Column(0), column_type);
-        let (operand, element) = self.comparable(comparison, operand, element)?;
+        let (operand, element) = self.comparable(comparison, operand, element, place)?;
         if element != Expression::Column(0) {
             plan = Arc::new(QueryPlan::project(plan, element));
         }
@@ -140,20 +135,19 @@ impl Binder<'_> {
     /// Binds `expr op ANY (…)` or ALL, over a subquery or an array.
     pub(super) fn quantified(
         &mut self,
-        left: &Expr,
-        op: &BinaryOperator,
-        right: &Expr,
-        all: bool,
+        test: &tree::Quantified,
+        place: Option<u32>,
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        let comparison = Self::comparison(op)?;
-        let mut inner = right;
-        while let Expr::Nested(nested) = inner {
-            inner = nested;
-        }
-        if let Expr::Subquery(query) = inner {
-            return self.compare_with_subquery(left, comparison, query, all, scope);
-        }
+        let tree::Quantified { left, all, .. } = test;
+        let all = *all;
+        let comparison = Self::comparison(&test.comparison, place)?;
+        let inner = match &test.right {
+            Quantity::Query(query) => {
+                return self.compare_with_subquery(left, comparison, query, all, place, scope);
+            }
+            Quantity::Array(array) => array,
+        };
         let operand = self.bind(left, scope)?;
         let position = operand.position;
         let array = self.bind(inner, scope)?;
@@ -164,11 +158,11 @@ impl Binder<'_> {
                     crate::SqlState::WRONG_OBJECT_TYPE,
                     "op ANY/ALL (array) requires array on right side",
                 )
-                .at(position)
+                .at(place)
             })?,
         };
         let placeholder = Bound::new(Expression::Aggregate(0), element_type);
-        let (operand, element) = self.comparable(comparison, operand, placeholder)?;
+        let (operand, element) = self.comparable(comparison, operand, placeholder, place)?;
         let common = match &element {
             Expression::Cast(cast) => cast.to.data_type,
             _ => element_type,

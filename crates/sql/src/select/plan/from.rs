@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use smol_str::SmolStr;
-use sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, Spanned,
-    TableAlias, TableFactor, TableWithJoins,
+use coeval_sql_syntax::tree::{
+    self, Alias, Join, JoinCondition, Query, Relation, TableFactor, TableRef,
 };
+use smol_str::SmolStr;
 
 use super::node::{Node, SetFunction};
 use super::query::{plan_common_table, plan_in_frame};
@@ -55,10 +54,13 @@ pub(super) enum JoinKind {
     Full,
 }
 
+/// Limit on joins in a row, each of which is one level of the plan.
+const JOINS_AT_MOST: usize = 1000;
+
 /// Binds a FROM list: fills the scope and returns the join tree; `None` without a list.
 pub(super) fn bind_from<'a>(
     binder: &mut Binder<'_>,
-    list: &[TableWithJoins],
+    list: &[TableRef],
     frame: &'a Frame<'a>,
     with_records: bool,
 ) -> Result<(Scope<'a>, Option<FromNode>)> {
@@ -68,6 +70,9 @@ pub(super) fn bind_from<'a>(
         width: 0,
         with_records,
     };
+    if list.len() > JOINS_AT_MOST {
+        return Err(Error::too_complex());
+    }
     let mut tree: Option<FromNode> = None;
     for item in list {
         let node = from.item(item)?;
@@ -96,14 +101,17 @@ pub(super) struct From<'a, 'b, 'c> {
 }
 
 impl From<'_, '_, '_> {
-    fn item(&mut self, item: &TableWithJoins) -> Result<FromNode> {
+    fn item(&mut self, item: &TableRef) -> Result<FromNode> {
+        if item.joins.len() > JOINS_AT_MOST {
+            return Err(Error::too_complex());
+        }
         let first = self.scope.relations.len();
-        let mut left = self.factor(&item.relation)?;
+        let mut left = self.factor(&item.first)?;
         for join in &item.joins {
             let middle = self.scope.relations.len();
-            let (kind, constraint) = join_kind(&join.join_operator)?;
-            let right = self.factor(&join.relation)?;
-            let on = self.constraint(kind, constraint, first, middle)?;
+            let kind = join_kind(join);
+            let right = crate::expression::with_stack(|| self.item(&join.right))?;
+            let on = self.constraint(kind, &join.condition, first, middle)?;
             left = joined(kind, left, right, on);
         }
         Ok(left)
@@ -112,30 +120,24 @@ impl From<'_, '_, '_> {
     fn constraint(
         &mut self,
         kind: JoinKind,
-        constraint: &JoinConstraint,
+        condition: &JoinCondition,
         first: usize,
         middle: usize,
     ) -> Result<Vec<Expression>> {
-        match constraint {
-            JoinConstraint::None => Ok(Vec::new()),
-            JoinConstraint::On(condition) => Ok(self
+        match condition {
+            JoinCondition::None => Ok(Vec::new()),
+            JoinCondition::On(condition) => Ok(self
                 .binder
                 .bind_condition(condition, &self.scope, "JOIN/ON")?
                 .conjuncts()),
-            JoinConstraint::Using(names) => {
-                let names = names
-                    .iter()
-                    .map(|name| {
-                        name.0
-                            .last()
-                            .and_then(|part| part.as_ident())
-                            .map(fold_name)
-                            .ok_or_else(|| Error::syntax("a column name is expected after USING"))
-                    })
-                    .collect::<Result<Vec<String>>>()?;
+            JoinCondition::Using(_, Some(alias)) => {
+                Err(Error::unsupported("JOIN USING … AS").at(self.binder.position(alias.at)))
+            }
+            JoinCondition::Using(names, None) => {
+                let names: Vec<String> = names.iter().map(fold_name).collect();
                 self.using(kind, &names, first, middle)
             }
-            JoinConstraint::Natural => {
+            JoinCondition::Natural => {
                 let names: Vec<String> = self
                     .unmerged(first, middle)
                     .into_iter()
@@ -182,9 +184,9 @@ impl From<'_, '_, '_> {
             let bound = |column: &ScopeColumn| {
                 crate::expression::Bound::new(column.expression.clone(), column.column_type)
             };
-            let equal = self
-                .binder
-                .compare(Comparison::Equal, bound(&left), bound(&right))?;
+            let equal =
+                self.binder
+                    .compare(Comparison::Equal, bound(&left), bound(&right), None)?;
             conditions.push(equal.expression);
             let (merged, column_type) = self
                 .binder
@@ -259,57 +261,27 @@ impl From<'_, '_, '_> {
     fn factor_here(&mut self, factor: &TableFactor) -> Result<FromNode> {
         match factor {
             TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                with_ordinality: false,
-                sample: None,
-                version: None,
-                ..
-            } => self.relation(name, alias.as_ref()),
-            TableFactor::Table {
-                name,
-                alias,
-                args: Some(arguments),
-                with_ordinality,
-                sample: None,
-                version: None,
-                ..
-            } => self.function(name, &arguments.args, *with_ordinality, alias.as_ref()),
-            TableFactor::Function {
-                name,
-                args,
-                with_ordinality,
-                alias,
-                ..
-            } => self.function(name, args, *with_ordinality, alias.as_ref()),
-            TableFactor::UNNEST {
-                alias,
-                array_exprs,
-                with_ordinality,
+                sample: Some(sample),
                 ..
             } => {
-                let [array] = array_exprs.as_slice() else {
-                    return Err(Error::unsupported("unnest of several arrays"));
-                };
-                let argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(array.clone()));
-                let name = ObjectName::from(vec![ast::Ident::new("unnest")]);
-                self.function(&name, &[argument], *with_ordinality, alias.as_ref())
+                Err(Error::unsupported("TABLESAMPLE").at(self.binder.position(sample.method.at())))
             }
-            TableFactor::Derived {
-                lateral,
-                subquery,
+            TableFactor::Table {
+                relation,
                 alias,
                 sample: None,
-            } => self.derived(*lateral, subquery, alias.as_ref()),
-            TableFactor::NestedJoin {
-                table_with_joins,
-                alias: None,
-            } => self.item(table_with_joins),
-            other => {
-                let shown: String = other.to_string().chars().take(60).collect();
-                Err(Error::unsupported(format_args!("{shown} in FROM"))
-                    .at(self.binder.position(other.span())))
+            } => self.relation(relation, alias.as_ref()),
+            TableFactor::Query {
+                lateral,
+                query,
+                alias,
+            } => self.derived(*lateral, query, alias.as_ref()),
+            TableFactor::Functions(table) => self.functions(table),
+            TableFactor::Xml(_) => Err(Error::unsupported("XMLTABLE")),
+            TableFactor::Joined(item, None) => self.item(item),
+            TableFactor::Joined(_, Some(alias)) => {
+                Err(Error::unsupported("an alias of a join")
+                    .at(self.binder.position(alias.name.at)))
             }
         }
     }
@@ -320,7 +292,7 @@ impl From<'_, '_, '_> {
         name: SmolStr,
         schema: Option<SmolStr>,
         columns: Vec<ScopeColumn>,
-        alias: Option<&TableAlias>,
+        alias: Option<&Alias>,
     ) -> Result<()> {
         let (name, schema) = match alias {
             Some(alias) => (SmolStr::from(fold_name(&alias.name)), None),
@@ -339,7 +311,7 @@ impl From<'_, '_, '_> {
                 ));
             }
             for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
-                column.name = SmolStr::from(fold_name(&renamed.name));
+                column.name = SmolStr::from(fold_name(renamed));
             }
         }
         let taken = self
@@ -369,13 +341,9 @@ impl From<'_, '_, '_> {
         }
     }
 
-    fn relation(&mut self, name: &ObjectName, alias: Option<&TableAlias>) -> Result<FromNode> {
-        let position = self.binder.position(name.span());
-        let parts: Vec<String> = name
-            .0
-            .iter()
-            .filter_map(|part| part.as_ident().map(fold_name))
-            .collect();
+    fn relation(&mut self, relation: &Relation, alias: Option<&Alias>) -> Result<FromNode> {
+        let position = self.binder.position(relation.name.at());
+        let parts: Vec<String> = relation.name.0.iter().map(fold_name).collect();
         let (schema, table_name) = match parts.as_slice() {
             [table] => (None, table.as_str()),
             [schema, table] | [_, schema, table] => (Some(schema.as_str()), table.as_str()),
@@ -451,7 +419,7 @@ impl From<'_, '_, '_> {
         }
     }
 
-    fn common_table(&mut self, name: &str, alias: Option<&TableAlias>) -> Result<Option<FromNode>> {
+    fn common_table(&mut self, name: &str, alias: Option<&Alias>) -> Result<Option<FromNode>> {
         let Some((node, columns)) = plan_common_table(self.binder, name)? else {
             return Ok(None);
         };
@@ -459,17 +427,7 @@ impl From<'_, '_, '_> {
             .map(Some)
     }
 
-    fn derived(
-        &mut self,
-        lateral: bool,
-        query: &ast::Query,
-        alias: Option<&TableAlias>,
-    ) -> Result<FromNode> {
-        if alias.is_none() {
-            return Err(Error::syntax("subquery in FROM must have an alias")
-                .with_hint("For example, FROM (SELECT ...) [AS] foo.")
-                .at(self.binder.position(query.span())));
-        }
+    fn derived(&mut self, lateral: bool, query: &Query, alias: Option<&Alias>) -> Result<FromNode> {
         let (plan, correlations) = if lateral {
             let frame = Frame::inside(&self.scope);
             let plan = plan_in_frame(self.binder, query, &frame)?;
@@ -487,7 +445,7 @@ impl From<'_, '_, '_> {
         columns: &[Column],
         correlations: Option<Vec<Expression>>,
         name: SmolStr,
-        alias: Option<&TableAlias>,
+        alias: Option<&Alias>,
     ) -> Result<FromNode> {
         let start = self.width;
         let scope_columns = columns
@@ -572,19 +530,11 @@ fn undefined(name: &str) -> Error {
     )
 }
 
-fn join_kind(operator: &JoinOperator) -> Result<(JoinKind, &JoinConstraint)> {
-    Ok(match operator {
-        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => {
-            (JoinKind::Inner, constraint)
-        }
-        JoinOperator::CrossJoin(constraint) => (JoinKind::Inner, constraint),
-        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
-            (JoinKind::Left, constraint)
-        }
-        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-            (JoinKind::Right, constraint)
-        }
-        JoinOperator::FullOuter(constraint) => (JoinKind::Full, constraint),
-        _ => return Err(Error::unsupported("this kind of join")),
-    })
+fn join_kind(join: &Join) -> JoinKind {
+    match join.kind {
+        tree::JoinKind::Cross | tree::JoinKind::Inner => JoinKind::Inner,
+        tree::JoinKind::Left => JoinKind::Left,
+        tree::JoinKind::Right => JoinKind::Right,
+        tree::JoinKind::Full => JoinKind::Full,
+    }
 }

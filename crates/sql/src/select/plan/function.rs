@@ -1,50 +1,56 @@
 //! The binder of functions in the FROM list, and of set-returning functions.
 
+use coeval_sql_syntax::tree::{Arguments, ExprKind, FunctionTable};
 use smol_str::SmolStr;
-use sqlparser::ast::{FunctionArg, FunctionArgExpr, ObjectName, Spanned, TableAlias};
 
 use super::from::{From, FromKind, FromNode};
+use super::name::column_name;
 use super::node::{SetFunction, SetKind};
 use crate::expression::{Binder, Bound, Expression, ScopeColumn, common_type, fold_name};
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
 
 impl From<'_, '_, '_> {
-    pub(super) fn function(
-        &mut self,
-        name: &ObjectName,
-        arguments: &[FunctionArg],
-        ordinality: bool,
-        alias: Option<&TableAlias>,
-    ) -> Result<FromNode> {
-        let position = self.binder.position(name.span());
-        let function = name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold_name)
-            .ok_or_else(|| Error::syntax("a function's name is expected").at(position))?;
-        let mut bounds = Vec::new();
-        for argument in arguments {
-            let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else {
-                return Err(Error::unsupported("a named argument").at(position));
-            };
-            bounds.push(self.binder.bind(expr, &self.scope)?);
+    pub(super) fn functions(&mut self, table: &FunctionTable) -> Result<FromNode> {
+        let [(expr, types)] = table.functions.as_slice() else {
+            return Err(Error::unsupported("ROWS FROM of several functions"));
+        };
+        let position = self.binder.position(expr.at);
+        if !types.is_empty() || !table.columns.is_empty() {
+            return Err(Error::unsupported("a list of columns of a function").at(position));
         }
-        let (mut set, mut columns) = if is_set_function(&function) {
-            bind_set_function(self.binder, &function, bounds, position)?
-        } else {
-            let bound = self.binder.call_with(&function, bounds, position)?;
-            let column = (
-                SmolStr::from(function.as_str()),
-                bound.column_type.data_type,
-            );
-            let set = SetFunction {
-                kind: SetKind::Scalar,
-                arguments: vec![bound.expression],
-                ordinality: false,
-            };
-            (set, vec![column])
+        let (ordinality, alias) = (table.ordinality, table.alias.as_ref());
+        let function = column_name(expr);
+        let set = match &expr.kind {
+            ExprKind::Function(call) => {
+                let name = call.name.0.last().map(fold_name).unwrap_or_default();
+                is_set_function(&name).then_some((name, call))
+            }
+            _ => None,
+        };
+        let (mut set, mut columns) = match set {
+            Some((name, call)) => {
+                let list = match &call.arguments {
+                    Arguments::List(list) if !list.variadic && !list.distinct => list,
+                    _ => return Err(Error::unsupported("these arguments").at(position)),
+                };
+                let scope = &self.scope;
+                let bounds = self.binder.positional(&list.arguments, position, scope)?;
+                bind_set_function(self.binder, &name, bounds, position)?
+            }
+            None => {
+                let bound = self.binder.bind(expr, &self.scope)?;
+                let column = (
+                    SmolStr::from(function.as_str()),
+                    bound.column_type.data_type,
+                );
+                let set = SetFunction {
+                    kind: SetKind::Scalar,
+                    arguments: vec![bound.expression],
+                    ordinality: false,
+                };
+                (set, vec![column])
+            }
         };
         set.ordinality = ordinality;
         if ordinality {
@@ -119,6 +125,9 @@ pub(crate) fn bind_set_function(
                 bounds.push(binder.implicit(argument, data_type)?.expression);
             }
             (SetKind::Series(data_type), data_type, bounds)
+        }
+        "unnest" if types.len() > 1 => {
+            return Err(Error::unsupported("unnest of several arrays").at(position));
         }
         "unnest" | "generate_subscripts" if !types.is_empty() => {
             let element = types[0].element().ok_or_else(none_such)?;

@@ -1,41 +1,33 @@
 //! The binder of GROUP BY: binds grouping keys, and rewrites expressions to refer to
 //! groups.
 
-use sqlparser::ast::{Expr, GroupByExpr, Spanned};
+use coeval_sql_syntax::tree::GroupItem;
 
+use super::query::bare_name;
 use super::select::{Output, output_by_reference};
-use crate::expression::{Binder, Expression, Scope, fold_name};
+use crate::expression::{Binder, Expression, Scope};
 use crate::{Error, Result, SqlState};
 
 /// Binds the grouping expressions; `None` without GROUP BY.
 pub(super) fn bind_groups(
     binder: &mut Binder<'_>,
-    group_by: &GroupByExpr,
+    list: &[GroupItem],
     outputs: &[Output],
     scope: &Scope<'_>,
 ) -> Result<Option<Vec<Expression>>> {
-    let GroupByExpr::Expressions(list, modifiers) = group_by else {
-        return Err(Error::unsupported("GROUP BY ALL"));
-    };
-    if !modifiers.is_empty() {
-        return Err(Error::unsupported("a modifier of GROUP BY"));
-    }
     if list.is_empty() {
         return Ok(None);
     }
     let mut groups: Vec<Expression> = Vec::with_capacity(list.len());
-    for expr in list {
-        if matches!(
-            expr,
-            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
-        ) {
+    for item in list {
+        let GroupItem::Expr(expr) = item else {
             return Err(Error::unsupported("GROUPING SETS, CUBE and ROLLUP"));
-        }
+        };
         // In GROUP BY, an input column takes precedence over an output column of the
         // same name.
-        let is_input = match expr {
-            Expr::Identifier(name) => scope.find(&fold_name(name))?.is_some(),
-            _ => false,
+        let is_input = match bare_name(expr) {
+            Some(name) => scope.find(&name)?.is_some(),
+            None => false,
         };
         let output = if is_input {
             None
@@ -50,7 +42,7 @@ pub(super) fn bind_groups(
                         SqlState::GROUPING_ERROR,
                         "aggregate functions are not allowed in GROUP BY",
                     )
-                    .at(binder.position(expr.span())));
+                    .at(binder.position(expr.at)));
                 }
                 expression
             }

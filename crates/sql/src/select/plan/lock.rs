@@ -3,11 +3,12 @@
 //! Of a table that several clauses name, the strongest mode counts, and the most impatient
 //! way to wait: NOWAIT before SKIP LOCKED before waiting.
 
+use std::fmt;
 use std::sync::Arc;
 
-use coeval_txn::LockWait;
+use coeval_sql_syntax::tree::{self, LockStrength};
+use coeval_txn::{LockWait, RowLock};
 use smol_str::SmolStr;
-use sqlparser::ast::LockClause;
 
 use super::from::{FromKind, FromNode, JoinKind};
 use super::node::{Lock, LockTarget, Node};
@@ -15,16 +16,51 @@ use crate::access::Privileges;
 use crate::catalog::Table;
 use crate::expression::{Binder, Expression, fold_name};
 use crate::plan::RowReader;
-use crate::statement::Locking;
 use crate::system::SystemTable;
 use crate::{Error, Result, SqlState};
+
+/// What a locking clause asks for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    mode: RowLock,
+    wait: LockWait,
+}
+
+impl Wanted {
+    fn of(clause: &tree::Locking) -> Self {
+        Self {
+            mode: match clause.strength {
+                LockStrength::Update => RowLock::Update,
+                LockStrength::NoKeyUpdate => RowLock::NoKeyUpdate,
+                LockStrength::Share => RowLock::Share,
+                LockStrength::KeyShare => RowLock::KeyShare,
+            },
+            wait: match clause.wait {
+                tree::LockWait::Wait => LockWait::Wait,
+                tree::LockWait::NoWait => LockWait::NoWait,
+                tree::LockWait::SkipLocked => LockWait::Skip,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "FOR {}", self.mode)
+    }
+}
+
+/// The clause in the words of messages.
+pub(super) fn shown(clause: &tree::Locking) -> String {
+    Wanted::of(clause).to_string()
+}
 
 /// Binds the locking clauses: the tables whose rows the query locks. `collected` names a
 /// clause, such as GROUP BY, after which result rows no longer correspond to table
 /// rows.
 pub(super) fn bind_locks(
     binder: &mut Binder<'_>,
-    locks: &[LockClause],
+    locks: &[tree::Locking],
     tree: Option<&FromNode>,
     conditions: &[Expression],
     collected: Option<&str>,
@@ -36,35 +72,40 @@ pub(super) fn bind_locks(
     if let Some(tree) = tree {
         collect_tables(tree, &mut tables, &mut system)?;
     }
-    let refuse = |clause: &Locking<'_>, table: &SystemTable| {
+    let refuse = |clause: Wanted, table: &SystemTable| {
         let name = format!("{}.{}", table.schema(), table.name);
         Error::unsupported(format!("{clause} of the system table {name}"))
     };
     let mut targets: Vec<LockTarget> = Vec::new();
     for clause in locks {
-        let clause = Locking::of(clause);
+        let named = &clause.tables;
+        let clause = Wanted::of(clause);
         if let Some(collected) = collected {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!("{clause} is not allowed with {collected}"),
             ));
         }
-        if clause.tables.is_empty() {
+        if named.is_empty() {
             if let Some((table, _)) = system.first() {
-                return Err(refuse(&clause, table));
+                return Err(refuse(clause, table));
             }
             for (table, _, offset) in &tables {
-                add_target(&mut targets, table, *offset, &clause);
+                add_target(&mut targets, table, *offset, clause);
             }
         }
-        for wanted in &clause.tables {
+        for path in named {
+            let [wanted] = path.0.as_slice() else {
+                let message = format!("{clause} must specify unqualified relation names");
+                return Err(Error::syntax(message).at(binder.position(path.at())));
+            };
             let name = fold_name(wanted);
             if let Some((table, _)) = system.iter().find(|(_, alias)| *alias == name) {
-                return Err(refuse(&clause, table).at(binder.position(wanted.span)));
+                return Err(refuse(clause, table).at(binder.position(wanted.at)));
             }
             let mut found = false;
             for (table, _, offset) in tables.iter().filter(|(_, alias, _)| *alias == name) {
-                add_target(&mut targets, table, *offset, &clause);
+                add_target(&mut targets, table, *offset, clause);
                 found = true;
             }
             if !found {
@@ -72,7 +113,7 @@ pub(super) fn bind_locks(
                     SqlState::UNDEFINED_TABLE,
                     format!("relation \"{name}\" in {clause} clause not found in FROM clause"),
                 )
-                .at(binder.position(wanted.span)));
+                .at(binder.position(wanted.at)));
             }
         }
     }
@@ -128,12 +169,7 @@ fn collect_tables(
 }
 
 /// Adds a table to those that are locked, or what the clause wants to the table's entry.
-fn add_target(
-    targets: &mut Vec<LockTarget>,
-    table: &Arc<Table>,
-    offset: usize,
-    clause: &Locking<'_>,
-) {
+fn add_target(targets: &mut Vec<LockTarget>, table: &Arc<Table>, offset: usize, clause: Wanted) {
     if let Some(target) = targets.iter_mut().find(|target| target.offset == offset) {
         target.mode = target.mode.max(clause.mode);
         target.wait = match (target.wait, clause.wait) {

@@ -31,5 +31,6 @@ pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, ProjectSet, Scan, SetFunction,
     SetKind, SetOperation, Sort,
 };
+pub(crate) use query::with_tables;
 pub use query::{CommonTable, plan_in_frame, plan_query, plan_source};
 pub use select::bind_list;

@@ -4,9 +4,9 @@
 //! column after its type only if the operand has no name to inherit, and CASE takes the
 //! name of its ELSE expression.
 
-use sqlparser::ast::{AccessExpr, Expr};
+use coeval_sql_syntax::tree::{Body, Expr, ExprKind, Query, Special, Step, Target, TrimSide, Xml};
 
-use crate::expression::fold_name;
+use crate::expression::{fold_name, value_name};
 
 /// The name that PostgreSQL gives a column computed by this expression.
 pub(super) fn column_name(expr: &Expr) -> String {
@@ -23,64 +23,82 @@ enum Name {
 }
 
 fn named(expr: &Expr) -> Option<Name> {
-    Some(Name::Lent(match expr {
-        Expr::Identifier(name) => fold_name(name),
-        Expr::CompoundIdentifier(names) => fold_name(names.last()?),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return named(inner),
-        Expr::Function(call) => fold_name(call.name.0.last()?.as_ident()?),
-        Expr::Cast {
-            expr, data_type, ..
-        } => {
-            return match named(expr) {
-                Some(Name::Lent(name)) => Some(Name::Lent(name)),
-                _ => type_name(data_type).map(Name::Makeshift),
-            };
-        }
-        Expr::TypedString(typed) => return type_name(&typed.data_type).map(Name::Makeshift),
-        Expr::Case { else_result, .. } => {
-            return Some(match else_result.as_deref().and_then(named) {
-                Some(Name::Lent(name)) => Name::Lent(name),
-                _ => Name::Makeshift("case".to_owned()),
-            });
-        }
-        Expr::Exists { negated: false, .. } => "exists".to_owned(),
-        Expr::Array(_) => "array".to_owned(),
-        Expr::Extract { .. } => "extract".to_owned(),
-        Expr::Position { .. } => "position".to_owned(),
-        Expr::Substring { .. } => "substring".to_owned(),
-        Expr::Overlay { .. } => "overlay".to_owned(),
-        Expr::Trim { trim_where, .. } => match trim_where {
-            Some(sqlparser::ast::TrimWhereField::Leading) => "ltrim",
-            Some(sqlparser::ast::TrimWhereField::Trailing) => "rtrim",
-            _ => "btrim",
-        }
-        .to_owned(),
-        Expr::Ceil { .. } => "ceil".to_owned(),
-        Expr::Floor { .. } => "floor".to_owned(),
-        Expr::AtTimeZone { .. } => "timezone".to_owned(),
-        Expr::CompoundFieldAccess { root, access_chain } => {
-            let field = access_chain.iter().rev().find_map(|access| match access {
-                AccessExpr::Dot(Expr::Identifier(name)) => Some(fold_name(name)),
+    let word = |word: &str| Some(Name::Lent(word.to_owned()));
+    match &expr.kind {
+        ExprKind::Column { path, star: false } => path.0.last().map(fold_name).map(Name::Lent),
+        ExprKind::Indirection(base, steps) => {
+            let field = steps.iter().rev().find_map(|step| match step {
+                Step::Field(name) => Some(fold_name(name)),
                 _ => None,
             });
-            match field {
-                Some(field) => field,
-                None => return named(root),
-            }
+            field.map_or_else(|| named(base), |field| Some(Name::Lent(field)))
         }
-        Expr::Subquery(query) => {
-            let select = query.body.as_select()?;
-            match select.projection.first()? {
-                sqlparser::ast::SelectItem::UnnamedExpr(expr) => column_name(expr),
-                sqlparser::ast::SelectItem::ExprWithAlias { alias, .. } => fold_name(alias),
-                _ => return None,
-            }
-        }
-        _ => return None,
-    }))
+        ExprKind::Collate(operand, _) => named(operand),
+        ExprKind::Function(call) => call.name.0.last().map(fold_name).map(Name::Lent),
+        ExprKind::Cast(cast) => match named(&cast.operand) {
+            Some(Name::Lent(name)) => Some(Name::Lent(name)),
+            _ => type_name(&cast.target).map(Name::Makeshift),
+        },
+        ExprKind::Case(case) => Some(match case.otherwise.as_ref().and_then(named) {
+            Some(Name::Lent(name)) => Name::Lent(name),
+            _ => Name::Makeshift("case".to_owned()),
+        }),
+        ExprKind::Exists(_) => word("exists"),
+        ExprKind::Array(_) | ExprKind::ArrayQuery(_) => word("array"),
+        ExprKind::Row(_) => word("row"),
+        ExprKind::Grouping(_) => word("grouping"),
+        ExprKind::AtTimeZone(..) => word("timezone"),
+        ExprKind::Overlaps(..) => word("overlaps"),
+        ExprKind::Special(special) => of_special(special),
+        ExprKind::Subquery(query) => of_query(query),
+        _ => None,
+    }
 }
 
-fn type_name(data_type: &sqlparser::ast::DataType) -> Option<String> {
-    let resolved = crate::expression::resolve_type(data_type).ok()?;
+fn of_special(special: &Special) -> Option<Name> {
+    Some(Name::Lent(
+        match special {
+            Special::Value(value, _) => value_name(*value),
+            Special::Coalesce(_) => "coalesce",
+            Special::Greatest(_) => "greatest",
+            Special::Least(_) => "least",
+            Special::NullIf(..) => "nullif",
+            Special::CollationFor(_) => "pg_collation_for",
+            Special::Extract(..) => "extract",
+            Special::Normalize(..) => "normalize",
+            Special::Overlay { .. } => "overlay",
+            Special::Position(..) => "position",
+            Special::Substring(_) => "substring",
+            Special::Plain(name, _) => name,
+            Special::Trim(TrimSide::Both, _) => "btrim",
+            Special::Trim(TrimSide::Leading, _) => "ltrim",
+            Special::Trim(TrimSide::Trailing, _) => "rtrim",
+            Special::Treat(_, target) => return type_name(target).map(Name::Lent),
+            Special::Xml(Xml::Serialize { .. }) => "xmlserialize",
+            Special::Xml(_) => "xml",
+        }
+        .to_owned(),
+    ))
+}
+
+/// A subquery is named as its column is.
+fn of_query(query: &Query) -> Option<Name> {
+    let mut query = query;
+    while let Body::Set(first, _) = &query.body {
+        query = first;
+    }
+    match &query.body {
+        Body::Select(select) => match select.targets.first()? {
+            Target::Expr(_, Some(label)) => Some(Name::Lent(fold_name(label))),
+            Target::Expr(expr, None) => Some(Name::Lent(column_name(expr))),
+            Target::Star(_) => None,
+        },
+        Body::Values(_) => Some(Name::Lent("column1".to_owned())),
+        _ => None,
+    }
+}
+
+fn type_name(name: &coeval_sql_syntax::tree::TypeName) -> Option<String> {
+    let resolved = crate::expression::resolve_type(name).ok()?;
     Some(resolved.data_type.name().trim_start_matches('_').to_owned())
 }

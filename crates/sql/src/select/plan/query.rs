@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{
-    self, Expr, LimitClause, OrderByExpr, OrderByKind, OrderBySort, Query, SetExpr, SetOperator,
-    SetQuantifier, Spanned, Value as Literal,
+use coeval_sql_syntax::print;
+use coeval_sql_syntax::tree::{
+    self, Body, Direction, Distinctness, Expr, ExprKind, Literal, NullsOrder, Query, SetStep,
+    SortItem, StatementKind, TableFactor, TableRef, Target, With,
 };
 
+use super::lock::shown;
 use super::node::{Node, SetOperation, Sort};
 use super::select::{Around, plan_select};
 use crate::expression::{
@@ -15,7 +17,6 @@ use crate::expression::{
 };
 use crate::output::Column;
 use crate::select::QueryPlan;
-use crate::statement::Locking;
 use crate::value::{ColumnType, DataType, KeyOrder};
 use crate::{Error, Result, SqlState};
 
@@ -135,15 +136,23 @@ fn plan_parts(
     frame: &Frame<'_>,
     untyped: Untyped,
 ) -> Result<Planned> {
-    if let Some(clause) = unsupported_clause(query) {
-        return Err(Error::unsupported(clause).at(binder.position(query.span())));
+    match &query.with {
+        None => plan_body(binder, query, frame, untyped),
+        Some(with) => with_tables(binder, with, |binder| {
+            plan_body(binder, query, frame, untyped)
+        }),
     }
+}
+
+/// Plans what stands behind WITH, and sees its tables.
+pub(crate) fn with_tables<T>(
+    binder: &mut Binder<'_>,
+    with: &With,
+    plan: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+) -> Result<T> {
     let known = binder.with.len();
-    if let Some(with) = &query.with {
-        define(binder, with)?;
-    }
-    let planned = plan_body(binder, query, frame, untyped);
-    let planned = planned.and_then(|planned| {
+    define(binder, with)?;
+    let planned = plan(binder).and_then(|planned| {
         plan_unused(binder, known)?;
         Ok(planned)
     });
@@ -170,34 +179,45 @@ fn plan_body(
     untyped: Untyped,
 ) -> Result<Planned> {
     let limits = bind_limits(binder, query, frame)?;
-    let order = match &query.order_by {
-        None => &[][..],
-        Some(order) => match &order.kind {
-            OrderByKind::Expressions(items) => items,
-            OrderByKind::All(_) => return Err(Error::unsupported("ORDER BY ALL")),
-        },
+    let order = query.order.as_slice();
+    let whole_table;
+    let select = match &query.body {
+        Body::Select(select) => Some(&**select),
+        Body::Table(relation) => {
+            whole_table = all_of(relation);
+            Some(&whole_table)
+        }
+        Body::Values(_) | Body::Set(..) => None,
     };
-    match &*query.body {
-        SetExpr::Select(select) => {
+    match select {
+        Some(select) => {
             let around = Around {
                 order,
                 limits,
-                locks: &query.locks,
+                locks: &query.locking,
                 untyped,
             };
             plan_select(binder, select, around, frame)
         }
-        body => {
-            if !query.locks.is_empty() {
-                return Err(Error::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "{} is not allowed with UNION/INTERSECT/EXCEPT",
-                        Locking::of(&query.locks[0])
-                    ),
-                ));
+        None => {
+            if let Some(locking) = query.locking.first() {
+                let what = match query.body {
+                    Body::Values(_) => "VALUES",
+                    _ => "UNION/INTERSECT/EXCEPT",
+                };
+                let message = match what {
+                    "VALUES" => format!("{} cannot be applied to VALUES", shown(locking)),
+                    _ => format!("{} is not allowed with {what}", shown(locking)),
+                };
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            let planned = plan_set(binder, body, frame, untyped)?;
+            let planned = match &query.body {
+                Body::Values(rows) => plan_values(binder, rows, frame)?,
+                Body::Set(first, steps) => plan_steps(binder, first, steps, frame, untyped)?,
+                Body::Select(_) | Body::Table(_) => {
+                    return Err(Error::internal("a select that is none"));
+                }
+            };
             let keys = order_by_columns(binder, order, &planned.columns)?;
             let mut node = planned.node;
             if !keys.is_empty() {
@@ -215,47 +235,54 @@ fn plan_body(
     }
 }
 
-fn unsupported_clause(query: &Query) -> Option<&'static str> {
-    if query.for_clause.is_some() {
-        return Some("FOR XML or JSON");
+/// `TABLE t` as `SELECT * FROM t`.
+fn all_of(relation: &tree::Relation) -> tree::Select {
+    tree::Select {
+        distinct: Distinctness::All,
+        targets: vec![Target::Star(relation.name.at())],
+        into: None,
+        from: vec![TableRef {
+            first: TableFactor::Table {
+                relation: relation.clone(),
+                alias: None,
+                sample: None,
+            },
+            joins: Vec::new(),
+        }],
+        filter: None,
+        group: Vec::new(),
+        group_distinct: false,
+        having: None,
+        windows: Vec::new(),
     }
-    if query.settings.is_some() || query.format_clause.is_some() {
-        return Some("SETTINGS or FORMAT");
-    }
-    if !query.pipe_operators.is_empty() {
-        return Some("a pipe operator");
-    }
-    None
 }
 
-fn define(binder: &mut Binder<'_>, with: &ast::With) -> Result<()> {
-    if with.recursive {
-        let names_itself = with.cte_tables.iter().any(|table| {
-            let name = fold_name(&table.alias.name);
-            // With RECURSIVE, a query that does not contain its own name is an ordinary
-            // query.
-            table
-                .query
-                .to_string()
-                .to_lowercase()
-                .contains(&name.to_lowercase())
-        });
-        if names_itself {
-            return Err(Error::unsupported("WITH RECURSIVE").at(binder.position(with.span())));
+fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
+    let mut queries = Vec::with_capacity(with.tables.len());
+    for table in &with.tables {
+        let position = binder.position(table.name.at);
+        let StatementKind::Query(query) = &table.statement else {
+            return Err(Error::unsupported("a change of rows inside a query").at(position));
+        };
+        if table.search.is_some() || table.cycle.is_some() {
+            return Err(Error::unsupported("SEARCH and CYCLE").at(position));
         }
+        // With RECURSIVE, a query that does not contain its own name is an ordinary query.
+        let name = fold_name(&table.name).to_lowercase();
+        let text = |query| crate::expression::with_stack(|| print::query(query));
+        if with.recursive && text(query).to_lowercase().contains(&name) {
+            return Err(Error::unsupported("WITH RECURSIVE").at(binder.position(with.at)));
+        }
+        queries.push(Arc::new(crate::expression::with_stack(|| {
+            Query::clone(query)
+        })));
     }
-    for table in &with.cte_tables {
-        let name = fold_name(&table.alias.name);
+    for (table, query) in with.tables.iter().zip(queries) {
         let visible = binder.with.len();
         binder.with.push(CommonTable {
-            name,
-            columns: table
-                .alias
-                .columns
-                .iter()
-                .map(|column| fold_name(&column.name))
-                .collect(),
-            query: Arc::new((*table.query).clone()),
+            name: fold_name(&table.name),
+            columns: table.columns.iter().map(fold_name).collect(),
+            query,
             visible,
             is_used: false,
         });
@@ -345,111 +372,78 @@ fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Res
         Ok(Some(cast.expression))
     };
     let mut limits = Limits::default();
-    match &query.limit_clause {
-        None => {}
-        Some(LimitClause::LimitOffset {
-            limit,
-            offset,
-            limit_by,
-        }) => {
-            if !limit_by.is_empty() {
-                return Err(Error::unsupported("LIMIT BY"));
-            }
-            if let Some(limit) = limit {
-                limits.limit = bind(limit, "LIMIT")?;
-            }
-            if let Some(offset) = offset {
-                limits.offset = bind(&offset.value, "OFFSET")?;
-            }
+    if let Some(limit) = &query.limit {
+        if limit.with_ties {
+            return Err(Error::unsupported("FETCH with TIES"));
         }
-        Some(LimitClause::OffsetCommaLimit { .. }) => {
-            return Err(Error::syntax("LIMIT #,# syntax is not supported")
-                .with_hint("Use separate LIMIT and OFFSET clauses."));
+        if let Some(count) = &limit.count {
+            limits.limit = bind(count, "LIMIT")?;
         }
     }
-    if let Some(fetch) = &query.fetch {
-        if fetch.with_ties || fetch.percent {
-            return Err(Error::unsupported("FETCH with TIES or PERCENT"));
-        }
-        limits.limit = match &fetch.quantity {
-            Some(quantity) => bind(quantity, "FETCH")?,
-            None => Some(Expression::Constant(crate::Value::Int8(1))),
-        };
+    if let Some(offset) = &query.offset {
+        limits.offset = bind(offset, "OFFSET")?;
     }
     Ok(limits)
 }
 
-fn plan_set(
+/// Plans set operations of one precedence from the left, with a loop instead of recursion.
+fn plan_steps(
     binder: &mut Binder<'_>,
-    body: &SetExpr,
+    first: &Query,
+    steps: &[SetStep],
     frame: &Frame<'_>,
     untyped: Untyped,
 ) -> Result<Planned> {
-    crate::expression::with_stack(|| plan_set_here(binder, body, frame, untyped))
+    // A query in brackets with something around it is a set of one.
+    let kept = match steps.is_empty() {
+        true => untyped,
+        false => Untyped::Keep,
+    };
+    let operand = |binder: &mut Binder<'_>, query: &Query, steps_above: usize| {
+        let levels = LEVELS_OF_STEP * steps_above;
+        binder.below(levels, |binder| plan_parts(binder, query, frame, kept))
+    };
+    let mut left = operand(binder, first, steps.len())?;
+    for (number, step) in steps.iter().enumerate() {
+        let right = operand(binder, &step.query, steps.len() - number)?;
+        left = plan_step(binder, left, right, step)?;
+    }
+    Ok(left)
 }
 
-fn plan_set_here(
+/// Levels of a plan that a set operation takes: casts of its operands, and what makes rows
+/// distinct.
+const LEVELS_OF_STEP: usize = 3;
+
+fn plan_step(
     binder: &mut Binder<'_>,
-    body: &SetExpr,
-    frame: &Frame<'_>,
-    untyped: Untyped,
+    left: Planned,
+    right: Planned,
+    step: &SetStep,
 ) -> Result<Planned> {
-    match body {
-        SetExpr::Select(select) => {
-            let around = Around {
-                order: &[],
-                limits: Limits::default(),
-                locks: &[],
-                untyped,
-            };
-            plan_select(binder, select, around, frame)
-        }
-        SetExpr::Query(query) => plan_parts(binder, query, frame, untyped),
-        SetExpr::Values(values) => plan_values(binder, values, frame),
-        SetExpr::Table(table) => {
-            let name = table.table_name.clone().unwrap_or_default();
-            Err(Error::unsupported(format_args!("TABLE {name}")))
-        }
-        SetExpr::SetOperation {
-            op,
-            set_quantifier,
-            left,
-            right,
-        } => {
-            let all = match set_quantifier {
-                SetQuantifier::All => true,
-                SetQuantifier::None | SetQuantifier::Distinct => false,
-                other => return Err(Error::unsupported(format_args!("{op} {other}"))),
-            };
-            let left = plan_set(binder, left, frame, Untyped::Keep)?;
-            let right = plan_set(binder, right, frame, Untyped::Keep)?;
-            let (left, right, columns) = match_columns(binder, left, right, *op)?;
-            let node = match op {
-                SetOperator::Union => {
-                    let both = Node::Append(vec![left, right]);
-                    if all {
-                        both
-                    } else {
-                        Node::Distinct {
-                            input: Box::new(both),
-                            by: Vec::new(),
-                        }
-                    }
+    let (left, right, columns) = match_columns(binder, left, right, step.operation)?;
+    let node = match step.operation {
+        tree::SetOperation::Union => {
+            let both = Node::Append(vec![left, right]);
+            if step.all {
+                both
+            } else {
+                Node::Distinct {
+                    input: Box::new(both),
+                    by: Vec::new(),
                 }
-                SetOperator::Intersect | SetOperator::Except => {
-                    Node::SetOperation(Box::new(SetOperation {
-                        left,
-                        right,
-                        except: *op == SetOperator::Except,
-                        all,
-                    }))
-                }
-                SetOperator::Minus => return Err(Error::unsupported("MINUS")),
-            };
-            Ok(Planned { node, columns })
+            }
         }
-        _ => Err(Error::unsupported("a change of rows inside a query")),
-    }
+        tree::SetOperation::Intersect | tree::SetOperation::Except => {
+            Node::SetOperation(Box::new(SetOperation {
+                left,
+                right,
+                except: step.operation == tree::SetOperation::Except,
+                all: step.all,
+            }))
+        }
+    };
+    Ok(Planned { node, columns })
 }
 
 /// Casts the columns of both sides to common types.
@@ -457,8 +451,13 @@ fn match_columns(
     binder: &mut Binder<'_>,
     left: Planned,
     right: Planned,
-    op: SetOperator,
+    operation: tree::SetOperation,
 ) -> Result<(Node, Node, Vec<Column>)> {
+    let op = match operation {
+        tree::SetOperation::Union => "UNION",
+        tree::SetOperation::Intersect => "INTERSECT",
+        tree::SetOperation::Except => "EXCEPT",
+    };
     if left.columns.len() != right.columns.len() {
         return Err(Error::syntax(format!(
             "each {op} query must have the same number of columns"
@@ -519,26 +518,22 @@ fn projected(input: Node, expressions: Vec<Expression>) -> Node {
 
 fn plan_values(
     binder: &mut Binder<'_>,
-    values: &ast::Values,
+    values: &[Vec<Expr>],
     frame: &Frame<'_>,
 ) -> Result<Planned> {
     let scope = Scope::empty(frame);
-    let width = values.rows.first().map_or(0, |row| row.content.len());
+    let width = values.first().map_or(0, Vec::len);
     let mut by_column: Vec<Vec<Bound>> = (0..width).map(|_| Vec::new()).collect();
-    for row in &values.rows {
-        if row.content.len() != width {
+    for row in values {
+        if row.len() != width {
             return Err(Error::syntax("VALUES lists must all be the same length"));
         }
-        for (column, expr) in by_column.iter_mut().zip(&row.content) {
+        for (column, expr) in by_column.iter_mut().zip(row) {
             column.push(binder.bind(expr, &scope)?);
         }
     }
     let mut columns = Vec::with_capacity(width);
-    let mut rows: Vec<Vec<Expression>> = values
-        .rows
-        .iter()
-        .map(|_| Vec::with_capacity(width))
-        .collect();
+    let mut rows: Vec<Vec<Expression>> = values.iter().map(|_| Vec::with_capacity(width)).collect();
     for (position, bounds) in by_column.into_iter().enumerate() {
         let (expressions, column_type) = binder.unify(bounds, "VALUES")?;
         for (row, expression) in rows.iter_mut().zip(expressions) {
@@ -558,19 +553,19 @@ fn plan_values(
 }
 
 /// Sort order of an ORDER BY item.
-pub(super) fn key_order(item: &OrderByExpr) -> Result<KeyOrder> {
-    let descending = match &item.options.sort {
-        None | Some(OrderBySort::Asc) => false,
-        Some(OrderBySort::Desc) => true,
-        #[allow(unreachable_patterns, reason = "the parser may learn of more")]
-        Some(_) => return Err(Error::unsupported("ORDER BY USING")),
+pub(super) fn key_order(item: &SortItem) -> Result<KeyOrder> {
+    let descending = match item.direction {
+        Direction::Default | Direction::Ascending => false,
+        Direction::Descending => true,
+        Direction::Using(_) => return Err(Error::unsupported("ORDER BY USING")),
     };
-    if item.with_fill.is_some() {
-        return Err(Error::unsupported("WITH FILL"));
-    }
     Ok(KeyOrder {
         descending,
-        nulls_first: item.options.nulls_first.unwrap_or(descending),
+        nulls_first: match item.nulls {
+            NullsOrder::Default => descending,
+            NullsOrder::First => true,
+            NullsOrder::Last => false,
+        },
     })
 }
 
@@ -581,29 +576,39 @@ pub(super) fn by_number(
     count: usize,
     clause: &str,
 ) -> Result<Option<usize>> {
-    let Expr::Value(value) = expr else {
+    let ExprKind::Literal(literal) = &expr.kind else {
         return Ok(None);
     };
-    let position = binder.position(value.span);
-    match &value.value {
-        Literal::Number(digits, _) => match digits.parse::<usize>() {
+    let position = binder.position(expr.at);
+    match literal {
+        Literal::Integer(number) => match usize::try_from(*number) {
             Ok(number) if (1..=count).contains(&number) => Ok(Some(number - 1)),
-            Ok(number) => Err(Error::new(
+            _ => Err(Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
                 format!("{clause} position {number} is not in select list"),
             )
             .at(position)),
-            Err(_) => Err(Error::syntax(format!("non-integer constant in {clause}")).at(position)),
         },
-        Literal::Placeholder(_) | Literal::Null => Ok(None),
+        Literal::Null => Ok(None),
         _ => Err(Error::syntax(format!("non-integer constant in {clause}")).at(position)),
+    }
+}
+
+/// The name of an expression that is a column's name without a table's.
+pub(super) fn bare_name(expr: &Expr) -> Option<String> {
+    match &expr.kind {
+        ExprKind::Column { path, star: false } => match path.0.as_slice() {
+            [name] => Some(fold_name(name)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
 /// Binds ORDER BY of a set operation, which can refer to output columns only.
 fn order_by_columns(
     binder: &mut Binder<'_>,
-    order: &[OrderByExpr],
+    order: &[SortItem],
     columns: &[Column],
 ) -> Result<Vec<(Expression, KeyOrder)>> {
     let mut keys = Vec::with_capacity(order.len());
@@ -611,13 +616,8 @@ fn order_by_columns(
         let key_order = key_order(item)?;
         let position = match by_number(binder, &item.expr, columns.len(), "ORDER BY")? {
             Some(position) => Some(position),
-            None => match &item.expr {
-                Expr::Identifier(name) => {
-                    let name = fold_name(name);
-                    columns.iter().position(|column| column.name == name)
-                }
-                _ => None,
-            },
+            None => bare_name(&item.expr)
+                .and_then(|name| columns.iter().position(|column| column.name == name)),
         };
         let Some(position) = position else {
             return Err(Error::new(
@@ -626,7 +626,7 @@ fn order_by_columns(
             )
             .with_detail("Only result column names can be used, not expressions or functions.")
             .with_hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
-            .at(binder.position(item.expr.span())));
+            .at(binder.position(item.expr.at)));
         };
         keys.push((Expression::Column(position), key_order));
     }

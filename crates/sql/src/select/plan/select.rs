@@ -8,9 +8,8 @@
 //! it then matches expressions outside aggregates with the grouping expressions, and
 //! rejects those that do not match.
 
-use sqlparser::ast::{
-    self, Distinct, Expr, LockClause, OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind,
-    Spanned,
+use coeval_sql_syntax::tree::{
+    self, Distinctness, Expr, ExprKind, Locking, Path as Name, SortItem, Target,
 };
 
 use super::from::bind_from;
@@ -19,7 +18,7 @@ use super::join_tree::{Spread, is_never_true, used_by_tree, used_columns};
 use super::lock::bind_locks;
 use super::name::column_name;
 use super::node::{Aggregate, Node, ProjectSet, Sort};
-use super::query::{Limits, Planned, Untyped, by_number, key_order};
+use super::query::{Limits, Planned, Untyped, bare_name, by_number, key_order};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
 };
@@ -39,15 +38,15 @@ type SortKey = (Expression, KeyOrder);
 
 /// Clauses of the enclosing query that apply to a SELECT.
 pub(super) struct Around<'a> {
-    pub order: &'a [OrderByExpr],
+    pub order: &'a [SortItem],
     pub limits: Limits,
-    pub locks: &'a [LockClause],
+    pub locks: &'a [Locking],
     pub untyped: Untyped,
 }
 
 pub(super) fn plan_select(
     binder: &mut Binder<'_>,
-    select: &ast::Select,
+    select: &tree::Select,
     around: Around<'_>,
     frame: &Frame<'_>,
 ) -> Result<Planned> {
@@ -60,32 +59,20 @@ pub(super) fn plan_select(
     planned
 }
 
-fn refuse_unsupported(binder: &Binder<'_>, select: &ast::Select) -> Result<()> {
-    let clause = if select.into.is_some() {
-        "SELECT INTO"
-    } else if select.top.is_some() {
-        "TOP"
-    } else if !select.named_window.is_empty() || select.qualify.is_some() {
-        "a window"
-    } else if !select.lateral_views.is_empty()
-        || select.prewhere.is_some()
-        || !select.connect_by.is_empty()
-        || !select.cluster_by.is_empty()
-        || !select.distribute_by.is_empty()
-        || !select.sort_by.is_empty()
-        || select.value_table_mode.is_some()
-        || select.exclude.is_some()
-    {
-        "this clause of SELECT"
-    } else {
-        return Ok(());
-    };
-    Err(Error::unsupported(clause).at(binder.position(select.span())))
+fn refuse_unsupported(binder: &Binder<'_>, select: &tree::Select) -> Result<()> {
+    if let Some(into) = &select.into {
+        let place = binder.position(into.name.at());
+        return Err(Error::unsupported("SELECT INTO").at(place));
+    }
+    if let Some((name, _)) = select.windows.first() {
+        return Err(Error::unsupported("a window").at(binder.position(name.at)));
+    }
+    Ok(())
 }
 
 fn plan_here(
     binder: &mut Binder<'_>,
-    select: &ast::Select,
+    select: &tree::Select,
     around: Around<'_>,
     frame: &Frame<'_>,
 ) -> Result<Planned> {
@@ -97,17 +84,15 @@ fn plan_here(
     } = around;
     let (scope, tree) = bind_from(binder, &select.from, frame, !locks.is_empty())?;
     binder.aggregates = Aggregates::Forbidden("WHERE");
-    let conditions = match &select.selection {
-        Some(selection) => binder
-            .bind_condition(selection, &scope, "WHERE")?
-            .conjuncts(),
+    let conditions = match &select.filter {
+        Some(filter) => binder.bind_condition(filter, &scope, "WHERE")?.conjuncts(),
         None => Vec::new(),
     };
 
     binder.aggregates = Aggregates::Collected(Vec::new());
     binder.sets = Some(Vec::new());
-    let mut outputs = Vec::with_capacity(select.projection.len());
-    for item in &select.projection {
+    let mut outputs = Vec::with_capacity(select.targets.len());
+    for item in &select.targets {
         bind_item(binder, item, &scope, untyped, &mut outputs)?;
     }
     let mut sets = binder.sets.take().unwrap_or_default();
@@ -117,7 +102,7 @@ fn plan_here(
     };
     let mut sort = bind_order(binder, order, &outputs, &scope)?;
     let distinct_on = match &select.distinct {
-        Some(Distinct::On(list)) => Some(bind_distinct_on(binder, list, &outputs, &scope)?),
+        Distinctness::On(list) => Some(bind_distinct_on(binder, list, &outputs, &scope)?),
         _ => None,
     };
     let Aggregates::Collected(calls) =
@@ -125,7 +110,7 @@ fn plan_here(
     else {
         return Err(Error::internal("aggregates were not collected"));
     };
-    let groups = bind_groups(binder, &select.group_by, &outputs, &scope)?;
+    let groups = bind_groups(binder, &select.group, &outputs, &scope)?;
     let grouped = !calls.is_empty() || groups.is_some() || having.is_some();
 
     // Columns of the FROM list that any clause uses.
@@ -150,7 +135,7 @@ fn plan_here(
         used_by_tree(tree, &mut used);
     }
 
-    let is_distinct = matches!(select.distinct, Some(Distinct::Distinct | Distinct::On(_)));
+    let is_distinct = select.distinct != Distinctness::All;
     let collected = if is_distinct {
         Some("DISTINCT clause")
     } else if groups.is_some() {
@@ -257,7 +242,7 @@ fn plan_here(
         .map(|output| output.bound.expression)
         .collect();
 
-    let plain_distinct = matches!(select.distinct, Some(Distinct::Distinct));
+    let plain_distinct = select.distinct == Distinctness::Distinct;
     if plain_distinct {
         let mut keys = Vec::with_capacity(sort.len());
         for (key, order) in sort {
@@ -367,35 +352,37 @@ fn use_index_order(node: &mut Node, sort: &[SortKey]) -> bool {
 
 fn bind_item(
     binder: &mut Binder<'_>,
-    item: &SelectItem,
+    item: &Target,
     scope: &Scope<'_>,
     untyped: Untyped,
     outputs: &mut Vec<Output>,
 ) -> Result<()> {
     match item {
-        SelectItem::UnnamedExpr(expr) => {
-            outputs.push(bind_output(
-                binder,
-                expr,
-                column_name(expr),
-                scope,
-                untyped,
-            )?);
+        Target::Expr(
+            Expr {
+                kind: ExprKind::Column { path, star: true },
+                ..
+            },
+            label,
+        ) => {
+            if let Some(label) = label {
+                // PostgreSQL's grammar permits it, and its analysis does not.
+                return Err(Error::unsupported("a name for all columns of a table")
+                    .at(binder.position(label.at)));
+            }
+            all_columns(binder, path, scope, outputs)?;
         }
-        SelectItem::ExprWithAlias { expr, alias } => {
-            outputs.push(bind_output(binder, expr, fold_name(alias), scope, untyped)?);
+        Target::Expr(expr, label) => {
+            let name = label.as_ref().map_or_else(|| column_name(expr), fold_name);
+            outputs.push(bind_output(binder, expr, name, scope, untyped)?);
         }
-        SelectItem::ExprWithAliases { .. } => {
-            return Err(Error::unsupported("several names for one expression"));
-        }
-        SelectItem::Wildcard(options) => {
+        Target::Star(at) => {
             if scope.relations.is_empty() {
                 return Err(
                     Error::syntax("SELECT * with no tables specified is not valid")
-                        .at(binder.position(options.wildcard_token.0.span)),
+                        .at(binder.position(*at)),
                 );
             }
-            refuse_options(options)?;
             for relation in &scope.relations {
                 for (column, merged) in relation.columns.iter().zip(&relation.merged) {
                     if !merged {
@@ -404,46 +391,33 @@ fn bind_item(
                 }
             }
         }
-        SelectItem::QualifiedWildcard(kind, options) => {
-            refuse_options(options)?;
-            let SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
-                return Err(Error::unsupported("* of an expression"));
-            };
-            let position = binder.position(name.span());
-            let parts: Vec<String> = name
-                .0
-                .iter()
-                .filter_map(|part| part.as_ident().map(fold_name))
-                .collect();
-            let (schema, table) = match parts.as_slice() {
-                [table] => (None, table.as_str()),
-                [schema, table] => (Some(schema.as_str()), table.as_str()),
-                _ => return Err(Error::syntax("improper relation name").at(position)),
-            };
-            let relation = scope.relation(schema, table)?.ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_TABLE,
-                    format!("missing FROM-clause entry for table \"{table}\""),
-                )
-                .at(position)
-            })?;
-            outputs.extend(relation.columns.iter().map(star));
-        }
     }
     Ok(())
 }
 
-fn refuse_options(options: &ast::WildcardAdditionalOptions) -> Result<()> {
-    let plain = options.opt_ilike.is_none()
-        && options.opt_exclude.is_none()
-        && options.opt_except.is_none()
-        && options.opt_replace.is_none()
-        && options.opt_rename.is_none();
-    if plain {
-        Ok(())
-    } else {
-        Err(Error::unsupported("an option of *"))
-    }
+/// Appends the columns of the table that `t.*` names.
+fn all_columns(
+    binder: &Binder<'_>,
+    path: &Name,
+    scope: &Scope<'_>,
+    outputs: &mut Vec<Output>,
+) -> Result<()> {
+    let position = binder.position(path.at());
+    let parts: Vec<String> = path.0.iter().map(fold_name).collect();
+    let (schema, table) = match parts.as_slice() {
+        [table] => (None, table.as_str()),
+        [schema, table] => (Some(schema.as_str()), table.as_str()),
+        _ => return Err(Error::syntax("improper relation name").at(position)),
+    };
+    let relation = scope.relation(schema, table)?.ok_or_else(|| {
+        Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("missing FROM-clause entry for table \"{table}\""),
+        )
+        .at(position)
+    })?;
+    outputs.extend(relation.columns.iter().map(star));
+    Ok(())
 }
 
 fn star(column: &ScopeColumn) -> Output {
@@ -475,15 +449,13 @@ fn bind_output(
 
 /// Table and attribute that an expression shows unchanged, if it is a plain column.
 fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
-    let column = match expr {
-        Expr::Identifier(name) => scope.find(&fold_name(name)).ok()?,
-        Expr::CompoundIdentifier(names) => {
-            let names: Vec<String> = names.iter().map(fold_name).collect();
-            match names.as_slice() {
-                [relation, name] => scope.qualified_column(None, relation, name).ok(),
-                _ => None,
-            }
-        }
+    let ExprKind::Column { path, star: false } = &expr.kind else {
+        return None;
+    };
+    let names: Vec<String> = path.0.iter().map(fold_name).collect();
+    let column = match names.as_slice() {
+        [name] => scope.find(name).ok()?,
+        [relation, name] => scope.qualified_column(None, relation, name).ok(),
         _ => None,
     };
     column?.origin
@@ -499,10 +471,9 @@ pub(super) fn output_by_reference(
     if let Some(position) = by_number(binder, expr, outputs.len(), clause)? {
         return Ok(Some(position));
     }
-    let Expr::Identifier(name) = expr else {
+    let Some(name) = bare_name(expr) else {
         return Ok(None);
     };
-    let name = fold_name(name);
     let mut found: Option<usize> = None;
     for (position, output) in outputs.iter().enumerate() {
         if output.name != name {
@@ -514,7 +485,7 @@ pub(super) fn output_by_reference(
                     SqlState::AMBIGUOUS_COLUMN,
                     format!("{clause} \"{name}\" is ambiguous"),
                 )
-                .at(binder.position(expr.span())));
+                .at(binder.position(expr.at)));
             }
             Some(_) => {}
             None => found = Some(position),
@@ -525,7 +496,7 @@ pub(super) fn output_by_reference(
 
 fn bind_order(
     binder: &mut Binder<'_>,
-    order: &[OrderByExpr],
+    order: &[SortItem],
     outputs: &[Output],
     scope: &Scope<'_>,
 ) -> Result<Vec<SortKey>> {
@@ -571,7 +542,7 @@ fn bind_distinct_on(
 /// Binds a list of expressions over the rows of `scope`, such as that of RETURNING.
 pub fn bind_list(
     binder: &mut Binder<'_>,
-    items: &[SelectItem],
+    items: &[Target],
     scope: &Scope<'_>,
 ) -> Result<(Vec<Column>, Vec<Expression>)> {
     let mut outputs = Vec::with_capacity(items.len());

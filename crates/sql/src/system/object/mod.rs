@@ -25,6 +25,7 @@ use super::relation::{Relation, relation_by_oid, relation_in, search_path};
 use super::{SCHEMAS, role_by_name, role_name, schema_name};
 use crate::catalog::quote_identifier;
 use crate::expression::{EvaluationContext, resolve_type};
+use crate::statement::parse_type;
 use crate::value::{DataType, ObjectType};
 use crate::{Error, Result, SqlState, Value};
 
@@ -116,16 +117,7 @@ pub(super) fn find(
 
 /// OID of the type with this SQL name.
 fn type_by_name(text: &str) -> Result<Option<u32>> {
-    let dialect = sqlparser::dialect::PostgreSqlDialect {};
-    let parsed = sqlparser::parser::Parser::new(&dialect)
-        .with_recursion_limit(16)
-        .try_with_sql(text)
-        .and_then(|mut parser| {
-            let parsed = parser.parse_data_type()?;
-            parser.expect_token(&sqlparser::tokenizer::Token::EOF)?;
-            Ok(parsed)
-        });
-    let parsed = parsed.map_err(|_| {
+    let parsed = parse_type(text).map_err(|_| {
         Error::new(
             SqlState::UNDEFINED_OBJECT,
             format!("type \"{text}\" does not exist"),
