@@ -383,3 +383,8 @@ fn expressions() {
 fn queries() {
     check(include_str!("../tests/golden/query.txt"));
 }
+
+#[test]
+fn grammar() {
+    check(include_str!("../tests/golden/grammar.txt"));
+}

@@ -124,7 +124,7 @@ fn failing_statements_are_logged_with_their_message() {
         ("42601", "syntax error at or near \"selec\"", "selec ?"),
         (
             "42601",
-            "syntax error at or near \"nonsense\"",
+            "unrecognized role option \"nonsense\"",
             "alter role ada nonsense password …",
         ),
         ("42703", unknown, "select missing from t where id = $1"),

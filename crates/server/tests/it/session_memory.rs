@@ -38,7 +38,8 @@ fn assert_refused(refused: &Answer, setting: &str) {
 #[test]
 fn a_session_keeps_only_so_much() {
     let settings = coeval_server::Settings {
-        max_session_memory_bytes: 16 << 20,
+        // What a whole number of these statements leaves of it has room for the text of one.
+        max_session_memory_bytes: (16 << 20) + (512 << 10),
         ..settings()
     };
     with_settings(settings, |server| {

@@ -1,5 +1,7 @@
 //! Queries.
 
+use std::sync::Arc;
+
 use super::Parser;
 use super::expr::Mode;
 use super::primary::literal;
@@ -531,6 +533,7 @@ impl Parser<'_> {
             None
         };
         let statement = self.nested(|parser| parser.in_brackets(Self::preparable))?;
+        let statement = Arc::new(statement);
         let search = if self.eat(K::Search) {
             Some(self.search_clause()?)
         } else {

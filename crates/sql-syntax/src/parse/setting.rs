@@ -199,12 +199,18 @@ impl Parser<'_> {
         if self.eat(K::Default) {
             return Ok(SettingAction::Default(name));
         }
+        // A setting of a program's own, which has a dot in its name, takes any word as its value:
+        // more than PostgreSQL's grammar permits, which wants quotes around reserved ones.
+        let own = name.0.len() > 1;
         let values = self.list(|parser| {
             let at = parser.pos();
             if parser.is_numeric() {
                 return Ok(literal(parser.numeric()?, at));
             }
-            let value = parser.boolean_or_string()?;
+            let value = match parser.kind() {
+                TokenKind::Keyword if own => parser.label()?.text.into(),
+                _ => parser.boolean_or_string()?,
+            };
             Ok(literal(Literal::String(value), at))
         })?;
         Ok(SettingAction::Assign(name, values))

@@ -1,5 +1,7 @@
 //! Queries.
 
+use std::sync::Arc;
+
 use super::{Expr, Name, Operator, Path, Relation, StatementKind, Step, TypeName, Window};
 
 /// A query with all that may stand around it: WITH, ORDER BY, LIMIT, FOR UPDATE.
@@ -101,7 +103,8 @@ pub struct CommonTable {
     pub columns: Vec<Name>,
     /// MATERIALIZED or NOT MATERIALIZED.
     pub materialized: Option<bool>,
-    pub statement: StatementKind,
+    /// Shared, because who reads the table keeps it.
+    pub statement: Arc<StatementKind>,
     pub search: Option<SearchClause>,
     pub cycle: Option<CycleClause>,
 }

@@ -322,9 +322,10 @@ fn bind_conflict(
             Some(index.id)
         }
         ConflictTarget::Columns(items, condition) => {
-            if condition.is_some() {
-                let what = "ON CONFLICT of a partial index";
-                return Err(Error::unsupported(what).at((binder.locate)(conflict.at)));
+            if let Some(condition) = condition {
+                // Every index has all rows, so any condition on them fits.
+                let frame = Frame::outermost();
+                binder.bind_condition(condition, &scope(table, alias, &frame), "WHERE")?;
             }
             let mut columns = Vec::with_capacity(items.len());
             for item in items {

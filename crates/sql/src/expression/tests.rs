@@ -128,6 +128,40 @@ fn depth_is_no_danger() {
         assert_eq!(bench.run(&brackets, &[]).unwrap(), ["1"]);
         let signs = format!("select {}1;", "- ".repeat(900));
         assert_eq!(bench.run(&signs, &[]).unwrap(), ["1"]);
+        let nested = |open: &str, inner: &str, close: &str, times: usize| {
+            format!(
+                "select {}{inner}{};",
+                open.repeat(times),
+                close.repeat(times)
+            )
+        };
+        let joins: String = (0..100)
+            .map(|number| format!(" cross join generate_series(1, 1) g{number})"))
+            .collect();
+        for (deep, answer) in [
+            (nested("(select ", "1", ")", 150), "1"),
+            (nested("case when true then ", "1", " end", 900), "1"),
+            (nested("not ", "true", "", 900), "t"),
+            (nested("abs(", "1", ")", 900), "1"),
+            (nested("", "1", "::int", 900), "1"),
+            (nested("1 + (", "1", ")", 450), "451"),
+            (
+                format!(
+                    "select 1 from {}generate_series(1, 1) g{joins};",
+                    "(".repeat(100)
+                ),
+                "1",
+            ),
+            (
+                format!(
+                    "with w as ({}) select * from w;",
+                    nested("- ", "1", "", 900).trim_end_matches(';')
+                ),
+                "1",
+            ),
+        ] {
+            assert_eq!(bench.run(&deep, &[]).unwrap(), [answer], "{:.60}", deep);
+        }
         let unions = format!("select 1{};", " union select 1".repeat(10_000));
         let error = bench.run(&unions, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);

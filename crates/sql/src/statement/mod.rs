@@ -344,6 +344,17 @@ fn parse_each_here(
     }
 }
 
+/// Maximum length of a message, in bytes: it shows a token, which may be megabytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+fn shortened(mut message: String) -> String {
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push('…');
+    }
+    message
+}
+
 /// The error of a text that is no statement, in PostgreSQL's words. `before` is the number of
 /// characters of the query string that precede the text.
 fn refusal(error: SyntaxError, text: &str, before: u32) -> Error {
@@ -355,7 +366,7 @@ fn refusal(error: SyntaxError, text: &str, before: u32) -> Error {
         Fault::Syntax if redact_passwords::is_behind_password(text, error.at as usize) => {
             Error::syntax("a string is expected here")
         }
-        fault => Error::new(SqlState(fault.sqlstate()), error.message),
+        fault => Error::new(SqlState(fault.sqlstate()), shortened(error.message)),
     };
     let shown = shown.at(position);
     match error.hint {
@@ -394,6 +405,8 @@ mod tests {
             error.report().message,
             "unterminated quoted string at or near \"'abc\""
         );
+        let error = parse(&format!("select '{}", "ä".repeat(10_000))).unwrap_err();
+        assert!(error.report().message.len() < 1100);
         let error = parse("select 1;\n create role a password secret").unwrap_err();
         assert_eq!(error.report().message, "a string is expected here");
     }

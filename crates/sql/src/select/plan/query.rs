@@ -25,7 +25,8 @@ use crate::{Error, Result, SqlState};
 pub struct CommonTable {
     name: String,
     columns: Vec<String>,
-    query: Arc<Query>,
+    /// The statement that makes its rows: a query.
+    statement: Arc<StatementKind>,
     /// Number of earlier common table expressions that its query can refer to.
     visible: usize,
     /// Whether the planner has planned a reference to it.
@@ -258,10 +259,9 @@ fn all_of(relation: &tree::Relation) -> tree::Select {
 }
 
 fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
-    let mut queries = Vec::with_capacity(with.tables.len());
     for table in &with.tables {
         let position = binder.position(table.name.at);
-        let StatementKind::Query(query) = &table.statement else {
+        let StatementKind::Query(query) = &*table.statement else {
             return Err(Error::unsupported("a change of rows inside a query").at(position));
         };
         if table.search.is_some() || table.cycle.is_some() {
@@ -273,16 +273,13 @@ fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
         if with.recursive && text(query).to_lowercase().contains(&name) {
             return Err(Error::unsupported("WITH RECURSIVE").at(binder.position(with.at)));
         }
-        queries.push(Arc::new(crate::expression::with_stack(|| {
-            Query::clone(query)
-        })));
     }
-    for (table, query) in with.tables.iter().zip(queries) {
+    for table in &with.tables {
         let visible = binder.with.len();
         binder.with.push(CommonTable {
             name: fold_name(&table.name),
             columns: table.columns.iter().map(fold_name).collect(),
-            query,
+            statement: Arc::clone(&table.statement),
             visible,
             is_used: false,
         });
@@ -326,9 +323,12 @@ fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column
     }
     let table = binder.with[at].clone();
     let name = &table.name;
+    let StatementKind::Query(query) = &*table.statement else {
+        return Err(Error::internal("a table of WITH that is no query"));
+    };
     let hidden = binder.with.split_off(table.visible);
     let frame = Frame::outermost();
-    let mut plan = || plan_in_frame(binder, &table.query, &frame);
+    let mut plan = || plan_in_frame(binder, query, &frame);
     let plan = if tables_planned > TABLES_PLANNED_IN_A_STEP {
         coeval_env::block_in_place(plan)
     } else {
