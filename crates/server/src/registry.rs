@@ -2,9 +2,12 @@
 //! number to cancel or end it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coeval_pgwire::startup::Protocol;
+use coeval_sql::instance::activity::Interrupt;
+use coeval_sql::instance::{Interruption, SessionElsewhere};
 use coeval_sql::{Error, SqlState};
 use tokio::sync::watch;
 
@@ -69,6 +72,12 @@ fn numbers(node: u64) -> (i32, i32) {
 /// The node of the client whose session has this number.
 pub(crate) fn node_of(process_id: i32) -> u64 {
     u64::try_from(process_id >> NODE_BITS).unwrap_or(0)
+}
+
+/// The numbers of the sessions of this node's clients.
+pub(crate) fn numbers_of(node: u64) -> Range<i32> {
+    let (first, count) = numbers(node);
+    first..first.saturating_add(count)
 }
 
 /// Whether the clients of this node have sessions of this number.
@@ -204,6 +213,32 @@ impl Registry {
             session.signal.cancel();
         }
         true
+    }
+
+    /// The sessions of this node's clients, wherever they run.
+    pub(crate) fn of_clients(&self) -> Vec<SessionElsewhere> {
+        let (first, count) = self.numbers;
+        let own = first..first.saturating_add(count);
+        let sessions = self.sessions();
+        let sessions = sessions.by_process_id.range(own);
+        let told = sessions.map(|(process_id, session)| SessionElsewhere {
+            process_id: *process_id,
+            role: session.role,
+            stay: session.stay,
+        });
+        told.collect()
+    }
+
+    /// Interrupts a session of this node's client, if it is still the one with this stay.
+    pub(crate) fn interrupt(&self, process_id: i32, stay: u64, how: Interruption) {
+        let sessions = self.sessions();
+        let session = sessions.by_process_id.get(&process_id);
+        if let Some(session) = session.filter(|session| session.stay == stay) {
+            match how {
+                Interruption::Cancel => session.signal.cancel(),
+                Interruption::Terminate => session.signal.terminate(),
+            }
+        }
     }
 
     /// Has every session leave the engine, because this node leads no more.
@@ -387,6 +422,29 @@ mod tests {
         assert!(!signal.is_canceled());
         registry.cancel(entry.process_id(), entry.secret());
         assert!(signal.is_canceled());
+    }
+
+    #[test]
+    fn an_interruption_is_of_one_stay() {
+        let registry = Registry::new(3, 0, 2);
+        let (signal, entry) = enter(&registry);
+        let entry = entry.unwrap();
+        // The session of another node's client is not told.
+        let place = role(10, None);
+        let foreign = registry.enter_from_elsewhere(&signal, &place, (3 << NODE_BITS, b"none"));
+        let all = registry.of_clients();
+        let [told] = all[..] else { panic!("{all:?}") };
+        assert_eq!((told.process_id, told.role), (entry.process_id(), 10));
+        let stay = told.stay;
+        registry.interrupt(told.process_id, stay + 1, Interruption::Terminate);
+        registry.interrupt(told.process_id + 1, stay, Interruption::Terminate);
+        assert!(!signal.is_canceled() && !signal.is_terminated());
+        registry.interrupt(told.process_id, stay, Interruption::Cancel);
+        assert!(signal.is_canceled() && !signal.is_terminated());
+        registry.interrupt(told.process_id, stay, Interruption::Terminate);
+        assert!(signal.is_terminated());
+        drop((entry, foreign));
+        assert_eq!(registry.of_clients(), []);
     }
 
     #[test]

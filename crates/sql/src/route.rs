@@ -37,6 +37,9 @@ pub enum Reason {
     LocksRows,
     /// It calls a function whose result only the leader knows, or that changes the session.
     Function,
+    /// It calls a function that interrupts sessions, of which some are known to the nodes of
+    /// their clients only: the leader asks for those first.
+    Interrupts,
     /// It calls a function about the session's settings, which change on the leader; but for
     /// those of a READ ONLY block, which are where it is.
     Setting,
@@ -49,10 +52,11 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Writes,
         Self::LocksRows,
         Self::Function,
+        Self::Interrupts,
         Self::Setting,
         Self::SystemTable,
         Self::Command,
@@ -65,6 +69,7 @@ impl Reason {
             Self::Writes => "write",
             Self::LocksRows => "row_lock",
             Self::Function => "function",
+            Self::Interrupts => "interrupt",
             Self::Setting => "setting",
             Self::SystemTable => "system_table",
             Self::Command => "command",
@@ -78,6 +83,7 @@ impl Reason {
             Self::Writes => "it writes",
             Self::LocksRows => "it locks rows",
             Self::Function => "it calls a function that is executed there only",
+            Self::Interrupts => "it calls a function that interrupts sessions",
             Self::Setting => "it calls a function about settings",
             Self::SystemTable => "it reads a system table that describes it",
             Self::Command => "it is not a query",
@@ -87,11 +93,14 @@ impl Reason {
 
 impl Route {
     /// The stronger of two routes: the leader, where either says so, and for a reason that
-    /// holds in every block.
+    /// holds in every block. [`Reason::Interrupts`] is not lost beside another one, because the
+    /// leader has something to do for it before the statement runs.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Anywhere, _) | (Self::Leader(Reason::Setting), Self::Leader(_)) => other,
+            (Self::Anywhere, _)
+            | (Self::Leader(Reason::Setting), Self::Leader(_))
+            | (Self::Leader(_), Self::Leader(Reason::Interrupts)) => other,
             (Self::Leader(_), _) => self,
         }
     }

@@ -677,3 +677,64 @@ fn settings_of_a_role_wait_for_the_cluster_version_that_reads_them() {
         }
     });
 }
+
+#[test]
+fn a_session_that_only_its_node_knows_is_interrupted_from_the_others() {
+    in_runtime(async {
+        let cluster = with_files([FILES[0]; 3], &[]).await;
+        let leader = cluster.leader().await;
+        let (one, two) = others(leader);
+        let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
+        let raised = "select cluster_version >= 5 from coeval.cluster_status";
+        while root.value(raised).await.as_deref() != Some("t") {
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+        root.rows("create role bob login").await;
+        let lazy = async || {
+            let mut wire = Wire::open(cluster.address(one)).await;
+            let parameters = [("user", "bob"), ("options", "-c coeval.read_from=any")];
+            wire.send(&start(&parameters)).await;
+            let answers = wire.until('Z').await;
+            let key = answers.iter().find(|answer| answer.kind == 'K').unwrap();
+            let number = i32::from_be_bytes(key.contents[..4].try_into().unwrap());
+            (wire, number)
+        };
+        let mut other = Wire::connect_as(cluster.address(two), "coeval").await;
+        for caller in [&mut root, &mut other] {
+            let (mut wire, number) = lazy().await;
+            let cancel = format!("select pg_cancel_backend({number})");
+            wire.send(&query(
+                "select count(*) from generate_series(1, 1000000000)",
+            ))
+            .await;
+            // Until it has come to the session, and has run.
+            loop {
+                assert_eq!(caller.value(&cancel).await.as_deref(), Some("t"));
+                let answered = coeval_env::timeout(Duration::from_millis(200), wire.until('Z'));
+                if let Ok(answers) = answered.await {
+                    assert_eq!(error(&answers).sqlstate(), "57014");
+                    break;
+                }
+            }
+            // A node that does not answer is not taken for one without the session.
+            cluster.signal(one, Signal::STOP);
+            let refused = caller.query(&cancel).await;
+            let state = error(&refused).sqlstate().to_owned();
+            // The session of another node is not asked for.
+            let absent = caller.value("select pg_cancel_backend(1)").await;
+            cluster.signal(one, Signal::CONT);
+            assert_eq!((&*state, absent.as_deref()), ("57P03", Some("f")));
+            let end = format!("select pg_terminate_backend({number})");
+            loop {
+                let answers = caller.query(&end).await;
+                if !kinds(&answers).contains('E') {
+                    break;
+                }
+                assert_eq!(error(&answers).sqlstate(), "57P03");
+            }
+            let answers = wire.until_closed().await;
+            let last = answers.iter().rfind(|answer| answer.kind == 'E').unwrap();
+            assert_eq!(last.sqlstate(), "57P01");
+        }
+    });
+}

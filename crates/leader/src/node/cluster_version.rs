@@ -23,7 +23,8 @@
 //! | 4 | sessions of clients that their own node has let in, and what that node tells of
 //!       transaction blocks |
 //! | 5 | catalog rows with settings of roles and the database, and what nodes tell each other of
-//!       them at logins |
+//!       them at logins; questions of a node for the sessions of others, and interruptions of
+//!       those |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -36,7 +37,7 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = ROLE_SETTINGS;
+pub const NEWEST_VERSION: u32 = SESSION_MESSAGES;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.
@@ -48,6 +49,10 @@ pub const NODE_LOGINS: u32 = 4;
 
 /// The first version in which the catalog keeps settings of roles and the database.
 pub const ROLE_SETTINGS: u32 = 5;
+
+/// The first version in which a node tells others of the sessions of its clients, and
+/// interrupts one for them.
+pub const SESSION_MESSAGES: u32 = 5;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

@@ -9,7 +9,8 @@ use coeval_memory::counters::Distribution;
 use coeval_occ::AbortCause;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
-    Changing, Cluster, ClusterChange, Host, HostMetric, HostSetting, NodeGamma, Totals,
+    Changing, Cluster, ClusterChange, Finding, Host, HostMetric, HostSetting, Interruption,
+    NodeGamma, SessionElsewhere, Totals,
 };
 use coeval_sql::statement::StatementKind;
 
@@ -18,6 +19,7 @@ use super::families::{FAMILIES, Family, Samples};
 use super::reading::Reading;
 use crate::cluster_view;
 use crate::gamma::Summary;
+use crate::session::elsewhere;
 use crate::settings::{Effective, KEYS};
 use crate::shared::Shared;
 
@@ -139,6 +141,14 @@ impl Host for ServerHost {
 
     fn change_cluster(&self, change: ClusterChange) -> Changing {
         Box::pin(cluster_view::change(Weak::clone(&self.shared), change))
+    }
+
+    fn sessions_elsewhere(&self) -> Finding {
+        Box::pin(elsewhere::find(Weak::clone(&self.shared)))
+    }
+
+    fn interrupt_elsewhere(&self, session: SessionElsewhere, how: Interruption) {
+        elsewhere::interrupt(&self.shared, session, how);
     }
 }
 

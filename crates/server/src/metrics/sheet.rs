@@ -99,10 +99,11 @@ pub(crate) enum AtLeader {
 }
 
 impl AtLeader {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Statement(Reason::Writes),
         Self::Statement(Reason::LocksRows),
         Self::Statement(Reason::Function),
+        Self::Statement(Reason::Interrupts),
         Self::Statement(Reason::Setting),
         Self::Statement(Reason::SystemTable),
         Self::Statement(Reason::Command),

@@ -27,7 +27,7 @@ use super::output::Output;
 use super::relay::{self, Leader, Relay};
 use super::signal::{ElsewhereToo, Signal};
 use super::transport::{ReadHalf, Transport, WriteHalf};
-use super::{Here, SessionLocation, login, report, resume};
+use super::{Here, SessionLocation, elsewhere, login, report, resume};
 use crate::audit::Client;
 use crate::cluster_view;
 use crate::metrics::Sheet;
@@ -79,6 +79,18 @@ pub(super) async fn greet_elsewhere(
                 if node == stream.node().0 {
                     shared.gamma.take(node, summary);
                 }
+                return None;
+            }
+            Opening::Sessions => {
+                elsewhere::tell(shared, stream).await;
+                return None;
+            }
+            Opening::Interrupt {
+                process_id,
+                stay,
+                how,
+            } => {
+                shared.registry.interrupt(process_id, stay, how);
                 return None;
             }
             Opening::Session(origin, resumed) => (origin, resumed),

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use coeval_leader::node::Node;
 use coeval_peers::NodeId;
+use coeval_sql::instance::activity::Listing;
 use coeval_sql::session::settings::ReadFrom;
 use coeval_sql::session::{Account, Database, Session};
 use coeval_sql::{Error, SqlState};
@@ -178,14 +179,17 @@ async fn begin(
     let begun = database
         .ok_or_else(leader_changed)
         .and_then(|database| begin_here(shared, &mut relay, &let_in, database));
-    if let Err(error) = begun {
-        sheet.refused();
-        shared.logins.refused(&let_in.client, &error, "");
-        relay.say_last(&error).await;
-        return None;
-    }
+    let listing = match begun {
+        Ok(listing) => listing,
+        Err(error) => {
+            sheet.refused();
+            shared.logins.refused(&let_in.client, &error, "");
+            relay.say_last(&error).await;
+            return None;
+        }
+    };
     log(shared, &let_in);
-    relay.begin(let_in.admitted.login, !wants_leader);
+    relay.begin(let_in.admitted.login, !wants_leader, listing);
     if !let_in.found.is_newest {
         relay.unconfirmed = Some(Box::new(Unconfirmed {
             account: let_in.found.account,
@@ -228,19 +232,21 @@ async fn open(shared: &Shared, node: &Node, origin: &Origin) -> Option<Leader> {
     relay::open_unless_replaced(&node.streams(), NodeId(leader.0), &opening, &leads).await
 }
 
-/// Tells the client that its session has begun, which the leader does not know yet.
+/// Tells the client that its session has begun, which the leader does not know yet. Returns
+/// its entry in the list of this node's sessions.
 fn begin_here(
     shared: &Shared,
     relay: &mut Relay,
     let_in: &LetIn,
     database: Arc<Database>,
-) -> Result<(), Error> {
+) -> Result<Listing, Error> {
     let mut rest = let_in.rest.clone();
     let place = (&relay.entry, &relay.signal);
     let options = options(shared, &mut rest, &let_in.client, &let_in.admitted, place)?;
     // It is the home session, or the leader's, that will execute something.
     let mut session = Session::new(database, options)?;
-    tell_beginning(&mut session, &relay.entry, relay.client.buffer())
+    tell_beginning(&mut session, &relay.entry, relay.client.buffer())?;
+    Ok(session.listing())
 }
 
 /// SQLSTATE 57P03, `cannot_connect_now`.

@@ -30,6 +30,7 @@ mod conversation;
 mod copy;
 mod cycle;
 mod effect;
+pub(crate) mod elsewhere;
 mod extended;
 mod first;
 mod greet;

@@ -1,6 +1,6 @@
 //! The opening message of a stream between two nodes: it begins or continues the session
-//! of a client, cancels its statement, asks for what a login is checked against, or reports an
-//! estimate of Γ.
+//! of a client, cancels its statement, asks for what a login is checked against, reports an
+//! estimate of Γ, or asks for the sessions of a node's clients and interrupts one.
 //!
 //! ```text
 //!   stream ──▶  length (u32), then
@@ -13,6 +13,8 @@
 //!               5 gamma     node (u64), reads, positive, violations, values, greatest (u64)
 //!               6 vouched   role (u32), as a visitor (u8), settings of the role and the
 //!                           database, then as a session
+//!               7 sessions
+//!               8 interrupt number (i32), stay (u64), ends the session (u8)
 //!   stream ◀──  + this node leads, and the session's messages follow, or the account
 //!               - this node does not lead
 //!               ^ the node of the client has to let it in
@@ -22,7 +24,9 @@
 //! second time: it takes the node's word for who the client is, and checks what the role may.
 //! Kinds 3 and 4 are sent from cluster version 4 on; from then on the leader begins no session
 //! of kind 1. Kind 6 is kind 3 with settings, and an account with settings ends with them: there
-//! are some from cluster version 5 on only.
+//! are some from cluster version 5 on only. Kinds 7 and 8 are sent from that
+//! version on, too. Kind 7 is answered with a list: number (i32), role (u32) and stay (u64) of
+//! each session of the node's clients.
 //!
 //! Numbers are little-endian; a byte string is a u32 length and its bytes; a list is a
 //! u32 count and its elements. Only members of one cluster open streams, and still the
@@ -35,6 +39,7 @@ use bytes::{Buf, BufMut};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::startup::Protocol;
 use coeval_sql::access::{LoginSetting, Role, SettingSource};
+use coeval_sql::instance::{Interruption, SessionElsewhere};
 use coeval_sql::session::Account;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -111,6 +116,14 @@ pub(super) enum Opening {
     Account { user: String },
     /// A node's estimate of Γ.
     Gamma { node: u64, summary: Summary },
+    /// A question for the sessions of the node's clients.
+    Sessions,
+    /// An interruption of such a session.
+    Interrupt {
+        process_id: i32,
+        stay: u64,
+        how: Interruption,
+    },
 }
 
 const SESSION: u8 = 1;
@@ -119,9 +132,14 @@ const VOUCHED: u8 = 3;
 const ACCOUNT: u8 = 4;
 const GAMMA: u8 = 5;
 const VOUCHED_WITH_SETTINGS: u8 = 6;
+const SESSIONS: u8 = 7;
+const INTERRUPT: u8 = 8;
 
 /// Maximum length of an account in bytes: more names than a role can be a member of.
 const LONGEST_ACCOUNT: u32 = 16 << 20;
+
+/// Maximum length of a list of sessions in bytes: more sessions than a node has.
+const LONGEST_LIST: u32 = 32 << 20;
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_u32_le(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
@@ -254,6 +272,33 @@ pub(super) fn gamma(node: u64, summary: Summary) -> Vec<u8> {
     })
 }
 
+/// Encodes a question for the sessions of a node's clients.
+pub(super) fn sessions() -> Vec<u8> {
+    framed(|out| out.put_u8(SESSIONS))
+}
+
+/// Encodes the sessions of a node's clients.
+pub(super) fn list_of(sessions: &[SessionElsewhere]) -> Vec<u8> {
+    framed(|out| {
+        out.put_u32_le(sessions.len() as u32);
+        for session in sessions {
+            out.put_i32_le(session.process_id);
+            out.put_u32_le(session.role);
+            out.put_u64_le(session.stay);
+        }
+    })
+}
+
+/// Encodes an interruption of a session of a node's client.
+pub(super) fn interrupt(session: SessionElsewhere, how: Interruption) -> Vec<u8> {
+    framed(|out| {
+        out.put_u8(INTERRUPT);
+        out.put_i32_le(session.process_id);
+        out.put_u64_le(session.stay);
+        out.put_u8(u8::from(how == Interruption::Terminate));
+    })
+}
+
 fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; 4];
     write(&mut out);
@@ -270,6 +315,26 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Openin
 /// Reads and decodes an account; `None` when it is truncated or invalid.
 pub(super) async fn read_account(stream: &mut (impl AsyncRead + Unpin)) -> Option<Account> {
     decode_account(&contents(stream, LONGEST_ACCOUNT).await?)
+}
+
+/// Reads and decodes the sessions of a node's clients; `None` when they are truncated or
+/// invalid.
+pub(super) async fn read_sessions(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Option<Vec<SessionElsewhere>> {
+    decode_sessions(&contents(stream, LONGEST_LIST).await?)
+}
+
+fn decode_sessions(mut bytes: &[u8]) -> Option<Vec<SessionElsewhere>> {
+    let bytes = &mut bytes;
+    let sessions = list(bytes, |bytes| {
+        Some(SessionElsewhere {
+            process_id: bytes.try_get_i32_le().ok()?,
+            role: bytes.try_get_u32_le().ok()?,
+            stay: bytes.try_get_u64_le().ok()?,
+        })
+    })?;
+    bytes.is_empty().then_some(sessions)
 }
 
 async fn contents(stream: &mut (impl AsyncRead + Unpin), longest: u32) -> Option<Vec<u8>> {
@@ -379,6 +444,15 @@ fn decode(mut bytes: &[u8]) -> Option<Opening> {
             secret: take(bytes)?.to_vec(),
         },
         ACCOUNT => Opening::Account { user: text(bytes)? },
+        SESSIONS => Opening::Sessions,
+        INTERRUPT => Opening::Interrupt {
+            process_id: bytes.try_get_i32_le().ok()?,
+            stay: bytes.try_get_u64_le().ok()?,
+            how: match flag(bytes)? {
+                false => Interruption::Cancel,
+                true => Interruption::Terminate,
+            },
+        },
         GAMMA => {
             let mut number = || bytes.try_get_u64_le().ok();
             Opening::Gamma {
@@ -508,6 +582,15 @@ mod tests {
                 Opening::Session(Box::new(origin()), Some(resumed)),
             ),
             (account_of("ada"), Opening::Account { user: "ada".into() }),
+            (sessions(), Opening::Sessions),
+            (
+                interrupt(session_elsewhere(), Interruption::Terminate),
+                Opening::Interrupt {
+                    process_id: 2 << 20,
+                    stay: 7,
+                    how: Interruption::Terminate,
+                },
+            ),
             (
                 gamma(
                     3,
@@ -552,6 +635,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn session_elsewhere() -> SessionElsewhere {
+        SessionElsewhere {
+            process_id: 2 << 20,
+            role: 16_384,
+            stay: 7,
+        }
+    }
+
+    #[test]
+    fn sessions_come_back_and_pieces_of_a_list_are_refused() {
+        for all in [
+            vec![],
+            vec![session_elsewhere()],
+            vec![session_elsewhere(); 3],
+        ] {
+            let bytes = list_of(&all);
+            let contents = &bytes[4..];
+            assert_eq!(decode_sessions(contents), Some(all));
+            for end in 0..contents.len() {
+                assert_eq!(decode_sessions(&contents[..end]), None, "cut at {end}");
+            }
+        }
+        // A count without its sessions takes no memory.
+        assert_eq!(decode_sessions(&[0xFF; 4]), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - `timeouts`, `limits`, `admission`, `busy`: how long things may take, how large they
 //!   may be, how many there may be at once.
 //! - `login`, `tls`: which clients are let in; `node_login`: on a node that follows.
+//! - `lazy`: sessions that their client's node alone knows.
 //! - `home`, `follower`: what a follower's clients read there; `two_nodes` starts its cluster.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
@@ -29,6 +30,7 @@ mod home_blocks;
 mod home_leader;
 mod home_orders;
 mod hostile;
+mod lazy;
 mod limits;
 mod login;
 mod node_login;

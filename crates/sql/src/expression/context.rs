@@ -15,7 +15,9 @@ use super::meter::{Metered, ROW, WorkMeter};
 use super::regex::{CompiledPatterns, KeptPatterns};
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::instance::{ClusterChange, Deadline, Instance, SessionMemory, StatementMemory};
+use crate::instance::{
+    ClusterChange, Deadline, Instance, SessionMemory, SessionsElsewhere, StatementMemory,
+};
 use crate::outcome::Numbered;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -65,6 +67,9 @@ pub struct SessionInfo {
     /// Number of the session's transaction; assigned when the session first asks for
     /// it.
     pub(crate) numbered: Arc<Numbered>,
+    /// What other nodes have told of their sessions for the latest statement that interrupts
+    /// some.
+    pub(crate) elsewhere: Option<Arc<SessionsElsewhere>>,
 }
 
 /// A setting as `SHOW ALL` and `pg_settings` list it.
@@ -134,6 +139,7 @@ impl SessionInfo {
             memory: None,
             patterns: Arc::default(),
             numbered: Arc::default(),
+            elsewhere: None,
         }
     }
 

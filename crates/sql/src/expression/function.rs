@@ -87,6 +87,9 @@ pub enum Place {
     /// The leader only: the result depends on what its process alone knows, or the call has
     /// an effect there.
     Leader,
+    /// The leader only, after it has asked the other nodes for the sessions that it does not
+    /// know: the call interrupts one.
+    Interrupts,
     /// The leader, and in a READ ONLY block the node where that is: the function reads or
     /// changes the session's settings.
     Session,

@@ -418,6 +418,10 @@ impl Listed {
     }
 }
 
+/// The entry of a session in the list, kept until this value is dropped.
+#[derive(Debug)]
+pub struct Listing(#[expect(dead_code, reason = "it is kept for its end")] pub(crate) Arc<Listed>);
+
 impl std::ops::Deref for Listed {
     type Target = Activity;
 

@@ -17,13 +17,14 @@
 //! - `admission`: admission control: how many transactions run at once.
 //! - `deadline`: time limits. `limits`: size limits.
 //! - [`activity`]: what each session is doing; `waiting`: what it waits for, apart from
-//!   locks.
+//!   locks. `elsewhere`: the sessions of other nodes' clients.
 //! - `cluster`: the cluster of which this server is a node.
 
 pub mod activity;
 mod admission;
 mod cluster_view;
 pub(crate) mod deadline;
+mod elsewhere;
 mod limits;
 mod memory_budget;
 mod session_memory;
@@ -36,6 +37,7 @@ pub use cluster_view::{
     ClusterRole, ClusterTraffic, alone,
 };
 pub use deadline::{Deadline, TimeLimit};
+pub use elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere};
 pub use limits::{Limits, over_limit};
 pub use memory_budget::{MemoryBudget, StatementMemory};
 pub use session_memory::{Charge, SessionMemory, SessionsMemory, SharedCharge};

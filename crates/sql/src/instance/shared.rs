@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::activity::Activities;
 use super::admission::Admission;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
+use super::elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere};
 use super::memory_budget::MemoryBudget;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
@@ -44,6 +45,12 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn change_cluster(&self, _change: ClusterChange) -> Changing {
         Box::pin(std::future::ready(Err(alone())))
     }
+    /// Asks the other nodes of the cluster for the sessions of their clients.
+    fn sessions_elsewhere(&self) -> Finding {
+        Box::pin(std::future::ready(SessionsElsewhere::default()))
+    }
+    /// Has another node interrupt a session that it has told. Does not wait for that.
+    fn interrupt_elsewhere(&self, _session: SessionElsewhere, _how: Interruption) {}
 }
 
 /// A node's estimate of Γ, from reads and writes of a probe.

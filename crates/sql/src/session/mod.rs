@@ -84,7 +84,7 @@ use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo, WorkMeter};
-use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
+use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, Listing, SessionState};
 use crate::instance::{Charge, Limits, MemoryBudget, SessionMemory, Ticket, measured, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Notice, Severity, Sink, TransactionStatus};
@@ -147,7 +147,7 @@ pub struct Session {
     memory: Arc<SessionMemory>,
     ticket: Ticket,
     /// This session's entry in the list of all sessions.
-    listed: Listed,
+    listed: Arc<Listed>,
     /// Whether the entry already shows the statement that executes next.
     announced: bool,
     /// Whether the statement's clock goes on from its last phase to the next one.
@@ -263,7 +263,7 @@ impl Session {
             observer: ticket.observer(),
             now: EvaluationContext::clock(),
         };
-        let listed = Listed::enter(&database.around, entrant);
+        let listed = Arc::new(Listed::enter(&database.around, entrant));
         let memory = SessionMemory::new(
             options.limits.session_memory,
             database.around.sessions_memory(),
@@ -338,6 +338,12 @@ impl Session {
             report: error.report().clone(),
         };
         left_out.into_iter().map(warning).collect()
+    }
+
+    /// The session's entry in the list of sessions, which may outlive the session.
+    #[must_use]
+    pub fn listing(&self) -> Listing {
+        Listing(Arc::clone(&self.listed))
     }
 
     /// Counts the work of the session's statements.

@@ -17,6 +17,7 @@ use crate::change::{self, ChangeKind, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
+use crate::route::{Reason, Route};
 use crate::select::Cursor;
 use crate::statement::Command;
 use crate::value::Value;
@@ -281,6 +282,7 @@ impl Session {
                 self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             let route = portal.prepared.route();
             self.check_route(portal.prepared.statement.command(), route)?;
+            self.find_sessions(route).await;
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
@@ -354,6 +356,15 @@ impl Session {
             }
         }
         Err(keeps_changing())
+    }
+
+    /// Asks the other nodes for their sessions, if a statement of this route interrupts some.
+    pub(super) async fn find_sessions(&mut self, route: Route) {
+        if route == Route::Leader(Reason::Interrupts)
+            && let Some(host) = self.info.around.host()
+        {
+            self.info.elsewhere = Some(Arc::new(host.sessions_elsewhere().await));
+        }
     }
 
     /// Whether no statement has run in the transaction, and it is one statement's: then the

@@ -286,19 +286,23 @@ impl Session {
         }
         self.ensure_running().await?;
         let (catalog, _) = self.current_catalog()?;
-        let locate = |at| statement.position(at);
-        let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
-        let frame = Frame::outermost();
-        let empty = Scope::empty(&frame);
-        let mut expressions = Vec::with_capacity(arguments.len());
-        for (argument, data_type) in arguments.iter().zip(types) {
-            let bound = binder.bind(argument, &empty)?;
-            expressions.push(
-                binder
-                    .cast(bound, (*data_type).into(), CastContext::Assignment)?
-                    .expression,
-            );
-        }
+        let (expressions, route) = {
+            let locate = |location| statement.position(location);
+            let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
+            let frame = Frame::outermost();
+            let empty = Scope::empty(&frame);
+            let mut expressions = Vec::with_capacity(arguments.len());
+            for (argument, data_type) in arguments.iter().zip(types) {
+                let bound = binder.bind(argument, &empty)?;
+                expressions.push(
+                    binder
+                        .cast(bound, (*data_type).into(), CastContext::Assignment)?
+                        .expression,
+                );
+            }
+            (expressions, binder.route)
+        };
+        self.find_sessions(route).await;
         let mut context = EvaluationContext::new(&self.info, &catalog, &[], None);
         expressions
             .iter()

@@ -128,17 +128,19 @@ fn functions_of_the_leader_are_known() {
             "coeval.cluster_transfer",
             "coeval.last_commit",
             "pg_advisory_unlock_all",
-            "pg_cancel_backend",
             "pg_conf_load_time",
             "pg_current_xact_id",
             "pg_current_xact_id_if_assigned",
             "pg_postmaster_start_time",
-            "pg_terminate_backend",
             "pg_xact_status",
             "txid_current",
             "txid_current_if_assigned",
             "txid_status",
         ]
+    );
+    assert_eq!(
+        named(&|each| each.place == Place::Interrupts),
+        ["pg_cancel_backend", "pg_terminate_backend"]
     );
     assert_eq!(
         named(&|each| each.place == Place::Session),

@@ -46,6 +46,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coeval_sql::Error;
+use coeval_sql::instance::activity::Listing;
 use coeval_sql::session::Freshness;
 use coeval_sql::session::settings::{ReadComparator, ReadFrom};
 
@@ -74,6 +75,8 @@ pub(super) struct Reads {
     /// What has become of the unnamed statement at home, which the leader must be told before
     /// the next message that it gets.
     unsent: Option<Vec<Vec<u8>>>,
+    /// The entry in the list of this node's sessions of one that has no home session yet.
+    listing: Option<Listing>,
     /// The block that the client is in, unless it is at the leader.
     block: Option<Block>,
     /// What blocks at home have changed, for the leader.
@@ -96,6 +99,11 @@ impl Reads {
 
     pub(super) fn keep_idle_timeout(&mut self, timeout: Option<Duration>) {
         self.idle_timeout = Some(timeout);
+    }
+
+    /// Lists a session that reads here, until its home session is.
+    pub(super) fn list(&mut self, listing: Listing) {
+        self.listing = Some(listing);
     }
 
     /// Records that a message of the client has been taken, or refused.

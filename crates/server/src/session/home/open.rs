@@ -85,7 +85,10 @@ impl Relay {
             // Both look up roles, in a state that the leader is asked for.
             let opening = coeval_env::timeout(PATIENCE, self.open_home(shared, reader));
             match opening.await {
-                Ok(Ok(home)) => self.reads.home = Some(Box::new(home)),
+                Ok(Ok(home)) => {
+                    self.reads.home = Some(Box::new(home));
+                    self.reads.listing = None;
+                }
                 Ok(Err(error)) => {
                     debug!(%error, "a session does not read on its client's node");
                     return Err(Not::Leader(AtLeader::State));

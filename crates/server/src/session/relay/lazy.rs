@@ -10,6 +10,7 @@ use std::time::Duration;
 use coeval_leader::node::Node;
 use coeval_pgwire::frame::kind;
 use coeval_sql::Error;
+use coeval_sql::instance::activity::Listing;
 use coeval_sql::session::{Account, Login};
 use tokio::sync::watch;
 
@@ -36,12 +37,13 @@ pub(in crate::session) struct Unconfirmed {
 impl Relay {
     /// Begins a session that this node has let in and no leader has. If `is_lazy`, the leader
     /// gets it once the client needs the leader, and at once otherwise.
-    pub(in crate::session) fn begin(&mut self, login: Login, is_lazy: bool) {
+    pub(in crate::session) fn begin(&mut self, login: Login, is_lazy: bool, listing: Listing) {
         self.handover.begin(login);
         self.kept.resume(self.handover.bytes());
         self.is_admitted = true;
         self.is_lazy = is_lazy;
         self.is_unknown = is_lazy;
+        self.reads.list(listing);
     }
 
     /// Asks for the account again of a client that was let in without a leader, if this one

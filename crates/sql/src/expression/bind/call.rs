@@ -223,6 +223,7 @@ impl Binder<'_> {
         self.route = self.route.and(match function.place {
             Place::Anywhere => Route::Anywhere,
             Place::Leader => Route::Leader(Reason::Function),
+            Place::Interrupts => Route::Leader(Reason::Interrupts),
             Place::Session => Route::Leader(Reason::Setting),
         });
         let (wanted, result) = function.signature(&types);

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
 use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function, Place};
+use crate::instance::Interruption;
 use crate::instance::SERVER_VERSION;
-use crate::instance::activity::Interrupt;
 use crate::system::relation::search_path;
 use crate::{Error, Result, SqlState, Value};
 
@@ -90,13 +90,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .stable_on_leader(),
     Function::new("pg_cancel_backend", &[INT4], BOOL, |a, context| {
-        interrupt(a, context, |session| session.cancel())
+        interrupt(a, context, Interruption::Cancel)
     })
-    .volatile(Place::Leader),
+    .volatile(Place::Interrupts),
     Function::new("pg_terminate_backend", &[INT4], BOOL, |a, context| {
-        interrupt(a, context, |session| session.terminate())
+        interrupt(a, context, Interruption::Terminate)
     })
-    .volatile(Place::Leader),
+    .volatile(Place::Interrupts),
     Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable_on_leader(),
     Function::new("getdatabaseencoding", &[], NAME, |_, _| {
         Ok(Value::text("UTF8"))
@@ -174,19 +174,43 @@ fn client(context: &EvaluationContext<'_>) -> Option<SocketAddr> {
     activities.client(context.session.process_id)
 }
 
-/// Cancels or terminates the session with this process id; returns false if it does not
-/// exist.
+/// Cancels or terminates the session with this process id, on this node or, if only that of
+/// its client knows it, there; returns false if it does not exist.
 fn interrupt(
     a: Arguments<'_>,
     context: &mut EvaluationContext<'_>,
-    how: impl FnOnce(&dyn Interrupt),
+    how: Interruption,
 ) -> Result<Value> {
     let process_id = i32::try_from(a.integer(0)).unwrap_or(0);
-    let activities = context.session.around.activities();
-    let Some(page) = activities.find(process_id) else {
+    let around = &context.session.around;
+    let Some(page) = around.activities().find(process_id) else {
+        let others = context.session.elsewhere.as_ref();
+        let found = others.map(|others| others.find(process_id)).transpose()?;
+        let (Some(session), Some(host)) = (found.flatten(), around.host()) else {
+            return Ok(Value::Bool(false));
+        };
+        may_interrupt(session.role, context)?;
+        host.interrupt_elsewhere(session, how);
+        return Ok(Value::Bool(true));
+    };
+    may_interrupt(page.role(), context)?;
+    let Some(session) = page.interrupt() else {
         return Ok(Value::Bool(false));
     };
-    let role = page.role();
+    // A session executes one statement at a time, here or where its client is.
+    let is_active = page.is_active();
+    match how {
+        Interruption::Cancel => session.cancel(),
+        Interruption::Terminate => session.terminate(),
+    }
+    if !is_active {
+        session.cancel_at_client();
+    }
+    Ok(Value::Bool(true))
+}
+
+/// Fails unless the session's role may interrupt a session of this role.
+fn may_interrupt(role: u32, context: &EvaluationContext<'_>) -> Result<()> {
     let (access, own) = (context.catalog.access(), context.session.role);
     let above = access.is_superuser(role) && !access.is_superuser(own);
     if above || !access.has_privileges_of(own, role) {
@@ -195,16 +219,7 @@ fn interrupt(
             "must be a member of the role whose session is being interrupted",
         ));
     }
-    let Some(session) = page.interrupt() else {
-        return Ok(Value::Bool(false));
-    };
-    // A session executes one statement at a time, here or where its client is.
-    let is_active = page.is_active();
-    how(&**session);
-    if !is_active {
-        session.cancel_at_client();
-    }
-    Ok(Value::Bool(true))
+    Ok(())
 }
 
 /// The search path without schemas that are searched implicitly.
