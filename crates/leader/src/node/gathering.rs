@@ -16,7 +16,9 @@
 //!
 //! How long that takes follows from how fast readers come: if `b` of them come while a
 //! message is under way, messages settle at `3 b` readers, so each waits for about two more
-//! of these times at most. A few readers never wait.
+//! of these times at most. A few readers never wait. Where the time runs out, because readers do
+//! not come back or the machine is too busy to let them, holding back costs time and spares
+//! little: the next messages are not held back.
 //!
 //! Invariant: nothing is held back for longer than [`HOLD`] after an answer.
 
@@ -31,6 +33,9 @@ const HOLD: Duration = Duration::from_millis(1);
 /// Fewer readers than this do not wait for each other.
 const FEW: u64 = 4;
 
+/// How many messages are not held back after one whose time ran out.
+const RESTS: u32 = 8;
+
 /// Whether the next message for waiting readers is held back. Readers are counted as they
 /// come.
 #[derive(Debug, Default)]
@@ -41,6 +46,8 @@ pub(super) struct Gathering {
     size: u64,
     /// The reader who makes the next message large enough, and until when it is held back.
     until: Option<(u64, Instant)>,
+    /// How many messages are still not held back.
+    rests: u32,
 }
 
 impl Gathering {
@@ -55,7 +62,14 @@ impl Gathering {
     pub(super) fn answered(&mut self, came: u64) {
         let known = self.size + came.saturating_sub(self.sent);
         let enough = self.sent + known * 3 / 4;
-        self.until = (known >= FEW && came < enough).then(|| (enough, coeval_env::now() + HOLD));
+        self.until = None;
+        if known < FEW || came >= enough {
+            return;
+        }
+        match self.rests {
+            0 => self.until = Some((enough, coeval_env::now() + HOLD)),
+            rests => self.rests = rests - 1,
+        }
     }
 
     /// Whether the next message is held back.
@@ -70,7 +84,9 @@ impl Gathering {
 
     /// Releases what was held back for long enough.
     pub(super) fn release(&mut self, now: Instant) {
-        self.until = self.until.filter(|(_, until)| now < *until);
+        if self.until.take_if(|(_, until)| *until <= now).is_some() {
+            self.rests = RESTS;
+        }
     }
 }
 
@@ -115,8 +131,13 @@ mod tests {
         assert!(gathering.holds(101));
         gathering.release(until);
         assert!(!gathering.holds(101));
-        gathering.sent(101);
-        gathering.answered(101);
-        assert!(!gathering.holds(101));
+        for message in 1..=u64::from(RESTS) {
+            gathering.sent(100 * message + 100);
+            gathering.answered(100 * message + 100);
+            assert_eq!(gathering.held_until(), None, "it did not pay");
+        }
+        gathering.sent(2000);
+        gathering.answered(2000);
+        assert!(gathering.holds(2000), "it is tried again");
     }
 }
