@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coeval_consensus::{NodeId, Spacing};
+use coeval_types::Protocol;
 
 use crate::observer::Observer;
 
@@ -29,6 +30,8 @@ pub struct Settings {
     /// The voters of a new cluster, the same on all of them; empty on a node that joins one
     /// later, by [`Council::change`](crate::Council::change).
     pub founders: Vec<NodeId>,
+    /// The protocol of the cluster whose decisions it keeps.
+    pub protocol: Protocol,
     /// Length of a tick of the clock.
     pub tick: Duration,
     /// Ticks after which a follower that hears nothing campaigns.
@@ -42,7 +45,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual settings: ticks of 10 ms, elections after 100 to 200 ms of silence.
+    /// The usual settings: ticks of 10 ms, elections after 100 to 200 ms of silence, and the one
+    /// protocol that has a council.
     #[must_use]
     pub fn new(directory: PathBuf, cluster: u128, node: NodeId, founders: Vec<NodeId>) -> Self {
         Self {
@@ -50,6 +54,7 @@ impl Settings {
             cluster,
             node,
             founders,
+            protocol: Protocol::Epoch,
             tick: Duration::from_millis(10),
             election_ticks: 10,
             snapshot_every_bytes: 256 << 10,
@@ -74,6 +79,7 @@ impl Settings {
             ring_bytes: 64 << 10,
             frame_payload_bytes: 8 << 10,
             recovery_threads: 1,
+            protocol: self.protocol,
             ..coeval_log::Settings::default()
         }
     }

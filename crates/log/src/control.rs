@@ -20,6 +20,8 @@
 //! earlier term at or after the offset where the present term began is a remnant, never a
 //! part of the log. Everything before that offset was made durable first.
 //!
+//! One byte of a node's flags is the number of its cluster's [`Protocol`].
+//!
 //! On a node of a cluster the term is the newest that the node has seen, and *start* only
 //! says that everything before it is durable here: terms begin at their marks, and no
 //! remnant is ever left after the log's end.
@@ -34,7 +36,7 @@
 use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Protocol, Term};
 
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
@@ -82,6 +84,8 @@ pub(crate) struct Member {
     pub(crate) install: Option<Lsn>,
     /// Whether the node joined with an empty log, and no leader has admitted it yet.
     pub(crate) newcomer: bool,
+    /// The protocol of the node's cluster.
+    pub(crate) protocol: Protocol,
 }
 
 const MEMBER: u32 = 1;
@@ -89,7 +93,10 @@ const VOTED: u32 = 2;
 const CUTTING: u32 = 4;
 const INSTALLING: u32 = 8;
 const NEWCOMER: u32 = 16;
-const ALL_FLAGS: u32 = MEMBER | VOTED | CUTTING | INSTALLING | NEWCOMER;
+/// Where the protocol's number stands: in a byte of the flags.
+const PROTOCOL_AT: u32 = 8;
+const PROTOCOL: u32 = 0xFF << PROTOCOL_AT;
+const ALL_FLAGS: u32 = PROTOCOL | MEMBER | VOTED | CUTTING | INSTALLING | NEWCOMER;
 
 impl Member {
     fn flags(&self) -> u32 {
@@ -101,7 +108,8 @@ impl Member {
             0
         };
         let newcomer = if self.newcomer { NEWCOMER } else { 0 };
-        MEMBER | voted | cutting | installing | newcomer
+        let protocol = u32::from(self.protocol.code()) << PROTOCOL_AT;
+        MEMBER | voted | cutting | installing | newcomer | protocol
     }
 }
 
@@ -132,6 +140,16 @@ impl Control {
         let flags = u32::from_le_bytes(fields.take());
         let vote = u64::from_le_bytes(fields.take());
         let [commit, base, cut, install] = [(); 4].map(|()| Lsn(u64::from_le_bytes(fields.take())));
+        let code = (flags & PROTOCOL) >> PROTOCOL_AT;
+        let Some(protocol) = u8::try_from(code).ok().and_then(Protocol::of_code) else {
+            return Err(Error::Format {
+                file: path.to_owned(),
+                what: format!(
+                    "is of a cluster of protocol number {code}, which this program does not \
+                     know; start the version that founded it, or a later one"
+                ),
+            });
+        };
         let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
         if term > Term::MAX
             || !sound(start)
@@ -156,6 +174,7 @@ impl Control {
                 cut: (flags & CUTTING != 0).then_some(cut),
                 install: (flags & INSTALLING != 0).then_some(install),
                 newcomer: flags & NEWCOMER != 0,
+                protocol,
             }),
         }))
     }
@@ -165,6 +184,12 @@ impl Control {
         let mut block = Stamp::new(MAGIC, CONTROL_BYTES);
         if self.versioned {
             block.set_version(stamp::VERSIONED_MEMBERS);
+        }
+        if self
+            .member
+            .is_some_and(|member| member.protocol != Protocol::Leader)
+        {
+            block.set_version(stamp::PROTOCOLS);
         }
         block.put(&self.database.to_le_bytes());
         block.put(&self.start.0.to_le_bytes());

@@ -1,6 +1,7 @@
 //! Settings of the log, as data.
 
 use coeval_memory::ring::AppendRing;
+use coeval_types::Protocol;
 
 use crate::Error;
 use crate::frame::{HEADER_BYTES, frame_bytes};
@@ -30,6 +31,9 @@ pub struct Settings {
     /// Disk space that is given up when the disk is full, for commits that only free space
     /// and for checkpoints; 0 for none. At most a sixteenth of the disk is taken.
     pub reserve_bytes: u64,
+    /// The protocol of the cluster whose node keeps the log. A directory of another one's is
+    /// refused; in a log that is not replicated it has no meaning.
+    pub protocol: Protocol,
 }
 
 impl Settings {
@@ -81,6 +85,7 @@ impl Default for Settings {
             checkpoint_block_bytes: 256 << 10,
             log_keep_bytes: 0,
             reserve_bytes: 0,
+            protocol: Protocol::default(),
         }
     }
 }

@@ -13,7 +13,8 @@
 //! One number covers everything in a data directory: control file, segments, frames,
 //! entries, checkpoints. A program reads from the oldest version it knows to the newest.
 //! It writes version 3, and CONTROL with version 4 once the log of a cluster may hold what
-//! only version 4 has: until then, the build before opens the directory.
+//! only version 4 has: until then, the build before opens the directory. With version 5 it
+//! keeps earlier builds from the directories of other protocols.
 //!
 //! | version | introduced with it |
 //! | --- | --- |
@@ -21,6 +22,7 @@
 //! | 2 | checkpoints: the log may begin later than at its first byte; the time of day in frames |
 //! | 3 | replicated logs: files for terms, marks, a node's vote and its commit index |
 //! | 4 | memberships with a cluster version and the identities of directories |
+//! | 5 | clusters of another protocol than `leader` |
 //!
 //! Recovery reads CONTROL before anything else, and every start writes it, so a program
 //! older than the last one that used a directory refuses it there, before it can misread
@@ -32,11 +34,13 @@ use std::path::Path;
 use crate::Error;
 
 /// The newest format version that this program reads.
-const NEWEST: u32 = 4;
+const NEWEST: u32 = 5;
 /// The format version that this program writes, unless a file needs a newer one.
 const USUAL: u32 = 3;
 /// The format version of CONTROL when the log may hold memberships with a cluster version.
 pub(crate) const VERSIONED_MEMBERS: u32 = 4;
+/// The format version of CONTROL in a cluster whose protocol is not the first one's.
+pub(crate) const PROTOCOLS: u32 = 5;
 /// The oldest format version that this program reads.
 const OLDEST: u32 = 1;
 const FIELDS_AT: usize = 16;
@@ -169,7 +173,7 @@ mod tests {
         assert!(matches!(newer, Error::Format { .. }));
         let newer = newer.to_string();
         assert!(
-            newer.contains("format version 5, written by a newer version"),
+            newer.contains("format version 6, written by a newer version"),
             "{newer}"
         );
         assert!(newer.contains("start the newer version"), "{newer}");

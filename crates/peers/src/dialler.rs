@@ -161,6 +161,7 @@ pub(crate) async fn connect(
         listens: shared.listens(),
         newcomer: shared.with_members(|members| members.newcomer),
         announced: shared.with_members(Members::announcement),
+        protocol: Some(shared.with_members(|members| members.protocol)),
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;

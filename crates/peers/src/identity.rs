@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use coeval_env::Location;
-use coeval_types::planted;
 pub use coeval_types::{DirectoryId, NodeId};
+use coeval_types::{Protocol, planted};
 
 use crate::refusal::{Reason, Refusal};
 
@@ -100,6 +100,8 @@ pub struct Members {
     /// The founders without whose word this node has founded the cluster. None of them is let
     /// in, with whatever directory it comes.
     pub vouched: BTreeSet<NodeId>,
+    /// The protocol of this node's cluster. A node of another one is refused.
+    pub protocol: Protocol,
     /// Whether this node knows that its cluster has removed it. It then connects to no node for
     /// good, so that none counts it among those that it reaches.
     pub is_removed: bool,

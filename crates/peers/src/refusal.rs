@@ -29,6 +29,8 @@ pub enum Reason {
     Founded,
     /// The node does not read the cluster version in force.
     Reads,
+    /// The node's cluster has another protocol.
+    Protocol,
     /// The node has too many streams at the moment: try again.
     Busy,
     /// A reason that this version does not know; the words explain it.
@@ -61,6 +63,7 @@ impl Reason {
             Self::Directory => 11,
             Self::Founded => 12,
             Self::Reads => 13,
+            Self::Protocol => 14,
             Self::Other => u8::MAX,
         }
     }
@@ -82,6 +85,7 @@ impl Reason {
             11 => Self::Directory,
             12 => Self::Founded,
             13 => Self::Reads,
+            14 => Self::Protocol,
             _ => Self::Other,
         })
     }

@@ -514,7 +514,7 @@ fn occ_settings(sizes: Sizes, own_tables: bool) -> coeval_occ::Settings {
             recovery_threads: 1,
             checkpoint_block_bytes: 512,
             log_keep_bytes: 0,
-            reserve_bytes: 0,
+            ..coeval_log::Settings::default()
         },
         range_slots: 64,
         image_every: 3,

@@ -16,6 +16,7 @@
 pub mod identifier;
 pub mod key;
 pub mod planted;
+pub mod protocol;
 pub mod remedy;
 pub mod row;
 pub mod row_lock;
@@ -23,6 +24,7 @@ pub mod time;
 
 pub use identifier::{DirectoryId, IndexId, NodeId, Rid, StorageId, TransactionId};
 pub use key::{ExtractedKey, IndexDefinition, IndexKind, KeyExtractor, StorageDefinition};
+pub use protocol::Protocol;
 pub use remedy::Remedy;
 pub use row::{MalformedRow, RowBuilder, RowMut, RowRef};
 pub use row_lock::RowLock;

@@ -13,6 +13,7 @@ mod links;
 mod machine_paths;
 mod module_pairs;
 mod overloaded_names;
+mod protocols;
 mod renames;
 mod sqlstates;
 mod status;
@@ -41,6 +42,7 @@ pub const ALL: &[Rule] = &[
     machine_paths::check,
     module_pairs::check,
     overloaded_names::check,
+    protocols::check,
     renames::check,
     sqlstates::check,
     status::check,

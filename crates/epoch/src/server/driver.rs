@@ -21,7 +21,7 @@
 //! Its number is another incarnation's: the driver begins a new one, as if its process had ended.
 //! Clients that wait are told that the outcome is not known: orphans are resolved by counting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ use super::status::{Counts, ManagerStatus, Status};
 use super::{ServerError, Settings, link};
 use crate::answer::{Answer, Reason};
 use crate::directory::{Decision, Directory};
-use crate::log::{LogError, Recovered};
+use crate::log::{Checkpoint, LogError, Recovered};
 use crate::message::{Frame, Refusal};
 use crate::node::{EpochNode, Start};
 use crate::timestamp::{Epoch, FrontEndId};
@@ -99,9 +99,10 @@ pub(super) struct Driver {
     /// Ticks since everything was said again.
     quiet_ticks: u32,
     counts: Counts,
-    /// Bytes of log since the last checkpoint, and whether one is being written.
+    /// Bytes of log since the last checkpoint, and the ones that are being written: whether the
+    /// step function waits for it.
     logged: u64,
-    is_checkpointing: bool,
+    checkpoints: VecDeque<bool>,
     /// When the newest closed epoch was heard of, and the time since the one before.
     closed: (Epoch, Instant),
     epoch_length: Duration,
@@ -135,7 +136,7 @@ impl Driver {
             quiet_ticks: SAY_AGAIN_TICKS,
             counts: Counts::default(),
             logged: 0,
-            is_checkpointing: false,
+            checkpoints: VecDeque::new(),
             closed: (Epoch(0), now),
             epoch_length: Duration::ZERO,
             unavailable: Vec::new(),
@@ -213,8 +214,10 @@ impl Driver {
             Some(Input::Persisted(number)) => self.node.persisted(number),
             Some(Input::Checkpointed(epoch)) => {
                 tracing::info!(%epoch, "a checkpoint is in force");
-                self.is_checkpointing = false;
                 self.counts.checkpoints += 1;
+                if self.checkpoints.pop_front() == Some(true) {
+                    self.node.checkpoint_kept();
+                }
             }
             Some(Input::DiskFailed(error)) => return Err(ServerError::Log(error)),
             Some(Input::Proposed) => {
@@ -403,17 +406,21 @@ impl Driver {
 
     /// Has a checkpoint written once the log has grown enough.
     fn checkpoint(&mut self) {
-        let is_due = self.logged >= self.settings.checkpoint_bytes && !self.is_checkpointing;
+        let is_due = self.logged >= self.settings.checkpoint_bytes && self.checkpoints.is_empty();
         let is_closed = |epoch: Epoch| epoch > Epoch(0);
         if is_due
             && let Some(checkpoint) = self.node.checkpoint()
             && is_closed(checkpoint.epoch)
         {
-            self.logged = 0;
-            self.is_checkpointing = true;
-            // A disk that has failed has said so.
-            let _ = self.parts.disk.send(Order::Checkpoint(checkpoint));
+            self.write_checkpoint(checkpoint, false);
         }
+    }
+
+    fn write_checkpoint(&mut self, checkpoint: Checkpoint, is_awaited: bool) {
+        self.logged = 0;
+        self.checkpoints.push_back(is_awaited);
+        // A disk that has failed has said so.
+        let _ = self.parts.disk.send(Order::Checkpoint(checkpoint));
     }
 
     /// Carries out what the step function asks for.
@@ -425,6 +432,9 @@ impl Driver {
             self.logged += write.bytes.len() as u64;
             // A disk that has failed has said so.
             let _ = self.parts.disk.send(Order::Write(write));
+        }
+        if let Some(checkpoint) = output.checkpoint {
+            self.write_checkpoint(checkpoint, true);
         }
         for frame in &output.frames {
             self.send(frame);
@@ -474,7 +484,13 @@ impl Driver {
         let recovered = reopened.await.unwrap_or(Err(LogError::Ended));
         let recovered = recovered.map_err(ServerError::Log)?;
         let incarnation = self.parts.home.begin().await.map_err(ServerError::Home)?;
-        tracing::warn!(incarnation, "the front end was fenced, and begins anew");
+        tracing::warn!(
+            incarnation,
+            "the node was fenced or removed, and begins anew"
+        );
+        self.checkpoints
+            .iter_mut()
+            .for_each(|awaited| *awaited = false);
         self.counts.begun_anew += 1;
         // Each client that waits is told that the outcome is not known.
         self.counts.unknown += self.waiting.len() as u64;

@@ -45,6 +45,7 @@ use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_peers::{Identity, Inbox, Members, Peers, StartError};
+use coeval_types::Protocol;
 use tokio::sync::{mpsc, oneshot};
 
 pub use admin::AdminError;
@@ -256,6 +257,7 @@ async fn open(
         addresses: founding.members.clone(),
         version: wire::VERSION.into(),
         reads: wire::VERSION.into(),
+        protocol: Protocol::Epoch,
         ..Members::default()
     };
     let identity = Identity {

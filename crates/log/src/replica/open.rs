@@ -65,6 +65,18 @@ impl ReplicaLog {
                 control.database
             )));
         }
+        if let Some(member) = control.member
+            && member.protocol != settings.protocol
+        {
+            return Err(Error::Setting(format!(
+                "{} is of a cluster of the protocol {}, and this node is started for one of the \
+                 protocol {}: a cluster has the one that was chosen when it was founded; name \
+                 another directory, or start the node as the cluster's",
+                directory.path().display(),
+                member.protocol,
+                settings.protocol
+            )));
+        }
         if database.is_some() && control.member.is_none() && control.term != Term(0) {
             must_be_restored(&directory, &control).await?;
         }
@@ -97,6 +109,7 @@ impl ReplicaLog {
             cut: None,
             install: None,
             newcomer: false,
+            protocol: settings.protocol,
         });
         let begin = found.begin.0;
         // A checkpoint covers committed log only, and the commit index may have been

@@ -8,7 +8,7 @@ use coeval_log::{
     Block, Checkpoint, CheckpointWriter, Entry, Error, Log, RecoverySummary, Replay, ReplayError,
     SavedRecord, Settings,
 };
-use coeval_types::{Rid, RowBuilder, RowRef, StorageId, Timestamp};
+use coeval_types::{Protocol, Rid, RowBuilder, RowRef, StorageId, Timestamp};
 
 pub const STORAGE: StorageId = StorageId(3);
 
@@ -22,6 +22,7 @@ pub fn small() -> Settings {
         checkpoint_block_bytes: 64,
         log_keep_bytes: 0,
         reserve_bytes: 0,
+        protocol: Protocol::Leader,
     }
 }
 

@@ -53,7 +53,7 @@ fn settings() -> Settings {
             recovery_threads: 1,
             checkpoint_block_bytes: 100,
             log_keep_bytes: 0,
-            reserve_bytes: 0,
+            ..coeval_log::Settings::default()
         },
         image_every: 3,
         checkpoint_log_bytes: 0,

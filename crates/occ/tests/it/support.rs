@@ -29,7 +29,7 @@ pub fn small_settings() -> Settings {
             recovery_threads: 1,
             checkpoint_block_bytes: 200,
             log_keep_bytes: 0,
-            reserve_bytes: 0,
+            ..coeval_log::Settings::default()
         },
         image_every: 3,
         sweep_interval: None,

@@ -84,6 +84,7 @@ pub fn hello(purpose: Purpose) -> Hello {
         listens: address(2).into(),
         newcomer: None,
         announced: None,
+        protocol: Some(coeval_types::Protocol::Leader),
     }
 }
 

@@ -252,6 +252,7 @@ fn told(certificate: (String, String), authority: &Authority) -> String {
             listens: ([127, 0, 0, 1], 7001).into(),
             newcomer: None,
             announced: None,
+            protocol: Some(coeval_types::Protocol::Leader),
         };
         let answer = coeval_peers::handshake::greet(&mut stream, &hello).await;
         match answer {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coeval_env::fs;
-use coeval_log::{Error, HardState, Log, Mark, ReplicaLog};
-use coeval_types::{Lsn, Term};
+use coeval_log::{Error, HardState, Log, Mark, ReplicaLog, Settings};
+use coeval_types::{Lsn, Protocol, Term};
 
 use super::frames::{DATABASE, FIRST, Stretch, content, open};
 use crate::support::{Table, put_durably, real, small};
@@ -284,6 +284,37 @@ fn a_log_is_cut_down_to_nothing_and_begins_again() {
         let (log, _) = open(directory.path(), small()).await.unwrap();
         assert_eq!(content(&log).await, second.bytes);
     });
+}
+
+#[test]
+fn a_directory_keeps_the_protocol_of_its_cluster() {
+    let epochs = Settings {
+        protocol: Protocol::Epoch,
+        ..small()
+    };
+    for (founded, other) in [(epochs.clone(), small()), (small(), epochs)] {
+        let directory = tempfile::tempdir().unwrap();
+        real(async {
+            let (mut log, _) = open(directory.path(), founded.clone()).await.unwrap();
+            log.set_hard_state(at_term(&log, 2)).await.unwrap();
+            drop(log);
+            let refused = open(directory.path(), other.clone()).await.unwrap_err();
+            let words = format!(
+                "of a cluster of the protocol {}, and this node is started for one of the \
+                 protocol {}",
+                founded.protocol, other.protocol
+            );
+            assert!(refused.to_string().contains(&words), "{refused}");
+            let (log, _) = open(directory.path(), founded.clone()).await.unwrap();
+            assert_eq!(log.hard_state().term, Term(2));
+            drop(log);
+            // Programs from before there were protocols refuse what they would misread, by its
+            // format version; and read what is theirs.
+            let control = fs::read(&directory.path().join("CONTROL")).await.unwrap();
+            let is_newer = control[8..12] == 5_u32.to_le_bytes();
+            assert_eq!(is_newer, founded.protocol == Protocol::Epoch);
+        });
+    }
 }
 
 #[test]
