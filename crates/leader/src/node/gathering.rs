@@ -105,7 +105,7 @@ mod tests {
         assert!(!gathering.holds(12));
         gathering.sent(12);
         assert!(!gathering.holds(12), "nothing is known before the answer");
-        // So many came before the answer that nobody has to come back.
+        // So many came before the answer that no reader is waited for.
         gathering.answered(30);
         assert!(!gathering.holds(30));
     }

@@ -24,7 +24,7 @@ use coeval_consensus::{Consensus, FIRST_VERSION, Membership, NodeId as Member};
 use coeval_env::Location;
 use coeval_log::Founders;
 use coeval_peers::{DirectoryId, Members, NodeId};
-use coeval_types::planted;
+use coeval_types::{Protocol, planted};
 
 use super::member_lists::MemberList;
 
@@ -178,6 +178,7 @@ impl PeerSet {
             voters,
             newcomer: self.newcomer,
             addresses,
+            protocol: Protocol::Leader,
             version: self.members.version(),
             directories: self
                 .members
