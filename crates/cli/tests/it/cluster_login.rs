@@ -707,15 +707,17 @@ fn a_session_that_only_its_node_knows_is_interrupted_from_the_others() {
                 "select count(*) from generate_series(1, 1000000000)",
             ))
             .await;
+            let mut waiting = Box::pin(wire.until('Z'));
             // Until it has come to the session, and has run.
-            loop {
+            let answers = loop {
                 assert_eq!(caller.value(&cancel).await.as_deref(), Some("t"));
-                let answered = coeval_env::timeout(Duration::from_millis(200), wire.until('Z'));
+                let answered = coeval_env::timeout(Duration::from_millis(200), &mut waiting);
                 if let Ok(answers) = answered.await {
-                    assert_eq!(error(&answers).sqlstate(), "57014");
-                    break;
+                    break answers;
                 }
-            }
+            };
+            drop(waiting);
+            assert_eq!(error(&answers).sqlstate(), "57014");
             // A node that does not answer is not taken for one without the session.
             cluster.signal(one, Signal::STOP);
             let refused = caller.query(&cancel).await;
