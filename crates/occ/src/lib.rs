@@ -86,7 +86,7 @@ pub use checkpoints::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
 pub use following::{
-    FollowedTables, FollowedView, FollowerEngine, Leadership, Questions, Reached, Sending,
+    FollowedTables, FollowedView, FollowerEngine, Leadership, Marks, Questions, Reached, Sending,
 };
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;

@@ -43,6 +43,7 @@ mod contention;
 pub mod contract;
 mod definitions;
 mod error;
+mod message_marks;
 mod response_dependencies;
 pub mod serial;
 mod table_lock;
@@ -57,6 +58,7 @@ pub use contract::{
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};
+pub use message_marks::MarkedMessages;
 pub use response_dependencies::{Answered, Confirmation, Question, ResponseDependencies};
 pub use serial::Serial;
 pub use table_lock::TableLock;

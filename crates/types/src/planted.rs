@@ -172,6 +172,9 @@ bugs! {
     /// A commit that the leader reports answers readers that asked after the message was sent
     /// that made it.
     StampAfterMessage = "stamp-after-message",
+    /// A leader tells the newest commit of a session as one that it has made for the last
+    /// message, however old it is.
+    StampByOldCommit = "stamp-by-old-commit",
     /// A follower answers a read with the answer to a question that it asked before the read
     /// arrived.
     StampBeforeArrival = "stamp-before-arrival",
@@ -266,6 +269,7 @@ impl Bug {
                 | Self::ReuseQuestion
                 | Self::StampBeforeArrival
                 | Self::StampAfterMessage
+                | Self::StampByOldCommit
                 | Self::ReadUncutTail
                 | Self::ComparePacked
                 | Self::SkipQuestion

@@ -325,6 +325,11 @@ impl Questions for Readers {
         self.0.state().came
     }
 
+    fn awaits(&self) -> bool {
+        let state = self.0.state();
+        state.came > state.answered.max(state.lost)
+    }
+
     fn learn(&self, asked: u64, end: Lsn) {
         let mut state = self.0.state();
         let before = state.answered.max(state.lost);

@@ -111,6 +111,13 @@ impl FollowerEngine {
         followed.map_or_else(Statistics::default, |followed| followed.statistics())
     }
 
+    /// Notes that this node sends the leader a message, before it is sent, if a reader waits
+    /// whom the answer could help.
+    #[must_use]
+    pub fn sends_to_answer(&self) -> Option<Sending> {
+        self.questions.awaits().then(|| self.sends())
+    }
+
     /// Notes that this node sends the leader a message, before it is sent.
     #[must_use]
     pub fn sends(&self) -> Sending {

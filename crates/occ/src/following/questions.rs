@@ -32,6 +32,9 @@ pub trait Questions: Send + Sync + fmt::Debug {
     /// Number of callers that have asked.
     fn asked(&self) -> u64;
 
+    /// Whether one of them may have no answer yet, so that [`Questions::learn`] helps.
+    fn awaits(&self) -> bool;
+
     /// The first so many callers that have asked may read once everything before `end` is
     /// visible, which is committed ([`Sending::answered`]).
     fn learn(&self, asked: u64, end: Lsn);
@@ -96,8 +99,8 @@ impl Sending {
     /// behind, then this commit had been in the log before it was made. So no term has to be
     /// compared, and one offset covers all.
     ///
-    /// The commit must be the message's: one that the leader only reports with the answer may
-    /// be older than what others were told meanwhile.
+    /// The commit must be the message's, or a later one's ([`Marks`](super::Marks)): one that the
+    /// leader only reports with the answer may be older than what others were told meanwhile.
     pub fn answered(&self, commit: Timestamp) {
         let asked = match planted!(StampAfterMessage) {
             true => self.questions.asked(),

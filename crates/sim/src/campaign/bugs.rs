@@ -122,8 +122,9 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 /// - A follower builds an index and shows it in one step of its replay task, in which no task
 ///   of its node runs that could read ([`Bug::ShowUnbuiltIndex`]): the model of `coeval-occ`
 ///   reads in the middle of it.
-/// - No client's node takes a commit for an answer ([`Bug::StampAfterMessage`]): a test of
-///   `coeval-leader` does.
+/// - A commit spares readers their question ([`Bug::StampAfterMessage`],
+///   [`Bug::StampByOldCommit`]) where questions take longer than commits, which they do on no
+///   simulated link: a test of `coeval-leader` makes them.
 /// - No scenario has epochs ([`Bug::is_of_epochs`]): the runs of `coeval-epoch` have nothing else.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
@@ -136,6 +137,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::VoteWithUnknownIdentity,
     Bug::FoundAtOnce,
     Bug::StampAfterMessage,
+    Bug::StampByOldCommit,
     Bug::AskOldTerm,
     Bug::TrustAsker,
     Bug::CollectWithoutReaders,

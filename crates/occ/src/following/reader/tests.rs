@@ -501,6 +501,10 @@ impl Questions for Answers {
         0
     }
 
+    fn awaits(&self) -> bool {
+        false
+    }
+
     fn learn(&self, _: u64, _: Lsn) {}
 }
 

@@ -28,5 +28,9 @@ impl Questions for Unasked {
         0
     }
 
+    fn awaits(&self) -> bool {
+        false
+    }
+
     fn learn(&self, _: u64, _: Lsn) {}
 }
