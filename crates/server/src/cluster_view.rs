@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use coeval_leader::node::{
-    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, ROLE_SETTINGS, Status,
+    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, ROLE_SETTINGS,
+    SESSION_MESSAGES, Status,
 };
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
@@ -119,6 +120,8 @@ fn note_version(shared: &Shared, status: &Status) {
     shared.tells_reads.fetch_or(reads, Ordering::Relaxed);
     let carries = status.cluster_version >= CARRIES;
     shared.carries_blocks.fetch_or(carries, Ordering::Relaxed);
+    let marks = status.cluster_version >= SESSION_MESSAGES;
+    shared.marks_messages.fetch_or(marks, Ordering::Relaxed);
     let logins = status.cluster_version >= NODE_LOGINS;
     shared.lets_clients_in.fetch_or(logins, Ordering::Relaxed);
     let settings = status.cluster_version >= ROLE_SETTINGS;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 use coeval_leader::node::PauseDetector;
-use coeval_occ::{FollowerEngine, MemoryAccounts, Statistics};
+use coeval_occ::{FollowerEngine, MemoryAccounts, Sending, Statistics};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 
@@ -88,6 +88,12 @@ impl Reader {
             watch.look(&**own);
             own.statistics()
         })
+    }
+
+    /// Notes that this node sends the leader a message, before it is sent, if a reader waits
+    /// whom the answer could help.
+    pub(crate) fn sends(&self) -> Option<Sending> {
+        self.own.as_ref()?.0.sends_to_answer()
     }
 
     /// Records that snapshots include everything that was acknowledged before `asked`.

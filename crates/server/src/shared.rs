@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) tells_reads: Arc<AtomicBool>,
     /// Whether every member understands what the node of a client tells a leader of blocks.
     pub(crate) carries_blocks: Arc<AtomicBool>,
+    /// Whether every member understands marks of messages.
+    pub(crate) marks_messages: AtomicBool,
     /// Whether each node of the cluster lets its own clients in.
     pub(crate) lets_clients_in: AtomicBool,
     /// Whether every member reads catalog rows with settings of roles.
@@ -87,6 +89,7 @@ impl Shared {
             reader_is_given: AtomicBool::new(false),
             tells_reads: Arc::default(),
             carries_blocks: Arc::default(),
+            marks_messages: AtomicBool::new(false),
             lets_clients_in: AtomicBool::new(false),
             cluster: Seen::default(),
             failure,

@@ -697,8 +697,8 @@ fn an_acknowledged_row_outlives_a_wiped_disk_and_the_flag_that_founds() {
         let (down, lost) = others(leader);
         let mut wire = cluster.connect(leader).await;
         wire.rows("create table acc (id int primary key)").await;
-        let version = "select cluster_version from coeval.cluster_status";
-        while wire.value(version).await.as_deref() != Some("5") {
+        let version = "select cluster_version >= 4 from coeval.cluster_status";
+        while wire.value(version).await.as_deref() != Some("t") {
             coeval_env::sleep(std::time::Duration::from_millis(20)).await;
         }
         cluster.kill(down).await;

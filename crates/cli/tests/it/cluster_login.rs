@@ -189,7 +189,8 @@ fn below_cluster_version_4_the_file_of_the_leader_decides() {
         let file = cluster.directory().join("hba-1");
         cluster.set_further(&["--hba-file", &file.display().to_string()]);
         cluster.start_node(1).await;
-        while before.value(version).await.as_deref() != Some("5") {
+        let raised = "select cluster_version >= 4 from coeval.cluster_status";
+        while before.value(raised).await.as_deref() != Some("t") {
             coeval_env::sleep(Duration::from_millis(20)).await;
         }
         for node in 0..3 {

@@ -24,7 +24,7 @@
 //!       transaction blocks |
 //! | 5 | catalog rows with settings of roles and the database, and what nodes tell each other of
 //!       them at logins; questions of a node for the sessions of others, and interruptions of
-//!       those |
+//!       those; marks among the messages of a session |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -51,7 +51,8 @@ pub const NODE_LOGINS: u32 = 4;
 pub const ROLE_SETTINGS: u32 = 5;
 
 /// The first version in which a node tells others of the sessions of its clients, and
-/// interrupts one for them.
+/// interrupts one for them; and in which the node of a client marks its messages to the leader,
+/// which tells the mark with a commit.
 pub const SESSION_MESSAGES: u32 = 5;
 
 /// What a connected member has announced.

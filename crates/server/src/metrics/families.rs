@@ -151,7 +151,7 @@ families! {
             out.value(&[("kind", kind.name())], r.sheets.of(kind).rows as f64);
         };
     Counter coeval_reads_total ["route", "stamp", "reason"] "cycles"
-        "Queries and pipelines of clients of this node, a follower, that may only read, if their sessions want them executed here (coeval.read_from): by route, local or leader. A local one has a stamp, and no reason: asked, if the leader was asked for the newest commit, for this one first; shared, if for an earlier one as well; spared, if a commit has answered, which none is taken for yet; session, if it includes the session's own commits; or none. One that went to the leader has a reason and no stamp. The stamp waited and the reasons lacks_log and uncommitted are of coeval.read_comparator, a setting for developers."
+        "Queries and pipelines of clients of this node, a follower, that may only read, if their sessions want them executed here (coeval.read_from): by route, local or leader. A local one has a stamp, and no reason: asked, if the leader was asked for the newest commit, for this one first; shared, if for an earlier one as well; spared, if a commit of this node's clients has answered that was sent to the leader later; session, if it includes the session's own commits; or none. One that went to the leader has a reason and no stamp. The stamp waited and the reasons lacks_log and uncommitted are of coeval.read_comparator, a setting for developers."
         = |r, out| {
             for (stamp, count) in Stamp::ALL.iter().zip(r.sheets.reads_here) {
                 let labels = [("route", "local"), ("stamp", stamp.name()), ("reason", "")];
@@ -188,7 +188,7 @@ families! {
             out.value(&[], gamma.violations as f64);
         };
     Counter coeval_read_questions_total ["kind"] "questions"
-        "Readers of this node that asked which commits are the newest, and questions that it sent to the leader: readers share a question that has not been sent yet. A node reports five times a second."
+        "Readers of this node that asked which commits are the newest, and questions that it sent to the leader: readers share a question that has not been sent yet, and a commit of a client of this node spares them one. A node reports five times a second."
         = |r, out| if let Some(questions) = &r.questions {
             for (kind, count) in [
                 ("asked", questions.asked),

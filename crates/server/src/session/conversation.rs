@@ -398,6 +398,10 @@ impl Conversation {
     /// Takes over what the client's node tells: what a block there has changed, or the block,
     /// which goes on here. It has no answer, and comes before a cycle.
     async fn node_tells(&mut self, piece: &[u8]) -> Result<(), Ended> {
+        if let Some(mark) = coeval_sql::session::mark_of(piece) {
+            self.session.mark(mark);
+            return Ok(());
+        }
         match self.session.follow(&[piece.to_vec()]).await {
             Ok(()) => {
                 // The client's node has told the client.

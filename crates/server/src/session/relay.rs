@@ -488,6 +488,9 @@ impl Relay {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
                     self.silence = Silence::Unknown;
+                    if self.tracker.begins_cycle(next.kind) {
+                        self.reads.mark(shared, &mut leader.side.buffer);
+                    }
                     if !self.tracker.is_skipping() {
                         let (reads, out) = (&mut self.reads, &mut leader.side.buffer);
                         if reads.has_news() {

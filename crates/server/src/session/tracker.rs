@@ -199,6 +199,17 @@ impl Tracker {
         self.is_answered() && !self.in_transaction()
     }
 
+    /// Whether a message that is forwarded begins a cycle.
+    pub(super) fn begins_cycle(&self, message: u8) -> bool {
+        let is_between = self.asked.back().is_none_or(Asked::is_end);
+        is_between
+            && !(self.is_skipping() || self.leader_skips || self.copying)
+            && matches!(
+                message,
+                kind::QUERY | kind::FUNCTION_CALL | kind::PARSE | kind::BIND | kind::EXECUTE
+            )
+    }
+
     /// What the client is owed by the node where its session runs next.
     pub(super) const fn owed(&self) -> Owed {
         self.owed

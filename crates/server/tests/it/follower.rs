@@ -1,6 +1,8 @@
 //! Reads that a follower executes on its own tables, over SQL: memory that they hold, and
 //! definitions that change under them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use coeval_server::{RunningServer, Settings};
@@ -638,4 +640,138 @@ fn a_storm_of_ddl_fails_no_query_of_a_block() {
             assert!(changes > 0);
         },
     );
+}
+
+/// The leader stays, however busy the machine is.
+fn patient(settings: Settings) -> Settings {
+    Settings {
+        cluster_election_timeout_milliseconds: 5_000,
+        ..settings
+    }
+}
+
+/// A client of the follower whose statements the leader executes.
+async fn forwarded(pair: &Pair) -> Wire {
+    let mut wire = Wire::connect(pair.follower.address()).await;
+    wire.rows("set coeval.read_from = leader").await;
+    wire
+}
+
+/// A read on the follower that asks nobody, and waits for a commit.
+async fn waiting(pair: &Pair) -> Wire {
+    let mut reader = pair.reader().await;
+    reader.rows("set coeval.read_comparator = adaptive").await;
+    reader.rows("set coeval.read_comparator_wait = '1h'").await;
+    // Its home session opens with a question.
+    reader.query("select n from t").await;
+    reader
+}
+
+const HOW: &str = "explain analyze select n from t";
+
+/// How the answers say that the read got its state, if the follower has executed it.
+fn is_spared(answers: &[Answer]) -> bool {
+    let mut lines = answers.iter().filter(|answer| answer.kind == 'D');
+    lines.any(|line| {
+        let text = line.values().swap_remove(0).unwrap_or_default();
+        text.contains("spared")
+    })
+}
+
+#[test]
+fn a_commit_of_another_session_of_the_node_answers_a_read_and_nothing_else_does() {
+    run(patient, async |pair| {
+        let mut writer = forwarded(pair).await;
+        let table = "create table t (a int primary key, n int)";
+        writer.rows(table).await;
+        writer.rows("insert into t values (1, 0)").await;
+        let mut reader = waiting(pair).await;
+        // The cluster version is being raised, or the machine was too slow for a read that
+        // waits for a second.
+        let mut tries = 0..60;
+        loop {
+            assert!(tries.next().is_some(), "no commit has answered a read");
+            reader.send(&query(HOW)).await;
+            coeval_env::sleep(Duration::from_millis(30)).await;
+            for _ in 0..3 {
+                writer.rows("update t set n = n + 1").await;
+            }
+            if is_spared(&reader.until('Z').await) {
+                break;
+            }
+        }
+        for cycle in [
+            "select n from t",
+            "begin; update t set n = n + 1; rollback",
+            "update t set n = n where a > 1",
+        ] {
+            // So the newest commit of the session is old.
+            writer.rows("update t set n = n + 1").await;
+            reader.send(&query(HOW)).await;
+            coeval_env::sleep(Duration::from_millis(100)).await;
+            for _ in 0..3 {
+                writer.query(cycle).await;
+            }
+            let answers = reader.until('Z').await;
+            assert!(!is_spared(&answers), "{cycle}");
+        }
+    });
+}
+
+/// Sessions of the follower's node interrupt their commits (40003), and then have the leader
+/// read: what its answers tell of such commits makes no read of the node stale.
+#[test]
+fn interrupted_commits_make_no_read_stale() {
+    const PAIRS: u32 = 200;
+    run(patient, async |pair| {
+        let mut writer = pair.writer().await;
+        let table = "create table t (a int primary key, n int)";
+        writer.rows(table).await;
+        let rows = "insert into t select g, 0 from generate_series(0, 3) g";
+        writer.rows(rows).await;
+        let mut reader = waiting(pair).await;
+        let wait = "set coeval.read_comparator_wait = '200ms'";
+        reader.rows(wait).await;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut impatient = Vec::new();
+        for row in 1..=3 {
+            let mut wire = forwarded(pair).await;
+            let is_over = Arc::clone(&is_over);
+            impatient.push(coeval_env::spawn("impatient", async move {
+                let update = format!("update t set n = n + 1 where a = {row}");
+                let mut interrupted = 0;
+                while !is_over.load(Relaxed) {
+                    wire.query("set statement_timeout = 1").await;
+                    let answers = wire.query(&update).await;
+                    let mut errors = answers.iter().filter(|answer| answer.kind == 'E');
+                    interrupted += u32::from(errors.any(|error| error.sqlstate() == "40003"));
+                    wire.query("set statement_timeout = 0").await;
+                    for _ in 0..2 {
+                        wire.query("select n from t where a = 0").await;
+                    }
+                }
+                interrupted
+            }));
+        }
+        let (mut stale, mut spared) = (0, 0);
+        for pair in 1..=PAIRS {
+            let update = format!("update t set n = {pair} where a = 0");
+            writer.rows(&update).await;
+            let read = reader.value("select n from t where a = 0").await;
+            stale += u32::from(read.as_deref() != Some(&*pair.to_string()));
+            if pair % 8 == 0 {
+                spared += u32::from(is_spared(&reader.query(HOW).await));
+            }
+        }
+        is_over.store(true, Relaxed);
+        let mut interrupted = 0;
+        for session in impatient {
+            interrupted += session.await.unwrap();
+        }
+        println!(
+            "{interrupted} commits interrupted, {spared} of {} reads spared",
+            PAIRS / 8
+        );
+        assert_eq!(stale, 0);
+    });
 }

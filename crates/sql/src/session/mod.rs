@@ -74,7 +74,9 @@ use smol_str::SmolStr;
 pub use at_home::{BlockHere, lost_here, not_in_this_block};
 pub use database::{Account, Database, Login};
 pub use explain::Freshness;
-pub use handover::{MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover};
+pub use handover::{
+    MAX_BYTES, MAX_PIECE, MAX_RECORD, Malformed, SessionHandover, mark, mark_of, marked_commit,
+};
 pub use portal::Portal;
 pub use prepared::Prepared;
 

@@ -2,7 +2,8 @@
 //! (`coeval.read_comparator`, a setting for developers; docs/internals/esi-measured.md).
 //!
 //! ```text
-//!   none       ask at once, unless a question is under way; all who wait share the next
+//!   none       ask at once, unless a question is under way; all who wait share the next, and a
+//!              commit that the leader has made meanwhile for this node spares it
 //!   single     the leader executes the read                        SINGLE
 //!   weak       the state that this node has                        WEAK
 //!   basic      ask alone; the answer s moves nothing here:         BASIC
@@ -11,13 +12,10 @@
 //!                s is not replayed             wait
 //!                s is shown                    read
 //!   alone      ask alone                                           ESI without ATA
-//!   adaptive   wait for an answer of the leader to any message     ATA
+//!   adaptive   wait for a commit of the leader for any message     ATA
 //!              sent after the read came; after 4 ms ask
 //!              (`coeval.read_comparator_wait`)
 //! ```
-//!
-//! No commit is taken for an answer while the leader does not say which message it is of
-//! (docs/internals/gaps.md), so `adaptive` always waits, and then asks.
 //!
 //! What is kinder to BASIC here than in its source: replay runs ahead of the commit index, and
 //! a leader that was asked sends at once what it would have batched.

@@ -36,6 +36,7 @@
 mod block;
 mod comparators;
 mod hold;
+mod marks;
 mod open;
 mod read;
 mod stamp;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use coeval_occ::Marks;
 use coeval_sql::Error;
 use coeval_sql::instance::activity::Listing;
 use coeval_sql::session::Freshness;
@@ -72,6 +74,8 @@ pub(super) struct Reads {
     idle_timeout: Option<Option<Duration>>,
     /// Whether the next cycle goes to the leader, whatever it is.
     bypass: bool,
+    /// The marks among the messages to the leader.
+    marks: Marks,
     /// What has become of the unnamed statement at home, which the leader must be told before
     /// the next message that it gets.
     unsent: Option<Vec<Vec<u8>>>,

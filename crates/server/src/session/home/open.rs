@@ -34,6 +34,7 @@ pub(super) struct Home {
 impl Relay {
     /// Keeps what the leader's session has told.
     pub(in crate::session) fn told(&mut self, piece: &[u8]) {
+        self.reads.note_marked(piece);
         if let Err(error) = self.handover.apply(piece) {
             debug!(%error, "what a session carries is not understood");
         }

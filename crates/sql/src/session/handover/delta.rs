@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use coeval_txn::MarkedMessages;
 use coeval_types::Timestamp;
 
 use super::{ActsAs, Login, Session, Settings, Writer};
@@ -24,6 +25,8 @@ pub(in crate::session) struct HandoverDelta {
     named_only: bool,
     /// What the client's node needs for reads, and has been told; `None` if it does not ask.
     reads: Option<ToldForReads>,
+    /// The last mark of the client's node.
+    marked: MarkedMessages,
 }
 
 /// What the client's node has been told for reads that it executes itself.
@@ -65,6 +68,7 @@ impl Session {
             any: false,
             named_only: false,
             reads: None,
+            marked: MarkedMessages::default(),
         }));
     }
 
@@ -95,6 +99,15 @@ impl Session {
         }
     }
 
+    /// Takes a mark of the client's node, before its next message: the next commit is told with
+    /// it.
+    pub fn mark(&mut self, mark: u64) {
+        let newest = self.newest_commit();
+        if let Some(delta) = &mut self.delta {
+            delta.marked.mark(mark, newest);
+        }
+    }
+
     /// The changes of the session's state since the last call, in pieces for
     /// [`SessionHandover::apply`](super::SessionHandover::apply); none if nothing has changed. Must be
     /// called after [`Session::finish`]: the result leaves out the settings of an open
@@ -107,7 +120,8 @@ impl Session {
         let told = delta.reads;
         let told =
             told.is_none_or(|told| told.login && told.committed == Some(self.newest_commit()));
-        let pieces = if unchanged && told && delta.names.is_empty() && !delta.any {
+        let is_marked = delta.marked.has_news(self.newest_commit());
+        let pieces = if unchanged && told && delta.names.is_empty() && !delta.any && !is_marked {
             Vec::new()
         } else {
             self.write_changes(&mut delta)
@@ -143,6 +157,10 @@ impl Session {
             if told.committed.replace(committed) != Some(committed) {
                 writer.committed(committed);
             }
+        }
+        let newest = self.newest_commit();
+        if let Some(mark) = delta.marked.take(newest) {
+            writer.marked(mark, newest);
         }
         writer.finish()
     }

@@ -18,6 +18,8 @@
 //!                  isolation 1 read committed, 2 snapshot isolation, 3 serializable;
 //!                  1 read write, 2 read only; 1 not deferrable, 2 deferrable;
 //!                  whether it has read (u8, 0 or 1)
+//!    10 mark       a number of the client's node (u64), before a message to the leader
+//!    11 marked     such a number (u64), and a commit that was made after it had come (u64)
 //!   role       0 (u8) or 1 (u8), number (u32), name text
 //!   text       length in bytes (u32), UTF-8
 //! ```
@@ -25,7 +27,8 @@
 //! Numbers are little-endian. A piece holds whole records and can be decoded on its own.
 //! Kind 7 is for reads on the client's node, kind 8 for those and for the session's next
 //! leader; they are written from cluster version 3 on. A piece goes from the node of a client
-//! to the leader, and kind 9 is written, from cluster version 4 on. A record that cannot be
+//! to the leader, and kind 9 is written, from cluster version 4 on; kind 10 from version 5 on, and
+//! kind 11 to a node that has written that. A record that cannot be
 //! decoded makes its piece [`Malformed`], and the decoder
 //! allocates no more than the piece holds.
 
@@ -49,6 +52,8 @@ const FORGET_ALL: u8 = 6;
 const LOGIN: u8 = 7;
 const COMMITTED: u8 = 8;
 const BLOCK: u8 = 9;
+const MARK: u8 = 10;
+const MARKED: u8 = 11;
 
 /// The isolation levels, by their number less 1.
 const LEVELS: [Isolation; 3] = [
@@ -105,6 +110,11 @@ pub(super) enum Record<'piece> {
     Login(Login),
     Committed(Timestamp),
     Block(CarriedBlock),
+    Mark(u64),
+    Marked {
+        mark: u64,
+        commit: Timestamp,
+    },
 }
 
 /// Memory a setting or a statement takes in addition to its text, in bytes.
@@ -127,7 +137,9 @@ impl Record<'_> {
             | Self::ForgetAll
             | Self::Login(_)
             | Self::Committed(_)
-            | Self::Block(_) => 0,
+            | Self::Block(_)
+            | Self::Mark(_)
+            | Self::Marked { .. } => 0,
         }
     }
 }
@@ -235,6 +247,20 @@ impl Writer {
 
     pub(super) fn committed(&mut self, commit: Timestamp) {
         self.record.push(COMMITTED);
+        self.record
+            .extend_from_slice(&commit.to_bits().to_le_bytes());
+        self.end();
+    }
+
+    pub(super) fn mark(&mut self, mark: u64) {
+        self.record.push(MARK);
+        self.record.extend_from_slice(&mark.to_le_bytes());
+        self.end();
+    }
+
+    pub(super) fn marked(&mut self, mark: u64, commit: Timestamp) {
+        self.record.push(MARKED);
+        self.record.extend_from_slice(&mark.to_le_bytes());
         self.record
             .extend_from_slice(&commit.to_bits().to_le_bytes());
         self.end();
@@ -370,6 +396,10 @@ impl<'piece> Reader<'piece> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    fn long(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
     fn text(&mut self) -> Result<&'piece str, Malformed> {
         let length = self.number()? as usize;
         let bytes = self.take(length)?;
@@ -399,7 +429,7 @@ impl<'piece> Reader<'piece> {
                     .collect()
             },
             columns: if self.flag()? {
-                Some(u64::from_le_bytes(self.array()?))
+                Some(self.long()?)
             } else {
                 None
             },
@@ -424,7 +454,7 @@ impl<'piece> Reader<'piece> {
     fn block(&mut self) -> Result<CarriedBlock, Malformed> {
         Ok(CarriedBlock {
             began: i64::from_le_bytes(self.array()?),
-            ran: u64::from_le_bytes(self.array()?),
+            ran: self.long()?,
             modes: Modes {
                 isolation: match self.choice(LEVELS.len() as u8)? {
                     0 => None,
@@ -461,8 +491,13 @@ impl<'piece> Reader<'piece> {
                 role: self.number()?,
                 superuser: self.flag()?,
             }),
-            COMMITTED => Record::Committed(Timestamp::from_bits(u64::from_le_bytes(self.array()?))),
+            COMMITTED => Record::Committed(Timestamp::from_bits(self.long()?)),
             BLOCK => Record::Block(self.block()?),
+            MARK => Record::Mark(self.long()?),
+            MARKED => Record::Marked {
+                mark: self.long()?,
+                commit: Timestamp::from_bits(self.long()?),
+            },
             _ => return Err(unknown),
         };
         if before - self.rest.len() > MAX_RECORD {

@@ -58,8 +58,10 @@ impl Session {
             }
             Record::ForgetAll => self.forget_all(),
             Record::Block(block) => self.take_block(&block)?,
+            Record::Mark(mark) => self.mark(mark),
             // They concern the node that keeps the handover state.
-            Record::ActsAs(_) | Record::Login(_) | Record::Committed(_) => {}
+            Record::ActsAs(_) | Record::Login(_) | Record::Committed(_) | Record::Marked { .. } => {
+            }
         }
         Ok(())
     }

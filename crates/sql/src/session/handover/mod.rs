@@ -18,6 +18,7 @@
 //! - `follow`: applying the pieces to the session that reads on the client's node, and what
 //!   changed there, or a block that moves, to the leader's.
 //! - [`delta`]: the changes since the last message to the client's node.
+//! - [`marks`]: marks of that node's messages, which are no state.
 //! - [`resume`]: starting a session with that state.
 //!
 //! Invariant: a receiver that applies a session's pieces, in their order, to the state
@@ -28,6 +29,7 @@
 mod delta;
 mod encoding;
 mod follow;
+mod marks;
 mod resume;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ use encoding::{Record, Writer};
 
 pub(super) use delta::HandoverDelta;
 pub use encoding::{MAX_PIECE, MAX_RECORD, Malformed};
+pub use marks::{mark, mark_of, marked_commit};
 
 use super::Login;
 use super::Session;
@@ -275,8 +278,8 @@ impl SessionHandover {
             }
             Record::Login(login) => self.login = Some(login),
             Record::Committed(commit) => self.keep_commit(commit),
-            // It is no state that outlives its transaction.
-            Record::Block(_) => {}
+            // A block is no state that outlives its transaction, and marks are no state.
+            Record::Block(_) | Record::Mark(_) | Record::Marked { .. } => {}
             Record::Forget { name } => self.forget_statement(name),
             Record::ForgetAll => {
                 let unnamed = self.statements.remove_entry("");

@@ -253,3 +253,35 @@ fn a_block_comes_back_and_a_part_of_one_is_refused() {
     *wrong.last_mut().unwrap() = 3;
     assert!(records(&wrong).unwrap().next().unwrap().is_err());
 }
+
+#[test]
+fn marks_come_back_and_are_no_state() {
+    use coeval_types::{Lsn, Term};
+    let commit = Timestamp::new(Term(3), Lsn(80));
+    let mut writer = Writer::default();
+    writer.setting("a.b", "1");
+    writer.marked(7, commit);
+    writer.reset("a.b");
+    let told = writer.finish().concat();
+    let asked = mark(7);
+    assert_eq!((mark_of(&asked), marked_commit(&asked)), (Some(7), None));
+    assert_eq!(
+        (mark_of(&told), marked_commit(&told)),
+        (None, Some((7, commit)))
+    );
+    for piece in [&asked, &told] {
+        let mut handover = SessionHandover::default();
+        handover.apply(piece).unwrap();
+        assert_eq!(handover, SessionHandover::default());
+    }
+    for end in 0..asked.len() {
+        assert_eq!(mark_of(&asked[..end]), None, "cut at {end}");
+    }
+    for end in 0..told.len() {
+        let found = marked_commit(&told[..end]);
+        assert!(
+            found.is_none() || found == Some((7, commit)),
+            "cut at {end}"
+        );
+    }
+}
