@@ -240,6 +240,19 @@ struct Opened {
     listeners: Vec<Open>,
 }
 
+/// What is said of the orphans of dead front ends is one message, as long as their clients'
+/// requests were that were under way: room for those of some.
+const FRAME_BYTES: usize = 256 << 20;
+
+fn peer_settings() -> coeval_peers::Settings {
+    coeval_peers::Settings {
+        frame_bytes: FRAME_BYTES,
+        queue_bytes: FRAME_BYTES + (32 << 20),
+        receive_bytes: FRAME_BYTES + (32 << 20),
+        ..coeval_peers::Settings::default()
+    }
+}
+
 /// Opens everything that a node uses, on the thread that will use it.
 async fn open(
     settings: Settings,
@@ -269,7 +282,7 @@ async fn open(
         listen,
         members,
         settings.security.clone(),
-        coeval_peers::Settings::default(),
+        peer_settings(),
         link::KINDS,
     );
     let (peers, inbox) = peers.await?;
