@@ -6,7 +6,8 @@
 //!                     ├▶ sql, dump, status, backup,
 //!                     │  cluster                          client ─▶ a running server
 //!                     ├▶ assess, verify, restore, cert    files, without a server
-//!                     └▶ bench, check                     coeval-workload, coeval-check
+//!                     ├▶ bench, check                     coeval-workload, coeval-check
+//!                     └▶ epoch                            coeval-epoch: nodes, and a client
 //! ```
 //!
 //! `commands` declares every subcommand with its arguments and its help; the modules

@@ -1,5 +1,5 @@
 //! The command line of the binary: `coeval start`, `demo`, `sql`, `dump`, `backup`,
-//! `restore`, `verify`, `assess`, `bench`, `cert`, `check`, `cluster`, `status`,
+//! `restore`, `verify`, `assess`, `bench`, `cert`, `check`, `cluster`, `epoch`, `status`,
 //! `config`, `completions`, `manual`, `version`.
 
 mod assess;
@@ -8,6 +8,7 @@ mod cert;
 mod check;
 mod cluster;
 mod demo;
+mod epoch;
 mod shell_help;
 mod start;
 
@@ -156,6 +157,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("check", matches)) => check::run(matches),
         Some(("demo", matches)) => demo::run(matches),
         Some(("cluster", matches)) => cluster::run(matches),
+        Some(("epoch", matches)) => epoch::run(matches),
         Some(("assess", matches)) => assess::run(matches),
         Some(("status", matches)) => status::run(
             matches
@@ -332,6 +334,7 @@ fn command() -> Command {
         )
         .subcommand(check::command())
         .subcommand(cluster::command())
+        .subcommand(epoch::command())
         .subcommand(assess::command())
         .subcommand(
             Command::new("status")

@@ -1,0 +1,223 @@
+//! `coeval epoch found` and `start`.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use coeval_epoch::Rhythm;
+use coeval_epoch::server::{self, Founding, Server, Settings};
+use coeval_peers::{ClusterId, NodeId};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, Members, credentials, members_argument};
+use crate::commands::say;
+use crate::logging;
+use crate::parent::Parent;
+
+fn directory() -> Arg {
+    Arg::new("data-dir")
+        .long("data-dir")
+        .value_name("DIR")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("The node's data directory")
+}
+
+fn number(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("N")
+        .value_parser(value_parser!(u64))
+        .help(help)
+}
+
+pub(super) fn found_arguments() -> Vec<Arg> {
+    vec![
+        directory(),
+        number("node", "The node's number, from 1 to 255").required(true),
+        members_argument("members", "All nodes, and where they listen for each other"),
+        Arg::new("cluster")
+            .long("cluster")
+            .value_name("ID")
+            .value_parser(value_parser!(ClusterId))
+            .help("The cluster's id [default: drawn, and said]"),
+        Arg::new("council")
+            .long("council")
+            .value_name("N,…")
+            .value_delimiter(',')
+            .value_parser(value_parser!(u64))
+            .help("The nodes whose majority decides on members and manager [default: the first 3]"),
+        number(
+            "partitions",
+            "Partitions of the keys [default: 2 for each node, up to 16]",
+        ),
+        number("copies", "Copies of each partition [default: 2]"),
+        number(
+            "degree",
+            "Children of a front end in the barrier's tree; 0: flat [default: 0]",
+        ),
+        number(
+            "history-epochs",
+            "Past epochs that can be read [default: 1000]",
+        ),
+    ]
+}
+
+/// Replaces a value by an argument, if it is there.
+fn replace<T: TryFrom<u64>>(
+    matches: &ArgMatches,
+    name: &str,
+    value: &mut T,
+) -> Result<(), Failure> {
+    if let Some(given) = matches.get_one::<u64>(name) {
+        let fits = T::try_from(*given);
+        *value = fits.map_err(|_| Failure::new(2, format!("--{name} {given} is too many")))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn found(matches: &ArgMatches) -> Result<(), Failure> {
+    let node = matches.get_one::<u64>("node").copied().unwrap_or_default();
+    let members = matches.get_one::<Members>("members").cloned();
+    let cluster = matches.get_one::<ClusterId>("cluster").copied();
+    let cluster = cluster.unwrap_or_else(ClusterId::draw);
+    let mut founding = Founding::new(cluster, NodeId(node), members.unwrap_or_default());
+    let council = matches.get_many::<u64>("council").into_iter().flatten();
+    founding.council = council.copied().map(NodeId).collect::<BTreeSet<_>>();
+    replace(matches, "partitions", &mut founding.partitions)?;
+    replace(matches, "copies", &mut founding.copies)?;
+    replace(matches, "degree", &mut founding.degree)?;
+    replace(matches, "history-epochs", &mut founding.history_epochs)?;
+    let directory = matches.get_one::<PathBuf>("data-dir");
+    let directory = directory.cloned().unwrap_or_default();
+    let founded = server::found(&directory, &founding).await;
+    founded.map_err(|error| Failure::new(1, error))?;
+    say(&format!("cluster {cluster}"));
+    Ok(())
+}
+
+pub(super) fn start_arguments() -> Vec<Arg> {
+    let address = |name: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("ADDRESS:PORT")
+            .value_parser(value_parser!(SocketAddr))
+            .help(help)
+    };
+    vec![
+        directory(),
+        number(
+            "node",
+            "The node's number, as a check and for its certificate",
+        ),
+        address(
+            "clients",
+            "Listen there for clients [default: 127.0.0.1:0, any free port]",
+        ),
+        address(
+            "admin",
+            "Listen there for health and metrics over HTTP; on this machine only",
+        ),
+        address(
+            "listen",
+            "Listen there for other nodes [default: the node's own address]",
+        ),
+        number(
+            "lost-milliseconds",
+            "A node without a connection is dead after [default: 1000]",
+        ),
+        number(
+            "absent-milliseconds",
+            "One that was not there since this one's start, after [default: 30000]",
+        ),
+        number(
+            "minimum-ticks",
+            "Shortest epoch, in ticks of 10 ms [default: 1]",
+        ),
+        number(
+            "checkpoint-bytes",
+            "Bytes of log after which a checkpoint replaces it [default: 64 MiB]",
+        ),
+        Arg::new("stop-with-parent")
+            .long("stop-with-parent")
+            .action(ArgAction::SetTrue)
+            .help("Stop when the starting process ends"),
+    ]
+}
+
+pub(super) async fn start(matches: &ArgMatches) -> Result<(), Failure> {
+    let parent = matches
+        .get_flag("stop-with-parent")
+        .then(Parent::now)
+        .flatten();
+    let failed = |error: &dyn std::fmt::Display| Failure::new(1, error);
+    logging::start(&coeval_server::Settings::default()).map_err(|error| failed(&error))?;
+    let directory = matches.get_one::<PathBuf>("data-dir");
+    let mut settings = Settings::new(directory.cloned().unwrap_or_default());
+    let address = |name: &str| matches.get_one::<SocketAddr>(name).copied();
+    settings.clients = Some(address("clients").unwrap_or(([127, 0, 0, 1], 0).into()));
+    settings.admin = address("admin");
+    settings.listen = address("listen");
+    replace(
+        matches,
+        "lost-milliseconds",
+        &mut settings.lost_milliseconds,
+    )?;
+    replace(
+        matches,
+        "absent-milliseconds",
+        &mut settings.absent_milliseconds,
+    )?;
+    replace(matches, "checkpoint-bytes", &mut settings.checkpoint_bytes)?;
+    let mut minimum_ticks = 1;
+    replace(matches, "minimum-ticks", &mut minimum_ticks)?;
+    settings.rhythm = Rhythm::Unified { minimum_ticks };
+    settings.secret = credentials::secret(matches).await?;
+    let founding = server::founding(&settings.directory).await;
+    let own = founding.map_err(|error| failed(&error))?.node;
+    if let Some(named) = matches
+        .get_one::<u64>("node")
+        .filter(|named| **named != own.0)
+    {
+        return Err(Failure::new(
+            1,
+            format!("the directory is node {own}'s, not node {named}'s"),
+        ));
+    }
+    settings.security = credentials::security(matches, own).await?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(&error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| failed(&error))?;
+    let server = Server::start(settings)
+        .await
+        .map_err(|error| failed(&error))?;
+    let shown = |address: Option<SocketAddr>| address.map_or("-".to_owned(), |at| at.to_string());
+    say(&format!(
+        "node {own} nodes {} clients {} admin {}",
+        server.address(),
+        shown(server.client_address()),
+        shown(server.admin_address())
+    ));
+    let orphaned = async {
+        match parent {
+            Some(parent) => {
+                if parent.gone().await.is_err() {
+                    // It cannot be watched.
+                    std::future::pending::<()>().await;
+                }
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let stop = server.stopper();
+    let mut ended = std::pin::pin!(server.ended());
+    tokio::select! {
+        biased;
+        ended = &mut ended => return ended.map_err(|error| failed(&error)),
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = orphaned => {}
+    }
+    stop.stop();
+    ended.await.map_err(|error| failed(&error))
+}
