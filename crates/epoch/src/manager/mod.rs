@@ -346,16 +346,22 @@ impl Manager {
 
     /// Time passes: a close that had to wait for it begins.
     pub(crate) fn pass_time(&mut self, out: &mut Outbox) {
-        self.since = self.since.saturating_add(1);
+        self.count_tick();
         self.advance(out);
     }
 
-    /// A tick of the clock: says again what was not answered.
-    pub(crate) fn tick(&mut self, out: &mut Outbox) {
+    /// A tick has passed, for what is measured in ticks. What must be said again to stay true
+    /// (`lost`, `spares`) ages by the ticks at which it is said again.
+    fn count_tick(&mut self) {
         self.since = self.since.saturating_add(1);
         if let Some(closing) = &mut self.closing {
             closing.ticks = closing.ticks.saturating_add(1);
         }
+    }
+
+    /// A tick of the clock: says again what was not answered.
+    pub(crate) fn tick(&mut self, out: &mut Outbox) {
+        self.count_tick();
         for (_, age) in self.lost.values_mut() {
             *age += 1;
         }
