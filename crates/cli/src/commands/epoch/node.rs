@@ -136,6 +136,10 @@ pub(super) fn start_arguments() -> Vec<Arg> {
             "Shortest epoch, in ticks of 10 ms [default: 1]",
         ),
         number(
+            "maximum-ticks",
+            "Longest epoch; the manager tunes between the two [default: lengths are not tuned]",
+        ),
+        number(
             "checkpoint-bytes",
             "Bytes of log after which a checkpoint replaces it [default: 64 MiB]",
         ),
@@ -172,7 +176,19 @@ pub(super) async fn start(matches: &ArgMatches) -> Result<(), Failure> {
     replace(matches, "checkpoint-bytes", &mut settings.checkpoint_bytes)?;
     let mut minimum_ticks = 1;
     replace(matches, "minimum-ticks", &mut minimum_ticks)?;
-    settings.rhythm = Rhythm::Unified { minimum_ticks };
+    let mut maximum_ticks = 0;
+    replace(matches, "maximum-ticks", &mut maximum_ticks)?;
+    settings.rhythm = match matches.contains_id("maximum-ticks") {
+        false => Rhythm::Unified { minimum_ticks },
+        true if maximum_ticks < minimum_ticks => {
+            let words = "--maximum-ticks is less than the shortest epoch";
+            return Err(Failure::new(2, words));
+        }
+        true => Rhythm::Tuned {
+            minimum_ticks,
+            maximum_ticks,
+        },
+    };
     settings.secret = credentials::secret(matches).await?;
     let founding = server::founding(&settings.directory).await;
     let own = founding.map_err(|error| failed(&error))?.node;
