@@ -105,13 +105,13 @@ mod tests {
         assert!(!gathering.holds(12));
         gathering.sent(12);
         assert!(!gathering.holds(12), "nothing is known before the answer");
-        // So many came before the answer that no reader is waited for.
+        // So many came before the answer that no other has to come back.
         gathering.answered(30);
         assert!(!gathering.holds(30));
     }
 
     #[test]
-    fn a_few_readers_wait_for_nobody() {
+    fn a_few_readers_do_not_wait() {
         let mut gathering = Gathering::default();
         gathering.answered(0);
         assert!(!gathering.holds(0));

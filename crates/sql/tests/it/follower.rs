@@ -230,7 +230,7 @@ async fn a_follower_executes_what_only_reads() {
             Reason::LocksRows,
         ),
         ("select pg_cancel_backend(1)", Reason::Interrupts),
-        ("select pg_terminate_backend(1)", Reason::Function),
+        ("select pg_terminate_backend(1)", Reason::Interrupts),
         ("select pg_advisory_unlock_all()", Reason::Function),
         ("select coeval.cluster_remove(3)", Reason::Function),
         ("select coeval.last_commit()", Reason::Function),
