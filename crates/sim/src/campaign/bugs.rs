@@ -477,7 +477,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::ReuseQuestion,
         "cluster/list-append/snapshot-isolation/questions",
         "recency",
-        35,
+        76,
     ),
     by(
         Bug::VerifiedForSettled,
