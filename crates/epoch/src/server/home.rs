@@ -133,6 +133,7 @@ impl Founding {
             back_ends: nodes.iter().map(|node| (*node, 0)).collect(),
             degree: self.degree,
             history_epochs: self.history_epochs,
+            copies: self.copies,
             ..Configuration::default()
         }
     }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use coeval_epoch::{Answer, Checkpoint, EpochTimestamp, Found, History, Key, Operation, Write};
+use coeval_epoch::{
+    Answer, Checkpoint, Epoch, EpochTimestamp, Found, History, Key, Operation, Write,
+};
 
 /// A write-only transaction. Its values are its handle, so that each names its writer.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Judge {
     closed: BTreeMap<EpochTimestamp, BTreeMap<Key, Operation>>,
     /// How much of the history of each partition is known, and its content by epoch.
     epochs: BTreeMap<(usize, u64), History>,
+    /// Up to here only the newest version of each key is known: the rest is in no log any more.
+    forgotten: Epoch,
     pub objections: Vec<String>,
 }
 
@@ -43,6 +47,19 @@ fn handle_in(bytes: &[u8]) -> Option<u64> {
 impl Judge {
     fn object(&mut self, judge: &str, what: String) {
         self.objections.push(format!("{judge}: {what}"));
+    }
+
+    /// What is known of epochs whose log is gone: the newest versions at their end.
+    pub fn base(&mut self, through: Epoch, versions: &BTreeMap<Key, (EpochTimestamp, Operation)>) {
+        self.forgotten = through;
+        for (key, (at, operation)) in versions {
+            let versions = self.closed.entry(*at).or_default();
+            versions.insert(key.clone(), operation.clone());
+        }
+    }
+
+    fn is_forgotten(&self, at: EpochTimestamp) -> bool {
+        at.epoch() <= self.forgotten
     }
 
     /// A node shows the versions of a partition in one closed epoch.
@@ -110,6 +127,9 @@ impl Judge {
         let mut wrong = Vec::new();
         let mut placed: BTreeMap<u64, EpochTimestamp> = BTreeMap::new();
         for (at, versions) in &self.closed {
+            if self.is_forgotten(*at) {
+                continue;
+            }
             let handles = versions.values().filter_map(|operation| match operation {
                 Operation::Value(bytes) => handle_in(bytes),
                 _ => None,
@@ -136,6 +156,7 @@ impl Judge {
         }
         for (handle, put) in &self.puts {
             match (&put.answer, placed.get(handle)) {
+                (Some((Answer::Committed(at), _)), _) if self.is_forgotten(*at) => {}
                 (Some((Answer::Committed(at), _)), found) if found != Some(at) => {
                     wrong.push((
                         "ledger",
@@ -184,9 +205,13 @@ impl Judge {
             let Some((Answer::Values(at, values), _)) = &get.answer else {
                 continue;
             };
+            if self.is_forgotten(*at) {
+                continue;
+            }
             // Of a transaction that is seen, nothing older is seen.
             for (key, found) in values {
-                let Some((writer, at)) = self.writer(found) else {
+                let found = self.writer(found);
+                let Some((writer, at)) = found.filter(|(_, at)| !self.is_forgotten(*at)) else {
                     continue;
                 };
                 for write in &self.puts[&writer].writes {

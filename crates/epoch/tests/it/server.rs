@@ -216,7 +216,7 @@ impl Cluster {
             self.end(id, false);
         }
         let partitions = usize::from(founding(NodeId(1), self.nodes).partitions);
-        let mut ledger = self.ledger.lock();
+        let mut found = Vec::new();
         for (id, machine) in &self.machines {
             let read = self.world.run(*machine, async {
                 let directory = Path::new(DIRECTORY).join("epochs");
@@ -224,14 +224,38 @@ impl Cluster {
             });
             let recovered = read.unwrap();
             // A node whose copies were removed has no say.
-            if recovered.sealed < newest {
-                continue;
+            if recovered.sealed >= newest {
+                found.push((*id, recovered));
             }
+        }
+        // A copy that was made is in a checkpoint, which has taken the place of the log before.
+        let checkpoints = found.iter();
+        let checkpoints = checkpoints.filter_map(|(_, found)| found.checkpoint.as_ref());
+        let through = checkpoints.map(|checkpoint| checkpoint.epoch).max();
+        let through = through.unwrap_or_default();
+        let end = coeval_epoch::EpochTimestamp::end_of;
+        let mut base: BTreeMap<Key, (coeval_epoch::EpochTimestamp, Operation)> = BTreeMap::new();
+        let mut ledger = self.ledger.lock();
+        for (_, recovered) in &found {
+            let kept = recovered.checkpoint.iter();
+            let kept = kept.flat_map(|checkpoint| checkpoint.versions.clone());
+            let pieces = recovered.pieces.range(..=end(through));
+            let pieces = pieces.flat_map(|(at, piece)| {
+                let writes = piece.writes.iter();
+                writes.map(|write| (write.key.clone(), *at, write.operation.clone()))
+            });
+            for (key, at, operation) in kept.chain(pieces) {
+                let version = base.entry(key).or_insert_with(|| (at, operation.clone()));
+                if version.0 < at {
+                    *version = (at, operation);
+                }
+            }
+        }
+        ledger.0.base(through, &base);
+        for (id, recovered) in &found {
             let mut histories = BTreeMap::new();
-            for (at, piece) in recovered
-                .pieces
-                .range(..=coeval_epoch::EpochTimestamp::end_of(newest))
-            {
+            let last = end(newest).max(end(through));
+            for (at, piece) in recovered.pieces.range(end(through)..=last) {
                 for write in piece.writes.iter() {
                     let partition = partition_of(&write.key, partitions);
                     let history: &mut Vec<(_, Key, Operation)> =
