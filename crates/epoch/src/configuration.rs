@@ -80,12 +80,18 @@ pub struct Configuration {
 pub struct Limits {
     /// Bytes of versions in one message of a copy that is being made, but for the last key's.
     pub copy_bytes: u32,
+    /// Most bytes of a key, and of a value; never more than [`crate::MOST_BYTES`].
+    pub most_bytes: u32,
+    /// Most bytes of operations on one back end in epochs that are not closed.
+    pub open_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             copy_bytes: 1 << 18,
+            most_bytes: 1 << 20,
+            open_bytes: 256 << 20,
         }
     }
 }
@@ -349,11 +355,15 @@ impl Configuration {
 impl Limits {
     fn encode(self, out: &mut Vec<u8>) {
         out.extend(self.copy_bytes.to_le_bytes());
+        out.extend(self.most_bytes.to_le_bytes());
+        put_u64(out, self.open_bytes);
     }
 
     fn decode(reader: &mut Reader) -> Result<Self, Malformed> {
         Ok(Self {
             copy_bytes: reader.u32()?,
+            most_bytes: reader.u32()?,
+            open_bytes: reader.u64()?,
         })
     }
 }

@@ -91,8 +91,8 @@ pub enum Refusal {
     /// A key, a value or a request is too long.
     #[error("a key, a value or the whole request is too long")]
     TooLong,
-    /// The back end's memory is used up.
-    #[error("the memory of a back end is used up")]
+    /// What a back end may hold of epochs that are not closed is used up.
+    #[error("out of memory: a back end holds the limit open_bytes of epochs that are not closed")]
     NoRoom,
 }
 

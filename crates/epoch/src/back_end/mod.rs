@@ -41,7 +41,7 @@ use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 use copying::Copying;
 use incoming::Incoming;
 
-/// Most bytes of a key, and of a value.
+/// Most bytes of a key, and of a value, whatever the configuration allows.
 pub const MOST_BYTES: usize = 1 << 20;
 
 /// A write to the log. The caller reports when it is durable, by [`crate::EpochNode::persisted`].
@@ -95,8 +95,7 @@ pub struct BackEnd {
     copying: Copying,
     /// Whether it has come in empty in this start.
     has_forgotten: bool,
-    /// Most bytes of operations that are not closed.
-    room: usize,
+    /// Bytes of operations that are not closed.
     used: usize,
 }
 
@@ -119,7 +118,6 @@ impl BackEnd {
             next_write: 1,
             copying: Copying::default(),
             has_forgotten: false,
-            room: 256 << 20,
             used: 0,
         };
         back_end.restore(recovered);
@@ -284,12 +282,14 @@ impl BackEnd {
         if piece.at.epoch() <= self.sealing {
             return Err(Refusal::EpochClosed);
         }
+        let limits = self.configuration.limits;
+        let most = MOST_BYTES.min(limits.most_bytes as usize);
         for write in piece.writes.iter() {
-            if write.key.len() > MOST_BYTES || write.operation.len() > MOST_BYTES {
+            if write.key.len() > most || write.operation.len() > most {
                 return Err(Refusal::TooLong);
             }
         }
-        if self.used + bytes_of(piece) > self.room {
+        if (self.used + bytes_of(piece)) as u64 > limits.open_bytes {
             return Err(Refusal::NoRoom);
         }
         self.insert(piece);

@@ -137,6 +137,44 @@ fn a_refusal_by_one_back_end_aborts_everywhere() {
     assert!(values.iter().all(|(_, found)| *found == Found::Nothing));
 }
 
+/// What a back end may hold of open epochs is refused above the limit, by its name; what is aborted or
+/// closed gives it back.
+#[test]
+fn a_back_end_holds_no_more_than_its_limit() {
+    let mut cluster = settled(Layout {
+        // Three transactions of a key and a value each, on one of the back ends.
+        limits: coeval_epoch::Limits {
+            open_bytes: 3 * (5 + 8),
+            ..coeval_epoch::Limits::default()
+        },
+        ..Layout::of(3)
+    });
+    let reason = Reason::Refused(coeval_epoch::Refusal::NoRoom);
+    assert!(reason.to_string().contains("open_bytes"), "{reason}");
+    let no_room = Answer::Aborted(reason);
+    for _ in 0..4 {
+        let puts: Vec<u64> = (0..8)
+            .map(|_| cluster.put(NodeId(1), &BTreeSet::from([1])))
+            .collect();
+        // One is taken back before its epoch is closed.
+        cluster.give_up(NodeId(1), puts[0]);
+        cluster.settle(12);
+        let answers: Vec<Option<Answer>> =
+            puts.iter().map(|put| put_answer(&cluster, *put)).collect();
+        let refused = answers
+            .iter()
+            .flatten()
+            .filter(|answer| **answer == no_room);
+        let committed = answers.iter().flatten();
+        let committed = committed.filter(|answer| matches!(answer, Answer::Committed(_)));
+        let counts = (refused.count(), committed.count());
+        assert!(counts.0 >= 3 && counts.1 >= 2, "{answers:?}");
+        assert!(answers.iter().all(Option::is_some), "{answers:?}");
+    }
+    cluster.finish();
+    assert_eq!(cluster.judge.objections, Vec::<String>::new());
+}
+
 /// With the last copy of a partition gone nothing is committed, and the manager says which.
 #[test]
 fn the_last_copy_is_waited_for_by_name() {

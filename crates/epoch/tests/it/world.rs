@@ -55,6 +55,7 @@ pub struct Layout {
     pub degree: u8,
     pub history: u64,
     pub rhythm: Rhythm,
+    pub limits: Limits,
 }
 
 impl Layout {
@@ -65,6 +66,7 @@ impl Layout {
             degree: 0,
             history: 8,
             rhythm: Rhythm::Unified { minimum_ticks: 2 },
+            limits: Limits::default(),
         }
     }
 }
@@ -106,7 +108,10 @@ impl Cluster {
             history_epochs: layout.history,
             copies: layout.copies as u8,
             // A few keys at a time.
-            limits: Limits { copy_bytes: 100 },
+            limits: Limits {
+                copy_bytes: 100,
+                ..layout.limits
+            },
             ..Configuration::default()
         };
         let directory = Directory::default();

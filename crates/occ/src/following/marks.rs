@@ -115,7 +115,7 @@ mod tests {
         let late = send(&mut marks);
         marks.answered(all[4], at(104));
         marks.answered(late, at(112));
-        // Of more marks than are kept, the first ones answer nobody.
+        // Of more marks than are kept, the first ones answer no reader.
         let all: Vec<u64> = (0..MOST + 2).map(|_| send(&mut marks)).collect();
         marks.answered(all[1], at(120));
         marks.answered(all[2], at(128));

@@ -657,7 +657,7 @@ async fn forwarded(pair: &Pair) -> Wire {
     wire
 }
 
-/// A read on the follower that asks nobody, and waits for a commit.
+/// A read on the follower that asks no node, and waits for a commit.
 async fn waiting(pair: &Pair) -> Wire {
     let mut reader = pair.reader().await;
     reader.rows("set coeval.read_comparator = adaptive").await;

@@ -24,16 +24,16 @@
 //!
 //! - *The leader's term.* A deposed leader that does not know it gets its commit to no majority,
 //!   so it tells none. If it had told one, that would be in the log of the next leader.
-//! - *The asker as a voter.* No leadership is confirmed by anybody: the commit itself needed a
+//! - *The asker as a voter.* No leadership has to be confirmed: the commit itself needed a
 //!   majority after the mark.
 //! - *Withdrawn answers* (40003). What told the commit is sent again with a later answer as it
 //!   was, with its own mark, once the commit is durable. If nothing had told it yet, the next mark
 //!   ends that: a commit older than the last mark is not told with any.
 //! - *Another leader.* Its stream begins with no marks, and numbers on one stream mean nothing on
-//!   another: those of the lost stream answer nobody any more.
+//!   another: those of the lost stream answer no reader any more.
 //! - *Several cycles in one packet.* Messages are handled in their order, and marks among them. A
 //!   mark counts for all that follow it up to the next, so a commit of the third cycle under the
-//!   mark of the first answers only those who had asked before the first: fewer than could be.
+//!   mark of the first answers only readers that had asked before the first: fewer than could be.
 //! - *Blocks and portals.* The place is reserved while COMMIT or the Sync of an implicit
 //!   transaction is handled. What the transaction has read or locked before its mark came, or what
 //!   portals still read, moves no commit.
@@ -67,7 +67,7 @@ impl Reads {
     }
 
     /// Takes the commit that the leader tells in this piece, if there is one, for an answer to
-    /// those who had asked before its mark.
+    /// the readers that had asked before its mark.
     pub(super) fn note_marked(&mut self, piece: &[u8]) {
         if self.marks.is_open()
             && let Some((mark, commit)) = session::marked_commit(piece)
