@@ -197,7 +197,13 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
     let mut of_packets = StdRng::seed_from_u64(seed ^ 0x7061_636B);
     let mut faults = Vec::new();
     let mut at = Duration::ZERO;
-    if matches!(class, Class::None | Class::Ddl) {
+    let is_calm = match class {
+        Class::None | Class::Ddl => true,
+        // Of the seeds of either mode every other one.
+        Class::Memory => (seed / 2).is_multiple_of(2),
+        _ => false,
+    };
+    if is_calm {
         return faults;
     }
     loop {
@@ -283,6 +289,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
                 Victim::Follower(node % (nodes - 1))
             }
             (Class::Questions, ..) => Victim::Leader,
+            (Class::Away, ..) => Victim::Follower(node % (nodes - 1)),
             (Class::Corruption, ..) => Victim::Node(damaged),
             (_, Accident::Full(_) | Accident::LoseDisk, Victim::All) => Victim::Node(node),
             (.., drawn) => drawn,
@@ -394,6 +401,11 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
             };
             (block, between(random, 10, 20_000))
         }
+        Class::Memory => match random.random_range(0..2) {
+            0 => (Accident::Kill, between(random, 1, 500)),
+            _ => (Accident::Pause, between(random, 1, 500)),
+        },
+        Class::Away => (Accident::Pause, between(random, 200, 1500)),
         Class::Clock => {
             if random.random() {
                 let drift = random.random_range(-100_000..=100_000);

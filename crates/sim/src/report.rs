@@ -31,6 +31,8 @@ pub struct Report {
     pub reads_on_followers: u64,
     /// How often two nodes were compared while they showed the same commit.
     pub compared: u64,
+    /// Long reads on followers that were ended for the memory that they held.
+    pub ended_reads: u64,
     /// Statistics of the simulated network.
     pub traffic: Traffic,
     /// The first server that each client entered, for the simulator's own loads over
@@ -80,6 +82,9 @@ impl fmt::Display for Report {
         }
         if self.compared > 0 {
             write!(formatter, "{} pairs compared, ", self.compared)?;
+        }
+        if self.ended_reads > 0 {
+            write!(formatter, "{} long reads ended, ", self.ended_reads)?;
         }
         let Traffic {
             segments,

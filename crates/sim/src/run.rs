@@ -2,6 +2,7 @@
 //! verdict.
 
 mod following;
+mod long_reads;
 mod replicas;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::workload::{CLIENTS, Clients};
 use crate::{Class, Engine, Scenario, watchdog::Watchdog};
 
 use following::Comparisons;
+use long_reads::LongReads;
 
 /// Virtual time after the last fault within which a database must recover and serve every
 /// client.
@@ -162,6 +164,8 @@ struct Run<'world> {
     refused: Option<(usize, String)>,
     /// Comparisons of the nodes of a cluster while they follow.
     comparisons: Comparisons,
+    /// Long reads on the nodes of a cluster while they follow.
+    long_reads: LongReads,
 }
 
 /// Link between machines in the same rack.
@@ -213,6 +217,7 @@ impl<'world> Run<'world> {
             tasks: Vec::new(),
             refused: None,
             comparisons: Comparisons::default(),
+            long_reads: LongReads::default(),
         }
     }
 
@@ -229,6 +234,7 @@ impl<'world> Run<'world> {
             entered: self.clients.entered(),
             reads_on_followers: self.clients.reads_on_followers(),
             compared: self.comparisons.compared(),
+            ended_reads: self.clients.ended_reads() + self.long_reads.ended(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
@@ -305,6 +311,7 @@ impl<'world> Run<'world> {
         }
         self.system.operate(self.world);
         self.look_after_clients();
+        self.read_long()?;
         self.compare_followers()
     }
 

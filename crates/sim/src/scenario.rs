@@ -109,6 +109,12 @@ named! {
         /// In a cluster of servers, definitions change all the time beside reads: tables
         /// are emptied, altered and replaced, indexes come and go.
         Ddl = "ddl",
+        /// In a cluster, old row versions may take little memory, and long reads on every
+        /// node hold more; half of the runs have processes killed and paused besides.
+        Memory = "memory",
+        /// In a cluster of servers, a follower is paused, beside readers on every node that
+        /// take the state that it has.
+        Away = "away",
     }
 }
 
@@ -128,6 +134,17 @@ impl Load {
     #[must_use]
     pub const fn is_of_protocol(self) -> bool {
         matches!(self, Self::Pipelines)
+    }
+}
+
+impl Class {
+    /// Whether only a cluster can meet these faults.
+    #[must_use]
+    pub const fn is_of_clusters(self) -> bool {
+        matches!(
+            self,
+            Self::Loss | Self::Questions | Self::Ddl | Self::Memory | Self::Away
+        )
     }
 }
 
@@ -178,8 +195,9 @@ pub fn level(isolation: Isolation) -> &'static str {
 impl Scenario {
     /// Whether load and class of faults are meaningful for the engine: an in-memory
     /// database has no disk, clients on its machine have no links and no protocol, a
-    /// single node's lost disk has no other copy, and only followers ask questions. Only
-    /// servers have definitions that change.
+    /// single node's lost disk has no other copy, and only followers ask questions, and have
+    /// long reads of their own to end. Only servers have definitions that change, and reads that
+    /// take the state that there is.
     #[must_use]
     pub fn applies(&self) -> bool {
         if self.load.is_of_protocol() && !self.engine.is_remote() {
@@ -187,12 +205,12 @@ impl Scenario {
         }
         match self.engine {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
-            Engine::Occ => !matches!(
-                self.class,
-                Class::Network | Class::Partition | Class::Loss | Class::Questions | Class::Ddl
-            ),
-            Engine::Server => !matches!(self.class, Class::Loss | Class::Questions | Class::Ddl),
-            Engine::Cluster => self.class != Class::Ddl,
+            Engine::Occ => {
+                !self.class.is_of_clusters()
+                    && !matches!(self.class, Class::Network | Class::Partition)
+            }
+            Engine::Server => !self.class.is_of_clusters(),
+            Engine::Cluster => !matches!(self.class, Class::Ddl | Class::Away),
             Engine::Servers => true,
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use coeval_env::sim::{Node, World};
 use coeval_env::{JoinError, JoinHandle};
 use coeval_leader::node::Node as Member;
-use coeval_occ::Validator;
+use coeval_occ::{Budget, Validator};
 use coeval_server::{Settings, Storage, Timeout};
 use coeval_txn::Isolation;
 use coeval_txn::serial::Serial;
@@ -19,11 +19,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
-use crate::Engine;
 use crate::client_session::{
     AT_HOME, AT_LEADER, Contract, Failure, Session, THINK, Wire, newest, storage,
 };
 use crate::cluster_node;
+use crate::{Class, Engine, Load, Scenario};
 
 /// Port of the first server.
 const PORT: u16 = 5433;
@@ -75,6 +75,57 @@ struct Sizes {
     recovery_threads: usize,
 }
 
+/// Limits of the server that the class of faults decides.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// The memory budget of an engine that is accessed through the transaction contract.
+    budget: Budget,
+    /// Those of a whole server: the memory limit, and what old versions may take of it, in
+    /// per cent.
+    memory_megabytes: u64,
+    old_versions_percent: u64,
+    /// How long reads of the state that a server has are held, in milliseconds.
+    hold_milliseconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let usual = Settings::default();
+        Self {
+            budget: Budget::UNLIMITED,
+            memory_megabytes: 256,
+            old_versions_percent: usual.old_versions_percent,
+            hold_milliseconds: usual.any_read_hold_milliseconds,
+        }
+    }
+}
+
+impl Limits {
+    /// Under [`Class::Memory`] old versions may take little: of TPC-C more, whose transactions
+    /// write more, and are long themselves. Under [`Class::Away`] a hold outlasts an election, so
+    /// that it ends by an answer.
+    fn of(scenario: Scenario, seed: u64) -> Self {
+        let usual = Self::default();
+        let is_tpcc = scenario.load == Load::Tpcc;
+        match scenario.class {
+            Class::Memory => Self {
+                budget: Budget {
+                    old_versions: (128 << (seed % 3)) << if is_tpcc { 5 } else { 0 },
+                    ..Budget::UNLIMITED
+                },
+                memory_megabytes: 64,
+                old_versions_percent: 1,
+                ..usual
+            },
+            Class::Away => Self {
+                hold_milliseconds: 10_000,
+                ..usual
+            },
+            _ => usual,
+        }
+    }
+}
+
 impl Sizes {
     fn draw(engine: Engine, seed: u64) -> Self {
         // A random stream other than the world's.
@@ -100,7 +151,9 @@ impl Sizes {
 /// A server on a simulated machine.
 pub struct Server {
     engine: Engine,
+    seed: u64,
     sizes: Sizes,
+    limits: Limits,
     /// Tables of the load, if it has its own; otherwise the simulator's one table is
     /// used.
     tables: Option<Vec<Table>>,
@@ -128,7 +181,9 @@ impl Server {
     ) -> Self {
         Self {
             engine,
+            seed,
             sizes: Sizes::draw(engine, seed),
+            limits: Limits::default(),
             tables,
             validator,
             member: None,
@@ -144,6 +199,15 @@ impl Server {
     pub fn of_cluster(self, member: cluster_node::Member) -> Self {
         Self {
             member: Some(member),
+            ..self
+        }
+    }
+
+    /// Gives the server the limits that a scenario needs.
+    #[must_use]
+    pub fn limited(self, scenario: Scenario) -> Self {
+        Self {
+            limits: Limits::of(scenario, self.seed),
             ..self
         }
     }
@@ -165,19 +229,21 @@ impl Server {
         told(&self.board).phase = Phase::Starting;
         let board = Arc::clone(&self.board);
         let (engine, sizes, tables) = (self.engine, self.sizes, self.tables.clone());
+        let limits = self.limits;
         let (validator, member) = (self.validator, self.member.clone());
         self.life = Some(world.spawn(self.node, async move {
             match (engine, member) {
                 (Engine::Serial, _) => attach(&board, Arc::new(Serial::new()), tables).await,
                 (Engine::Occ, _) => occ(&board, sizes, tables, validator).await,
-                (Engine::Server, _) => server(&board, sizes).await,
+                (Engine::Server, _) => server(&board, sizes, limits).await,
                 (Engine::Servers, Some(member)) => {
-                    let settings = server_settings(sizes, address(member.machine()));
+                    let settings = server_settings(sizes, limits, address(member.machine()));
                     cluster_node::serve(&board, &member, settings).await;
                 }
                 (Engine::Cluster, Some(member)) => {
                     let settings = coeval_occ::Settings {
                         validator,
+                        budget: limits.budget,
                         ..occ_settings(sizes, tables.is_some())
                     };
                     cluster_node::live(&board, &member, settings, tables).await;
@@ -308,6 +374,11 @@ impl Door {
             turn: Arc::clone(turn),
             ..self
         }
+    }
+
+    /// Opens a session over links whose reads take the state that the client's node has.
+    pub(crate) async fn open_as_it_is(&self) -> Result<Wire, Failure> {
+        Wire::connect_as_it_is(self.addresses()).await
     }
 
     /// Whether it connects over links to a cluster.
@@ -541,13 +612,15 @@ async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>, validator:
     attach(board, Arc::new(engine), tables).await;
 }
 
-fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
+fn server_settings(sizes: Sizes, limits: Limits, listen: SocketAddr) -> Settings {
     Settings {
         listen: listen.into(),
         data_dir: PathBuf::from(DATA),
         worker_threads: 2,
         recovery_threads: sizes.recovery_threads,
-        memory_limit_megabytes: 256,
+        memory_limit_megabytes: limits.memory_megabytes,
+        old_versions_percent: limits.old_versions_percent,
+        any_read_hold_milliseconds: limits.hold_milliseconds,
         log_segment_bytes: sizes.segment,
         log_buffer_bytes: sizes.ring,
         checkpoint_log_bytes: sizes.checkpoint,
@@ -561,8 +634,8 @@ fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
     }
 }
 
-async fn server(board: &Board, sizes: Sizes) {
-    let settings = server_settings(sizes, address(0));
+async fn server(board: &Board, sizes: Sizes, limits: Limits) {
+    let settings = server_settings(sizes, limits, address(0));
     let running = match coeval_server::Server::start(settings, Storage::Directory).await {
         Ok(running) => running,
         Err(error) => return refuse(board, error.to_string()),

@@ -33,7 +33,7 @@ impl SystemUnderTest {
         let engine = options.scenario.engine;
         let server = |node| {
             let (seed, validator) = (options.seed, options.validator);
-            Server::new(engine, node, seed, tables.cloned(), validator)
+            Server::new(engine, node, seed, tables.cloned(), validator).limited(options.scenario)
         };
         if engine.nodes() == 1 {
             return Self::alone(server(world.node()));

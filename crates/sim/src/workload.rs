@@ -7,7 +7,10 @@
 //! Others are those that [measurements run too](shared), with tables of their own.
 
 mod bank;
+mod beacon;
+mod beside;
 mod histories;
+mod hoard;
 mod pipelines;
 mod seats;
 mod shared;
@@ -27,14 +30,14 @@ use coeval_workload::store::Table;
 
 use crate::client_session::{Ended, Failure, Session};
 use crate::server::Door;
-use crate::{Class, Load, Reads, Scenario};
+use crate::{Load, Reads, Scenario};
 
 use bank::Bank;
+use beside::Beside;
 use histories::Histories;
 use pipelines::Pipelines;
 use seats::Seats;
 use shared::Shared;
-use storm::Storm;
 
 /// Number of clients. Those of a run beyond them are readers.
 pub const CLIENTS: usize = 4;
@@ -88,8 +91,8 @@ enum WorkloadKind {
 pub struct Clients {
     isolation: Isolation,
     kind: WorkloadKind,
-    /// The storm of definitions beside the load, if there is one.
-    storm: Option<Storm>,
+    /// What the class of faults adds to the load, if it does.
+    beside: Option<Beside>,
     stop: AtomicBool,
     /// Whether only the last fault is awaited.
     at_leisure: AtomicBool,
@@ -123,12 +126,12 @@ macro_rules! each {
 }
 
 /// Number of clients beyond [`CLIENTS`]: through the transaction contract of a cluster one
-/// or two readers on each node; beside a storm of definitions one that defines, and a reader for
-/// each node.
+/// or two readers on each node; where there is something [beside](Beside) one that writes, and a
+/// reader for each node.
 fn others(scenario: Scenario, seed: u64) -> usize {
     let engine = scenario.engine;
     match Reads::draw(engine, seed) {
-        _ if scenario.class == Class::Ddl => 1 + engine.nodes(),
+        _ if Beside::is_in(scenario) => 1 + engine.nodes(),
         Reads::AtLeader => 0,
         Reads::AtHome | Reads::Mixed if engine.is_remote() => 0,
         // Two on each node, which share questions.
@@ -206,7 +209,7 @@ impl Clients {
         Self {
             isolation: scenario.isolation,
             kind,
-            storm: (scenario.class == Class::Ddl).then(|| Storm::new(scenario.load)),
+            beside: Beside::new(scenario),
             stop: AtomicBool::new(false),
             at_leisure: AtomicBool::new(false),
             committed: AtomicU64::new(0),
@@ -238,8 +241,8 @@ impl Clients {
 
     /// Fills the tables.
     pub async fn set_up(&self, door: &Door) -> Result<(), Failure> {
-        if let Some(storm) = &self.storm {
-            storm.set_up(door).await?;
+        if let Some(beside) = &self.beside {
+            beside.set_up(door).await?;
         }
         let rows = each!(&self.kind,
             load => load.opening(),
@@ -263,11 +266,8 @@ impl Clients {
 
     /// Runs one client until it is to stop or its access is closed for good.
     pub async fn run(&self, door: Door, client: usize) {
-        if let Some(storm) = self.storm.as_ref().filter(|_| client >= CLIENTS) {
-            return match client {
-                CLIENTS => storm.define(self, &door, client).await,
-                _ => storm.read(self, &door, client).await,
-            };
+        if let Some(beside) = self.beside.as_ref().filter(|_| client >= CLIENTS) {
+            return beside.run(self, &door, client).await;
         }
         each!(&self.kind, _load => {}, shared => return shared.run(self, &door, client).await);
         let progress = || self.progress[client].load(Ordering::Relaxed);
@@ -336,7 +336,7 @@ impl Clients {
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
         let mut objections = each!(&self.kind, load => load.judge(), shared => shared.judge());
-        objections.extend(self.storm.iter().flat_map(Storm::judge));
+        objections.extend(self.beside.iter().flat_map(Beside::judge));
         let wrong = self.wrong.lock().expect("no panic while it was held");
         let wrong = wrong.iter().take(TOLD);
         objections.extend(wrong.map(|what| format!("outcomes: {what}")));
@@ -440,6 +440,11 @@ impl Clients {
     fn read_on(&self, is_follower: bool) {
         let count = u64::from(is_follower);
         self.reads_on_followers.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Number of long reads that were told that their memory was needed.
+    pub(crate) fn ended_reads(&self) -> u64 {
+        self.beside.as_ref().map_or(0, Beside::ended_reads)
     }
 
     /// Number of transactions that readers have read on followers.

@@ -200,6 +200,14 @@ bugs! {
     CollectWithoutReaders = "collect-without-readers",
     /// A follower shows the definition of an index before it has built the index.
     ShowUnbuiltIndex = "show-unbuilt-index",
+    /// A follower's reader goes on to read although its snapshot was ended for the memory that
+    /// it held.
+    ReadEndedSnapshot = "read-ended-snapshot",
+    /// A follower that is at its memory limit leaves out an entry of the log.
+    SkipAtLimit = "skip-at-limit",
+    /// A follower that did not run for a while takes the last answer from before for the one that
+    /// ends the hold of its `any` reads.
+    EndHoldByOldAnswer = "end-hold-by-old-answer",
     /// A node that has learned that it was removed forgets it at its next start.
     ForgetRemoval = "forget-removal",
     /// A founder without whose word a cluster was founded is let in with the log that it has.
@@ -279,6 +287,9 @@ impl Bug {
                 | Self::ForgetDisplaced
                 | Self::CollectWithoutReaders
                 | Self::ShowUnbuiltIndex
+                | Self::ReadEndedSnapshot
+                | Self::SkipAtLimit
+                | Self::EndHoldByOldAnswer
                 | Self::ForgetRemoval
                 | Self::AdoptVouched
         )

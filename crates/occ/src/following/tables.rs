@@ -200,6 +200,9 @@ impl Followed {
                 }
             }
             for (cts, entry) in group {
+                if planted!(SkipAtLimit) && self.holds_too_much() {
+                    continue;
+                }
                 let installed = install(storage(entry), *cts, *entry, &expiry, &guard);
                 let is_led_to = installed.map_err(|reason| ReplayError {
                     timestamp: *cts,
@@ -396,12 +399,20 @@ impl Followed {
         }
         self.until_added_up
             .store(COMMITS_BETWEEN_SUMS, Ordering::Relaxed);
-        if !memory::is_old_too_much(memory, self.accounts(memory).old_versions) {
+        if !self.holds_too_much() {
             return;
         }
         // A reader at a view's commit holds nothing that the view does not.
         let views = self.views();
         memory::end_oldest_of(memory, &self.snapshots, self.visible(), &views);
+    }
+
+    /// Whether old versions are too much for the memory budget.
+    fn holds_too_much(&self) -> bool {
+        let memory = self.memory.get();
+        memory.is_some_and(|memory| {
+            memory::is_old_too_much(memory, self.accounts(memory).old_versions)
+        })
     }
 
     fn views(&self) -> MutexGuard<'_, Vec<Timestamp>> {

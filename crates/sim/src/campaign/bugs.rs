@@ -81,6 +81,8 @@ pub const JUDGES: &[&str] = &[
     "replicas",
     "outcomes",
     "definitions",
+    "reports",
+    "gamma",
 ];
 
 /// Bugs that show only under faults that the simulator does not inject. They are caught
@@ -514,6 +516,30 @@ pub const CATCHES: &[Catch] = &[
         "servers/list-append/read-committed/ddl",
         "definitions",
         1,
+    ),
+    by(
+        Bug::ReadEndedSnapshot,
+        "cluster/bank/serializable/memory",
+        "reports",
+        1,
+    ),
+    by(
+        Bug::SkipAtLimit,
+        "cluster/bank/serializable/memory",
+        "replicas",
+        1,
+    ),
+    by(
+        Bug::ReadEndedSnapshot,
+        "servers/seats/read-committed/memory",
+        "reports",
+        1,
+    ),
+    by(
+        Bug::EndHoldByOldAnswer,
+        "servers/rw-register/read-committed/away",
+        "gamma",
+        3,
     ),
     by(
         Bug::RecordApart,

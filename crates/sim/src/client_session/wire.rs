@@ -23,6 +23,8 @@ const ASKS_AGAIN: Duration = Duration::from_millis(200);
 const NEVER_GIVEN: &str = "22023";
 /// Parameters of a session whose reads are executed by the node that it is connected to.
 pub const AT_HOME: &str = "-c coeval.read_from=fresh";
+/// Parameters of a session whose reads take the state that the node has.
+const AS_IT_IS: &str = "-c coeval.read_from=any";
 /// Parameters of a session whose statements are all executed by the leader.
 pub const AT_LEADER: &str = "-c coeval.read_from=leader";
 /// Of such a session's read-only transactions, one in so many is a block.
@@ -110,6 +112,12 @@ impl Wire {
         let level = name(isolation).to_ascii_lowercase().replace(' ', "\\ ");
         let options = format!("{AT_HOME} -c default_transaction_isolation={level}");
         Self::connect_with(addresses, Some(options)).await
+    }
+
+    /// Connects to the first of these servers, which executes what only reads, in the state that
+    /// it has.
+    pub(crate) async fn connect_as_it_is(addresses: Vec<SocketAddr>) -> Result<Self, Failure> {
+        Self::connect_with(addresses, Some(AS_IT_IS.to_owned())).await
     }
 
     async fn connect_with(

@@ -137,8 +137,16 @@ pub(super) fn rows_in(
     engine: &dyn Engine,
     transaction: &mut dyn Transaction,
 ) -> Result<Rows, Error> {
+    rows_of_storages(&engine.storages(), transaction)
+}
+
+/// Reads all rows of these storages in a transaction's snapshot.
+pub(super) fn rows_of_storages(
+    storages: &[StorageId],
+    transaction: &mut dyn Transaction,
+) -> Result<Rows, Error> {
     let mut rows = Rows::new();
-    for storage in engine.storages() {
+    for &storage in storages {
         let mut lower = Bound::Unbounded;
         loop {
             transaction.begin_statement()?;

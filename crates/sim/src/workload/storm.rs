@@ -18,11 +18,10 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use coeval_txn::Isolation;
-
+use super::beside::wire;
 use super::{CLIENTS, Clients, RETRY, TOLD, below};
 use crate::Load;
-use crate::client_session::{Ended, Failure, Session, Wire};
+use crate::client_session::{Ended, Failure, Wire};
 use crate::server::Door;
 
 /// Number of rows.
@@ -246,13 +245,5 @@ impl Storm {
         let state = self.state();
         let wrong = state.wrong.iter().take(TOLD);
         wrong.map(|what| format!("definitions: {what}")).collect()
-    }
-}
-
-/// A session over links; its statements outside of a block are READ COMMITTED.
-async fn wire(door: &Door) -> Result<Wire, Failure> {
-    match door.open(Isolation::ReadCommitted).await? {
-        Session::Wire(wire) => Ok(*wire),
-        Session::Contract(_) => Err(Failure::Failed("it has no definitions".to_owned())),
     }
 }

@@ -2,6 +2,7 @@
 //! are caught.
 
 mod kept;
+mod limits;
 mod planted;
 mod repeats;
 mod validators;
