@@ -13,6 +13,10 @@
 //! the row, so it makes no read look stale. So a read has to show exactly the number that was
 //! acknowledged just before it.
 //!
+//! Beside the clients there may be impatient ones, which interrupt the commits of their writes
+//! (40003), and then have the leader execute what only reads: what its answers tell of such
+//! commits must make no read of the same node stale.
+//!
 //! A client waits long for an answer: a read that a paused node answers when it goes on is the
 //! one most likely to be stale.
 
@@ -44,6 +48,8 @@ pub struct Load {
     pub clients: usize,
     /// Number of clients that only write.
     pub writers: usize,
+    /// Number of clients that write and do not wait for all of their commits.
+    pub impatient: usize,
     /// Statements that a connection is set up with, before its client reads by it.
     pub set: Vec<String>,
     /// Seed of the random number generator.
@@ -76,6 +82,8 @@ pub struct Tally {
     pub unanswered: AtomicU64,
     /// Updates by writers that were acknowledged.
     pub updates: AtomicU64,
+    /// Commits of impatient clients that were interrupted.
+    pub interrupted: AtomicU64,
     /// Answered reads by the place of their node.
     pub reads: Vec<AtomicU64>,
     /// The first wrong read.
@@ -91,6 +99,7 @@ impl Tally {
             invented: AtomicU64::default(),
             unanswered: AtomicU64::default(),
             updates: AtomicU64::default(),
+            interrupted: AtomicU64::default(),
             reads: (0..nodes).map(|_| AtomicU64::default()).collect(),
             first: std::sync::Mutex::default(),
             over: AtomicBool::default(),
@@ -149,7 +158,7 @@ impl Load {
     /// Those of the statements.
     pub async fn fill(&self) -> Result<(), Error> {
         let connection = connect(self.ports[0]).await?;
-        let rows = ROWS * self.writers as u64;
+        let rows = ROWS * (self.writers + self.impatient) as u64;
         connection
             .batch_execute(&format!(
                 "CREATE TABLE pairs (id int8 PRIMARY KEY, n int8 NOT NULL);
@@ -177,6 +186,12 @@ impl Load {
             let (load, tally) = (self.clone(), Arc::clone(&tally));
             tasks.push(env::spawn("writer", async move {
                 load.write(writer, &tally).await;
+            }));
+        }
+        for writer in 0..self.impatient {
+            let (load, tally) = (self.clone(), Arc::clone(&tally));
+            tasks.push(env::spawn("impatient", async move {
+                load.interrupt(writer, &tally).await;
             }));
         }
         Running { tally, tasks }
@@ -237,6 +252,47 @@ impl Load {
                 Some(_) => tally.updates.fetch_add(1, Relaxed),
                 None => tally.unanswered.fetch_add(1, Relaxed),
             };
+        }
+    }
+}
+
+impl Load {
+    /// Writes with a time limit that many commits exceed, and has the leader read after each.
+    async fn interrupt(&self, writer: usize, tally: &Tally) {
+        let port = self.ports[writer % self.ports.len()];
+        let update = "UPDATE beside SET n = n + 1 WHERE id = $1";
+        let set = ["SET coeval.read_from = leader".to_owned()];
+        let mut client = Client::new(port, update, &set);
+        let mut chance = Chance::of(self.seed, (self.writers + writer) as u64);
+        while !tally.is_over() {
+            let row = chance.within(0..ROWS) + ROWS * (self.writers + writer) as u64;
+            let id = i64::try_from(row).unwrap_or(0);
+            let limit = format!("SET statement_timeout = {}", chance.within(1..6));
+            let done = client.once(async |connection, statement| {
+                connection.batch_execute(&limit).await?;
+                let updated = connection.execute(statement, &[&id]).await;
+                connection
+                    .batch_execute("SET statement_timeout = 0")
+                    .await?;
+                for _ in 0..2 {
+                    let read = "SELECT n FROM beside WHERE id = 0";
+                    connection.batch_execute(read).await?;
+                }
+                Ok(updated)
+            });
+            let state = match done.await {
+                Some(Ok(_)) => {
+                    tally.updates.fetch_add(1, Relaxed);
+                    continue;
+                }
+                Some(Err(error)) => error.code().cloned(),
+                None => None,
+            };
+            let counter = match state.is_some_and(|state| state.code() == "40003") {
+                true => &tally.interrupted,
+                false => &tally.unanswered,
+            };
+            counter.fetch_add(1, Relaxed);
         }
     }
 }

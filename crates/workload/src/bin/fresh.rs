@@ -55,6 +55,9 @@ struct Arguments {
     /// Number of clients that write beside them.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(0..=1000))]
     writers: u64,
+    /// Number of clients beside them that interrupt commits of their own.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000))]
+    impatient: u64,
     /// Least share of the reads of followers' clients that the followers execute, in per cent.
     #[arg(long, default_value_t = 95.0)]
     at_least_local: f64,
@@ -134,6 +137,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         ports: (0..cluster.size()).map(|node| cluster.port(node)).collect(),
         clients: usize::try_from(arguments.clients)?,
         writers: usize::try_from(arguments.writers)?,
+        impatient: usize::try_from(arguments.impatient)?,
         set: [
             set("coeval.read_from", &arguments.read_from),
             set("coeval.read_comparator", &arguments.comparator),
@@ -351,6 +355,7 @@ impl FollowerShare {
 }
 
 const LOCAL: &str = "coeval_reads_total{route=\"local\"";
+const SPARED: &str = "coeval_reads_total{route=\"local\",stamp=\"spared\"";
 const AT_LEADER: &str = "coeval_reads_total{route=\"leader\"";
 
 /// Prints what has been found. Returns whether it is as it must be.
@@ -365,10 +370,11 @@ fn report(
     let (stale, invented) = (read(&tally.stale), read(&tally.invented));
     println!(
         "{} pairs in {seconds:.1} s: {stale} stale, {invented} that show what was never written; \
-         {} requests without an answer, {} updates beside",
+         {} requests without an answer, {} updates beside, {} commits interrupted",
         read(&tally.pairs),
         read(&tally.unanswered),
         read(&tally.updates),
+        read(&tally.interrupted),
     );
     let wrong = tally
         .first
@@ -396,6 +402,10 @@ fn report(
         let executed = sum(sums, LOCAL);
         let is_leader = is_one_leader && node == share.leader;
         let mut reasons = String::new();
+        let spared = sum(sums, SPARED);
+        if spared > 0.0 {
+            write!(reasons, " spared a question {spared:.0}")?;
+        }
         for (name, value) in sums.range(AT_LEADER.to_owned()..) {
             let reason = name.split("reason=\"").nth(1);
             let reason = reason.and_then(|rest| rest.split('"').next());
