@@ -122,10 +122,11 @@ impl Relay {
             }
             loop {
                 let mut moved = false;
-                if let Err(stop) = self.poll_rest(context, &mut moved) {
+                // The end of a cycle that was refused may come alone: its answer leaves at once.
+                if let Some(stop) = self.refuse(None) {
                     return Poll::Ready(Err(stop));
                 }
-                if let Some(stop) = self.refuse(None) {
+                if let Err(stop) = self.poll_rest(context, &mut moved) {
                     return Poll::Ready(Err(stop));
                 }
                 if self.input.buffer.has_frame() {
