@@ -66,7 +66,7 @@ pub(crate) struct Reads {
     confirmed: Option<u64>,
     /// Whether another node was asked to campaign.
     gave_up_lease: bool,
-    /// The newest round for all followers, until it is confirmed.
+    /// The oldest round for all followers that is not confirmed.
     to_all: Option<u64>,
     /// The voters that were the first to confirm the round before: rounds for reads go to them.
     /// Empty if the rounds go to all.
@@ -219,7 +219,10 @@ impl Consensus {
         let State::Leader(leader) = &mut self.state else {
             return;
         };
-        leader.reads.to_all = Some(leader.reads.round + 1);
+        // The oldest that is not confirmed: where answers take longer than the interval, the
+        // newest never is before the next begins.
+        let round = leader.reads.round + 1;
+        leader.reads.to_all.get_or_insert(round);
         let followers = leader.progress.keys().copied().collect();
         self.send_round(followers);
     }
