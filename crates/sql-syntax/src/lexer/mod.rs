@@ -30,6 +30,7 @@ pub fn tokens(text: &str, limits: &Limits) -> Parsed<Vec<Token>> {
         depth: 0,
         limits,
         tokens: Vec::with_capacity(text.len() / 4 + 2),
+        signs_until: 0,
     };
     lexer.run()?;
     Ok(lexer.tokens)
@@ -42,6 +43,8 @@ struct Lexer<'a> {
     depth: u32,
     limits: &'a Limits,
     tokens: Vec<Token>,
+    /// Up to where a run of signs is known that are operators of one character each.
+    signs_until: usize,
 }
 
 fn is_space(byte: u8) -> bool {

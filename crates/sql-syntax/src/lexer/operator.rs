@@ -33,6 +33,13 @@ pub(super) fn is_part(byte: u8) -> bool {
 impl Lexer<'_> {
     pub(super) fn operator(&mut self) -> Parsed<TokenKind> {
         let start = self.at;
+        if start < self.signs_until {
+            self.at = start + 1;
+            return Ok(match self.bytes[start] {
+                b'+' => TokenKind::Plus,
+                _ => TokenKind::Minus,
+            });
+        }
         let mut end = start;
         while self.bytes.get(end).copied().is_some_and(is_part) {
             if matches!(self.bytes.get(end..end + 2), Some(b"/*" | b"--")) && end > start {
@@ -47,6 +54,8 @@ impl Lexer<'_> {
             )
         };
         if !self.bytes[start..end].iter().any(special) {
+            // What is cut off is not read again: no comment begins in it.
+            self.signs_until = end;
             while end > start + 1 && matches!(self.bytes[end - 1], b'+' | b'-') {
                 end -= 1;
             }

@@ -101,6 +101,15 @@ fn nothing_is_read_again_on_every_level() {
     assert_eq!(read(&tables), Ok(1));
 }
 
+/// Each sign is an operator of its own, found without reading the rest of the run again.
+#[test]
+fn a_run_of_signs_is_read_once() {
+    for sign in ["+", "-+", "- "] {
+        let fault = read(&nested(sign, "", 200_000)).unwrap_err().fault;
+        assert_eq!(fault, Fault::TooDeep, "{sign}");
+    }
+}
+
 #[test]
 fn a_tree_is_no_deeper_than_its_text_is_nested() {
     let text = format!("SELECT 1{}", " + 2 * 3".repeat(5000));
