@@ -7,6 +7,7 @@ use coeval_sql_syntax::tree::{
 };
 use coeval_types::IndexKind;
 
+use super::index::check_storage_parameters;
 use crate::catalog::{KeyColumn, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{is_known_collation, joined};
@@ -129,9 +130,7 @@ pub(super) fn deferrable() -> Error {
 }
 
 fn refuse_storage(index: &IndexStorage) -> Result<()> {
-    if !index.options.is_empty() {
-        return Err(Error::unsupported("a storage parameter of an index"));
-    }
+    check_storage_parameters(&index.options)?;
     match index.tablespace {
         Some(_) => Err(Error::unsupported("TABLESPACE")),
         None => Ok(()),

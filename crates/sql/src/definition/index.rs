@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coeval_sql_syntax::tree;
+use coeval_sql_syntax::tree::{self, ListedOption};
 use coeval_txn::{IndexBuild, TableLock};
 use coeval_types::{IndexKind, Rid};
 
@@ -30,15 +30,12 @@ impl Change<'_> {
                     .is_some_and(|method| method.text != "btree"),
                 "an index method other than btree",
             ),
-            (
-                !create.options.is_empty(),
-                "a storage parameter of an index",
-            ),
             (create.tablespace.is_some(), "TABLESPACE"),
         ];
         if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
             return Err(Error::unsupported(*feature));
         }
+        check_storage_parameters(&create.options)?;
         let table = self.table(&create.table.name)?;
         self.require_owner(&table)?;
         let named = index_columns(&create.items)?;
@@ -200,5 +197,18 @@ impl Change<'_> {
             }
         }
         self.replace(table).await
+    }
+}
+
+/// Checks the storage parameters of an index. They are about pages on a disk, and have no effect.
+pub(super) fn check_storage_parameters(options: &[ListedOption]) -> Result<()> {
+    const KNOWN: [&str; 2] = ["fillfactor", "deduplicate_items"];
+    let mut named = options.iter().map(|option| fold(&option.name));
+    match named.find(|name| !KNOWN.contains(&name.as_str())) {
+        Some(name) => Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("unrecognized parameter \"{name}\""),
+        )),
+        None => Ok(()),
     }
 }

@@ -44,6 +44,10 @@ pub(super) fn grant_role(command: tree::GrantRole) -> Result<Command> {
         let nobody = "membership cannot be granted to PUBLIC";
         return Err(Error::new(SqlState::UNDEFINED_OBJECT, nobody));
     }
+    if command.roles.iter().any(|role| !role.columns.is_empty()) {
+        let columns = "column names cannot be included in GRANT/REVOKE ROLE";
+        return Err(Error::new(SqlState("0LP01"), columns));
+    }
     let granted = command.roles.iter().map(|role| {
         let name = tree::Name {
             text: role.name.as_str().into(),

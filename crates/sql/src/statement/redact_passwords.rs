@@ -18,6 +18,9 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut from = 0;
     let roles_from = is_on_roles_from(text);
+    if let Some(end) = roles_from.and_then(|from| encrypted_without_password(text, from)) {
+        return Cow::Owned(format!("{} …", &loggable(&text[..end])));
+    }
     while let Some(found) = bytes[from..]
         .windows(WORD.len())
         .position(|window| window.eq_ignore_ascii_case(WORD.as_bytes()))
@@ -32,9 +35,7 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
             Some(b'u' | b'U') => start.next() == Some(b'&'),
             _ => false,
         };
-        let bare = roles_from.is_some_and(|from| from <= end)
-            && !rest.is_empty()
-            && !begins_with_null(rest);
+        let bare = roles_from.is_some_and(|from| from <= end) && !rest.is_empty() && !is_null(rest);
         if literal || bare {
             return Cow::Owned(format!("{} …", &text[..end]));
         }
@@ -62,9 +63,22 @@ fn is_on_roles_from(text: &str) -> Option<usize> {
     Some(word.as_ptr() as usize + word.len() - text.as_ptr() as usize)
 }
 
-fn begins_with_null(rest: &str) -> bool {
-    let word = rest.split(|c: char| !c.is_alphanumeric()).next();
-    word.is_some_and(|word| word.eq_ignore_ascii_case("null"))
+/// The end of the first word ENCRYPTED that something else than PASSWORD follows.
+fn encrypted_without_password(text: &str, from: usize) -> Option<usize> {
+    const WORD: &str = "encrypted";
+    let lower = text[from..].to_ascii_lowercase();
+    let ends = lower.match_indices(WORD).map(|(at, _)| at + WORD.len());
+    let mut ends = ends.filter(|end| {
+        let rest = lower[*end..].trim_start();
+        !rest.is_empty() && !rest.starts_with("password")
+    });
+    ends.next().map(|end| from + end)
+}
+
+/// Whether nothing but NULL follows. What follows NULL may be the password.
+fn is_null(rest: &str) -> bool {
+    let rest = rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    rest.eq_ignore_ascii_case("null")
 }
 
 /// Truncates the text of a statement that is known to contain a password.
@@ -99,6 +113,12 @@ mod tests {
             "alter role a password secret",
             "create user a password \"secret\"",
             "alter group a password = secret",
+            "alter role a password null_secret",
+            "alter role a password null secret",
+            "alter role a password null 'secret'",
+            "alter role a encrypted 'secret'",
+            "alter role a encrypted secret",
+            "create role a unencrypted 'secret'",
         ] {
             assert!(!loggable(text).contains("secret"), "{text}");
             for statement in parse(text, &MemoryBudget::default()).into_iter().flatten() {

@@ -136,7 +136,11 @@ impl Binder<'_> {
             .at(position)
         };
         match symbol {
-            "-" | "+" if data_type == DataType::Unknown => Err(Error::new(
+            "+" if data_type == DataType::Unknown => {
+                let cast = self.cast(inner, DataType::Float8.into(), CastContext::Implicit)?;
+                Ok(cast.at(position))
+            }
+            "-" if data_type == DataType::Unknown => Err(Error::new(
                 SqlState::AMBIGUOUS_FUNCTION,
                 format!("operator is not unique: {symbol} unknown"),
             )
