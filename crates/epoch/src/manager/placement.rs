@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_placed_where_it_is_or_where_nobody_can_take_it() {
+    fn nothing_is_placed_where_it_is_or_where_no_node_can_take_it() {
         let mut lone = configuration();
         lone.back_ends.remove(&NodeId(3));
         lone.partitions = vec![vec![NodeId(1)]];

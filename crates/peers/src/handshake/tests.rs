@@ -61,7 +61,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).as_mut().poll(&mut context) {
         std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => panic!("a slice keeps nobody waiting"),
+        std::task::Poll::Pending => panic!("a slice never keeps its caller waiting"),
     }
 }
 

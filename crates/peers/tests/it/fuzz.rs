@@ -20,7 +20,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(future).as_mut().poll(&mut context) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("a slice keeps nobody waiting"),
+        Poll::Pending => panic!("a slice never keeps its caller waiting"),
     }
 }
 

@@ -139,9 +139,9 @@ fn a_session_that_no_leader_knows_is_canceled_and_ended_from_every_node() {
                 // It is gone, as are those that have never been.
                 until(&mut caller, &call, "f").await;
             }
-            for nobody in [0, -1, process_id + 100_000, i32::MAX] {
-                let call = format!("select pg_cancel_backend({nobody})");
-                assert_eq!(caller.value(&call).await.as_deref(), Some("f"), "{nobody}");
+            for absent in [0, -1, process_id + 100_000, i32::MAX] {
+                let call = format!("select pg_cancel_backend({absent})");
+                assert_eq!(caller.value(&call).await.as_deref(), Some("f"), "{absent}");
             }
             // No leader has heard of the one that is left.
             let known = pair.leader.sessions();

@@ -41,8 +41,8 @@ pub(super) fn grant(lower: &Lower<'_>, command: tree::Grant) -> Result<Command> 
 pub(super) fn grant_role(command: tree::GrantRole) -> Result<Command> {
     let roles: Vec<RoleName> = command.grantees.iter().map(role_name).collect();
     if roles.contains(&RoleName::Public) {
-        let nobody = "membership cannot be granted to PUBLIC";
-        return Err(Error::new(SqlState::UNDEFINED_OBJECT, nobody));
+        let refused = "membership cannot be granted to PUBLIC";
+        return Err(Error::new(SqlState::UNDEFINED_OBJECT, refused));
     }
     if command.roles.iter().any(|role| !role.columns.is_empty()) {
         let columns = "column names cannot be included in GRANT/REVOKE ROLE";
