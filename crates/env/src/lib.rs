@@ -56,7 +56,7 @@ pub use clock::{
     timeout, wall_clock, work,
 };
 pub use location::{Location, LocationError};
-pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen, resolve};
+pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, free_port, listen, resolve};
 pub use random::{random_bytes, random_u64};
 pub use task::{
     JoinError, JoinHandle, block_in_place, give_way, hand_over, scatter, spawn, spawn_blocking,

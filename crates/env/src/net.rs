@@ -1,8 +1,9 @@
 //! The network: TCP listeners and connections.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -62,6 +63,31 @@ pub async fn listen(address: SocketAddr) -> io::Result<Listener> {
             sim::net::listen(context, address).await?,
         ))),
     }
+}
+
+/// Ports below the ephemeral range: the operating system assigns none of these to a
+/// connecting socket.
+const PORTS: std::ops::Range<u16> = 10_240..32_768;
+
+/// Number of ports that are tried.
+const TRIES: usize = 1000;
+
+/// A loopback port without a listener at the moment, which this process has not given out
+/// before. No connecting socket takes the port in the meantime, so a server finds it
+/// free, also at a restart.
+pub async fn free_port() -> io::Result<u16> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Concurrent processes begin their search at different ports.
+    let begin = std::process::id().wrapping_mul(331);
+    for _ in 0..TRIES {
+        let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (number % PORTS.len() as u32) as u16;
+        if listen((Ipv4Addr::LOCALHOST, port).into()).await.is_ok() {
+            return Ok(port);
+        }
+    }
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Ok(listen(any).await?.local_addr()?.port())
 }
 
 /// Connects to `address`.

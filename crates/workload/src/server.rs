@@ -16,15 +16,15 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::faults::namespace::Namespace;
 use coeval_env as env;
+pub use coeval_env::free_port;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Longest time for a server to answer its first query, recovery included.
@@ -395,34 +395,6 @@ pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
         return Err(Error::Build(status));
     }
     Ok(std::env::current_exe()?.with_file_name("coeval"))
-}
-
-/// Ports below the ephemeral range: the operating system assigns none of these to a
-/// connecting socket.
-const PORTS: std::ops::Range<u16> = 10_240..32_768;
-
-/// Number of ports that are tried.
-const TRIES: usize = 1000;
-
-/// A loopback port without a listener at the moment, which this process has not given out
-/// before. No connecting socket takes the port in the meantime, so a server finds it
-/// free, also at a restart.
-pub async fn free_port() -> Result<u16, Error> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Concurrent processes begin their search at different ports.
-    let begin = std::process::id().wrapping_mul(331);
-    for _ in 0..TRIES {
-        let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = PORTS.start + (number % PORTS.len() as u32) as u16;
-        if env::listen((Ipv4Addr::LOCALHOST, port).into())
-            .await
-            .is_ok()
-        {
-            return Ok(port);
-        }
-    }
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Ok(env::listen(any).await?.local_addr()?.port())
 }
 
 #[cfg(test)]

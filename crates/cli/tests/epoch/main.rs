@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use coeval_workload::server::free_port;
 use tempfile::TempDir;
 
 const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
@@ -72,23 +73,15 @@ fn start(directory: &Path, more: &[&str]) -> Node {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "asks the operating system")]
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let listeners: Vec<_> = listeners.collect();
-    let ports = listeners
-        .iter()
-        .map(|listener| listener.local_addr().unwrap().port());
-    ports.collect()
-}
-
 /// Founds three nodes: their directories.
 fn found() -> BTreeMap<u64, TempDir> {
-    let ports = free_ports(3);
-    let members: Vec<String> = (1..)
-        .zip(&ports)
-        .map(|(id, port)| format!("{id}=127.0.0.1:{port}"))
-        .collect();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    let members = (1..=3).map(|id| {
+        let port = runtime.block_on(free_port()).unwrap();
+        format!("{id}=127.0.0.1:{port}")
+    });
+    let members: Vec<String> = members.collect();
     let members = members.join(",");
     let mut cluster: Option<String> = None;
     let mut directories = BTreeMap::new();

@@ -22,14 +22,12 @@ pub fn in_runtime(test: impl Future<Output = ()>) {
 }
 
 /// Ports that are free, each for one listener.
-#[expect(clippy::disallowed_methods, reason = "asks the operating system")]
-pub fn free_ports(count: usize) -> Vec<u16> {
-    let listeners = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let listeners: Vec<_> = listeners.collect();
-    let ports = listeners
-        .iter()
-        .map(|listener| listener.local_addr().unwrap().port());
-    ports.collect()
+pub async fn free_ports(count: usize) -> Vec<u16> {
+    let mut ports = Vec::new();
+    for _ in 0..count {
+        ports.push(coeval_env::free_port().await.unwrap());
+    }
+    ports
 }
 
 /// A cluster in this process.
@@ -39,7 +37,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(count: u64, settle: impl Fn(NodeId, &mut NodeSettings)) -> Self {
-        let ports = free_ports(count as usize);
+        let ports = free_ports(count as usize).await;
         let cluster = ClusterId::draw();
         let members: BTreeMap<NodeId, Location> = (1..=count)
             .map(|id| {

@@ -71,7 +71,7 @@ impl Drop for Cluster {
 
 impl Cluster {
     async fn found(count: u64, lost_milliseconds: u64) -> Self {
-        let ports = free_ports(2 * count as usize);
+        let ports = free_ports(2 * count as usize).await;
         let cluster = ClusterId::draw();
         let port = |id: u64, of: u64| ports[(2 * (id - 1) + of) as usize];
         let location = |id| Location::new("127.0.0.1", port(id, 0)).unwrap();

@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
-use coeval_env::Location;
 use coeval_peers::{ClusterId, NodeId, PeerStream};
-use coeval_server::settings::{ClusterMembers, OptionalClusterId};
+use coeval_server::settings::OptionalClusterId;
 use coeval_server::{RunningServer, Server, Settings, Storage};
 use coeval_testkit::scram::{begin, first, last, log_in, log_in_with, request};
 use coeval_testkit::tls::{Certificate, connect};
 use coeval_testkit::wire::{Wire, error, kinds, query, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::config::ChannelBinding as Binding;
+
+use crate::two_nodes;
 
 /// Two nodes of a cluster, each with a certificate of its own for clients.
 struct Pair {
@@ -30,21 +31,7 @@ impl Pair {
     async fn start() -> Self {
         let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let mut certificates = [(); 2].map(|()| Certificate::new());
-        // Two ports that were free a moment ago.
-        let mut ports = Vec::new();
-        for _ in 0..2 {
-            ports.push(
-                coeval_env::listen(([127, 0, 0, 1], 0).into())
-                    .await
-                    .unwrap(),
-            );
-        }
-        let members = (1..).zip(&ports).map(|(node, port)| {
-            let address = port.local_addr().unwrap().to_string();
-            (node, address.parse::<Location>().unwrap())
-        });
-        let members = ClusterMembers(members.collect());
-        drop(ports);
+        let members = two_nodes::members().await;
         let start = |node: usize| {
             let settings = Settings {
                 cluster_node: node as u64 + 1,

@@ -19,26 +19,23 @@ pub fn in_runtime(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
+/// Two members at free ports.
+pub async fn members() -> ClusterMembers {
+    let mut members = ClusterMembers::default();
+    for node in 1..=2 {
+        let port = coeval_env::free_port().await.unwrap();
+        let location = Location::new("127.0.0.1", port);
+        members.0.insert(node, location.unwrap());
+    }
+    members
+}
+
 /// Starts them, with settings changed in this way. Returns the leader, and the follower.
 pub async fn start(
     change: impl Fn(Settings) -> Settings,
 ) -> (RunningServer, RunningServer, [TempDir; 2]) {
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    // Two ports that were free a moment ago.
-    let mut ports = Vec::new();
-    for _ in 0..2 {
-        let port = coeval_env::listen(([127, 0, 0, 1], 0).into());
-        ports.push(port.await.unwrap());
-    }
-    let members = ports.iter().enumerate().map(|(node, port)| {
-        let address = port.local_addr().unwrap();
-        (
-            node as u64 + 1,
-            address.to_string().parse::<Location>().unwrap(),
-        )
-    });
-    let members = ClusterMembers(members.collect());
-    drop(ports);
+    let members = members().await;
     let start = |node: usize| {
         let settings = change(Settings {
             cluster_node: node as u64 + 1,
