@@ -53,6 +53,31 @@ pub struct Select {
     pub windows: Vec<(Name, Window)>,
 }
 
+impl Select {
+    /// SELECT targets FROM a relation.
+    #[must_use]
+    pub fn from_relation(relation: Relation, targets: Vec<Target>) -> Self {
+        Self {
+            distinct: Distinctness::All,
+            targets,
+            into: None,
+            from: vec![TableRef {
+                first: TableFactor::Table {
+                    relation,
+                    alias: None,
+                    sample: None,
+                },
+                joins: Vec::new(),
+            }],
+            filter: None,
+            group: Vec::new(),
+            group_distinct: false,
+            having: None,
+            windows: Vec::new(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distinctness {
     All,

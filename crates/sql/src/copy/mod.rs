@@ -20,10 +20,7 @@ mod write;
 
 use std::sync::Arc;
 
-use coeval_sql_syntax::tree::{
-    Body, Distinctness, Expr, ExprKind, Name, Path, Query, Relation, Select, TableFactor, TableRef,
-    Target,
-};
+use coeval_sql_syntax::tree::{Body, Expr, ExprKind, Name, Path, Query, Relation, Select, Target};
 
 pub(crate) use load::CopyIn;
 pub(crate) use options::CopyFormat;
@@ -162,24 +159,7 @@ fn table_query(
         name: Path(vec![name(PUBLIC), name(&table.name)]),
         only: false,
     };
-    let select = Select {
-        distinct: Distinctness::All,
-        targets: targets.collect(),
-        into: None,
-        from: vec![TableRef {
-            first: TableFactor::Table {
-                relation,
-                alias: None,
-                sample: None,
-            },
-            joins: Vec::new(),
-        }],
-        filter: None,
-        group: Vec::new(),
-        group_distinct: false,
-        having: None,
-        windows: Vec::new(),
-    };
+    let select = Select::from_relation(relation, targets.collect());
     let query = Query {
         at: 0,
         with: None,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    self, Body, Direction, Distinctness, Expr, ExprKind, Literal, NullsOrder, Query, SetStep,
-    SortItem, StatementKind, TableFactor, TableRef, Target, With,
+    self, Body, Direction, Expr, ExprKind, Literal, NullsOrder, Query, SetStep, SortItem,
+    StatementKind, Target, With,
 };
 
 use super::lock::shown;
@@ -185,7 +185,8 @@ fn plan_body(
     let select = match &query.body {
         Body::Select(select) => Some(&**select),
         Body::Table(relation) => {
-            whole_table = all_of(relation);
+            let all = vec![Target::Star(relation.name.at())];
+            whole_table = tree::Select::from_relation(relation.clone(), all);
             Some(&whole_table)
         }
         Body::Values(_) | Body::Set(..) => None,
@@ -233,28 +234,6 @@ fn plan_body(
                 columns: planned.columns,
             })
         }
-    }
-}
-
-/// `TABLE t` as `SELECT * FROM t`.
-fn all_of(relation: &tree::Relation) -> tree::Select {
-    tree::Select {
-        distinct: Distinctness::All,
-        targets: vec![Target::Star(relation.name.at())],
-        into: None,
-        from: vec![TableRef {
-            first: TableFactor::Table {
-                relation: relation.clone(),
-                alias: None,
-                sample: None,
-            },
-            joins: Vec::new(),
-        }],
-        filter: None,
-        group: Vec::new(),
-        group_distinct: false,
-        having: None,
-        windows: Vec::new(),
     }
 }
 
