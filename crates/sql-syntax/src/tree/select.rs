@@ -172,6 +172,18 @@ pub enum NullsOrder {
     Last,
 }
 
+impl NullsOrder {
+    /// Whether nulls are first: by default where the order is descending.
+    #[must_use]
+    pub const fn is_first(self, descending: bool) -> bool {
+        match self {
+            Self::Default => descending,
+            Self::First => true,
+            Self::Last => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// None is ALL.

@@ -101,10 +101,11 @@ fn nothing_is_read_again_on_every_level() {
     assert_eq!(read(&tables), Ok(1));
 }
 
-/// Each sign is an operator of its own, found without reading the rest of the run again.
+/// Each sign is an operator of its own. A lexer that reads the rest of the run for each takes
+/// 2 × 10^10 steps.
 #[test]
 fn a_run_of_signs_is_read_once() {
-    for sign in ["+", "-+", "- "] {
+    for sign in ["+", "-+"] {
         let fault = read(&nested(sign, "", 200_000)).unwrap_err().fault;
         assert_eq!(fault, Fault::TooDeep, "{sign}");
     }

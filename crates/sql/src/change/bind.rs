@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{
     self, AssignTarget, Body, ConflictAction, ConflictTarget, Expr, ExprKind, Filter, IndexKey,
-    Name, Path, Query, Target,
+    Path, Query, Target,
 };
 
 use super::row::default_expression;
@@ -133,10 +133,6 @@ fn with_tables(
     }
 }
 
-fn alias_of(alias: Option<&Name>) -> Option<String> {
-    alias.map(fold)
-}
-
 fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
     if insert.overriding.is_some() {
         return Err(Error::unsupported("OVERRIDING"));
@@ -163,7 +159,7 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
     }
     let source = insert_source(insert, &table, &targets, explicit, binder)?;
     let frame = Frame::outermost();
-    let alias = alias_of(insert.alias.as_ref());
+    let alias = insert.alias.as_ref().map(fold);
     let scope = scope(&table, alias.as_deref(), &frame);
     let on_conflict = match &insert.conflict {
         None => None,
@@ -505,7 +501,7 @@ fn update_behind_with(update: &tree::Update, binder: &mut Binder<'_>) -> Result<
     let table = table(&update.table.name, binder)?;
     binder.needs.table(table.oid, Privileges::UPDATE);
     let frame = Frame::outermost();
-    let alias = alias_of(update.alias.as_ref());
+    let alias = update.alias.as_ref().map(fold);
     let scope = scope(&table, alias.as_deref(), &frame);
     let assignments = assignments(&update.assignments, &table, &scope, binder)?;
     let values = assignments.iter().map(|assignment| &assignment.value);
@@ -535,7 +531,7 @@ fn delete_behind_with(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<
     let table = table(&delete.table.name, binder)?;
     binder.needs.table(table.oid, Privileges::DELETE);
     let frame = Frame::outermost();
-    let alias = alias_of(delete.alias.as_ref());
+    let alias = delete.alias.as_ref().map(fold);
     let scope = scope(&table, alias.as_deref(), &frame);
     let everything = !delete.returning.is_empty();
     let target = target(

@@ -2,15 +2,14 @@
 //! descriptors.
 
 use coeval_sql_syntax::tree::{
-    Attributes, IndexItem, IndexKey, IndexStorage, Key, Name, NullsOrder, TableConstraint,
-    TableConstraintKind,
+    Attributes, IndexItem, IndexKey, IndexStorage, Key, Name, TableConstraint, TableConstraintKind,
 };
 use coeval_types::IndexKind;
 
 use super::index::check_storage_parameters;
 use crate::catalog::{KeyColumn, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{is_known_collation, joined};
+use crate::expression::{check_collation, joined};
 use crate::value::KeyOrder;
 
 /// Maximum number of columns of an index, as in PostgreSQL.
@@ -148,11 +147,8 @@ pub(super) fn index_columns(items: &[IndexItem]) -> Result<Vec<(String, KeyOrder
                     joined(class)
                 )));
             }
-            if let Some(collation) = &item.collation
-                && !is_known_collation(collation)
-            {
-                let name = joined(collation);
-                return Err(Error::unsupported(format!("the collation {name}")));
+            if let Some(collation) = &item.collation {
+                check_collation(collation)?;
             }
             let IndexKey::Column(name) = &item.key else {
                 return Err(Error::unsupported("an index on an expression"));
@@ -160,11 +156,7 @@ pub(super) fn index_columns(items: &[IndexItem]) -> Result<Vec<(String, KeyOrder
             let descending = item.descending.unwrap_or(false);
             let order = KeyOrder {
                 descending,
-                nulls_first: match item.nulls {
-                    NullsOrder::Default => descending,
-                    NullsOrder::First => true,
-                    NullsOrder::Last => false,
-                },
+                nulls_first: item.nulls.is_first(descending),
             };
             Ok((fold(name), order))
         })

@@ -16,7 +16,7 @@ use crate::access::{Owned, Privileges};
 use crate::catalog::{Index, Table, TableColumn, fold};
 use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{is_known_collation, joined as joined_name, resolve_type};
+use crate::expression::{check_collation, resolve_type};
 
 /// Maximum number of columns of a table, as in PostgreSQL.
 pub(super) const MAX_COLUMNS: usize = 1600;
@@ -125,11 +125,8 @@ impl Change<'_> {
         if definition.compression.is_some() || !definition.options.is_empty() {
             return Err(Error::unsupported("an option of a column").at(position));
         }
-        if let Some(collation) = &definition.collation
-            && !is_known_collation(collation)
-        {
-            let name = joined_name(collation);
-            return Err(Error::unsupported(format!("the collation {name}")).at(position));
+        if let Some(collation) = &definition.collation {
+            check_collation(collation).map_err(|error| error.at(position))?;
         }
         for constraint in &definition.constraints {
             let name = constraint.name.as_ref();

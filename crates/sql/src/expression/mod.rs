@@ -49,7 +49,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fold_name};
-pub(crate) use bind::{Aggregates, is_known_collation, joined, value_name, with_stack};
+pub(crate) use bind::{Aggregates, check_collation, joined, key_order, value_name, with_stack};
 pub use cast::cast_value;
 pub use coerce::{CastContext, castable, common_type};
 pub(crate) use context::BUDGET;

@@ -162,6 +162,26 @@ fn depth_is_no_danger() {
         ] {
             assert_eq!(bench.run(&deep, &[]).unwrap(), [answer], "{:.60}", deep);
         }
+        let row = |fields: usize| format!("(1{})", ", 1".repeat(fields - 1));
+        for (fields, expected) in [(1_000, Some("f")), (60_000, None)] {
+            let rows = format!("select {0} < {0};", row(fields));
+            let answer = bench.run(&rows, &[]);
+            match expected {
+                Some(expected) => assert_eq!(answer.unwrap(), [expected]),
+                None => {
+                    let error = answer.unwrap_err();
+                    assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
+                }
+            }
+        }
+        // What is nested is counted together.
+        let joined = format!(
+            "select count(*) from {}generate_series(1, 1) a{};",
+            format!("(select 1 from {}", "(".repeat(100)).repeat(40),
+            format!("{joins}) s").repeat(40)
+        );
+        let error = bench.run(&joined, &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
         let unions = format!("select 1{};", " union select 1".repeat(10_000));
         let error = bench.run(&unions, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);

@@ -1,6 +1,6 @@
 //! Parsing of a client's texts: a long one on another thread.
 //!
-//! A text of megabytes takes a second, and the library's parser cannot be left. So another
+//! A text of megabytes takes a second, and the parser cannot be left in a statement. So another
 //! thread parses it, and the session waits for that as it waits for a lock: its worker
 //! serves others, and `statement_timeout` and cancel requests end the wait. What a
 //! session does not wait for any more ends with its statement, and its result is dropped.

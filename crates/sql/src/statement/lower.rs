@@ -70,7 +70,7 @@ impl Lower<'_> {
             Kind::Delete(delete) => Command::Delete(delete),
             Kind::CreateTable(create) => Command::CreateTable(create),
             Kind::CreateIndex(create) => Command::CreateIndex(create),
-            Kind::CreateRole(create) => role::create(self, create)?,
+            Kind::CreateRole(create) => role::create(create)?,
             Kind::AlterRole(alter) => role::alter(alter)?,
             Kind::AlterRoleSetting(alter) => role_settings::of_role(self, alter)?,
             Kind::AlterDatabase(alter) => role_settings::of_database(self, alter)?,

@@ -1,7 +1,7 @@
 //! Names of commands and of kinds of objects, for errors that say what is not supported.
 
 use coeval_sql_syntax::tree::{
-    self, Defined, Object, ObjectKind, RoutineKind, StatementKind as Kind, TablePartKind,
+    Defined, Object, ObjectKind, RoutineKind, StatementKind as Kind, TablePartKind,
 };
 
 /// The command of a statement that this database lacks.
@@ -36,19 +36,10 @@ pub(super) fn command_name(kind: &Kind) -> String {
         },
         Kind::RefreshView(_) => "REFRESH MATERIALIZED VIEW",
         Kind::AlterTable(alter) => return format!("ALTER {}", kind_name(alter.kind)),
-        Kind::AlterObject(alter) => return format!("ALTER {}", object_name(&alter.object)),
         Kind::AlterSequence(_) => "ALTER SEQUENCE",
         Kind::AlterDomain(_) => "ALTER DOMAIN",
         Kind::AlterEnum(_) | Kind::AlterComposite(_) => "ALTER TYPE",
-        Kind::AlterRoleSetting(alter) => match (&alter.role, &alter.setting.action) {
-            (None, _) => "ALTER ROLE ALL",
-            (_, tree::SettingAction::Reset(_) | tree::SettingAction::ResetAll) => {
-                "ALTER ROLE … RESET"
-            }
-            _ => "ALTER ROLE … SET",
-        },
         Kind::AlterGroup(_) => "ALTER GROUP",
-        Kind::AlterDatabase(_) => "ALTER DATABASE",
         Kind::AlterSystem(_) => "ALTER SYSTEM",
         Kind::AlterRoutine(_) => "ALTER ROUTINE",
         Kind::AlterPolicy(_) => "ALTER POLICY",

@@ -3,7 +3,6 @@
 use coeval_sql_syntax::tree::{self, Name, Role, RoleOption, RoleWord};
 
 use super::command::{Command, RoleCommand, RoleName, RoleOptions};
-use super::lower::Lower;
 use crate::catalog::fold;
 use crate::error::{Error, Result, SqlState};
 
@@ -27,7 +26,7 @@ fn new_name(name: &Name) -> Result<String> {
     Ok(name)
 }
 
-pub(super) fn create(lower: &Lower<'_>, create: tree::CreateRole) -> Result<Command> {
+pub(super) fn create(create: tree::CreateRole) -> Result<Command> {
     let name = new_name(&create.name)?;
     let mut options = RoleOptions::default();
     // CREATE USER is CREATE ROLE with the attribute LOGIN.
@@ -35,10 +34,7 @@ pub(super) fn create(lower: &Lower<'_>, create: tree::CreateRole) -> Result<Comm
         options.login = Some(true);
     }
     for option in create.options {
-        // Who numbers roles is the server.
-        if !matches!(option, RoleOption::SysId(_)) {
-            apply(option, &mut options).map_err(|error| error.at(lower.position(lower.at)))?;
-        }
+        apply(option, &mut options)?;
     }
     Ok(Command::Role(RoleCommand::Create { name, options }))
 }
@@ -84,6 +80,7 @@ fn apply(option: RoleOption, options: &mut RoleOptions) -> Result<()> {
         RoleOption::Members(members) => options.members.extend(roles(&members)),
         RoleOption::Admin(members) => options.administrators.extend(roles(&members)),
         RoleOption::InRole(member_of) => options.member_of.extend(roles(&member_of)),
+        // The server numbers its roles.
         RoleOption::SysId(_) => {}
         RoleOption::Flag(flag) => apply_flag(&flag.text, options),
     }

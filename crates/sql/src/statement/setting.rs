@@ -75,7 +75,7 @@ pub(super) fn joined(name: &Path) -> String {
     parts.join(".")
 }
 
-/// The settings that SHOW names. ALL is a reserved word, so no setting has this name.
+/// The settings that SHOW names: no setting has the name `all`, with quotes or without.
 pub(super) fn setting_name(name: &Path) -> SettingName {
     match joined(name).as_str() {
         "all" => SettingName::All,

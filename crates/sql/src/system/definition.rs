@@ -118,11 +118,7 @@ fn print(expression: &Expr, wanted: DataType) -> Option<String> {
         ExprKind::Literal(value) => literal(value, wanted),
         ExprKind::Cast(of) => with_stack(|| cast(of)),
         ExprKind::Special(special) => match &**special {
-            Special::Value(value, precision) => {
-                let name = value_name(*value).to_uppercase();
-                let precision = precision.map(|digits| format!("({digits})"));
-                Some(format!("{name}{}", precision.unwrap_or_default()))
-            }
+            Special::Value(value, _) => Some(value_name(*value).to_uppercase()),
             _ => None,
         },
         ExprKind::Function(call) => {

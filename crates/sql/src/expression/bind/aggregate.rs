@@ -1,12 +1,25 @@
 //! The binder for aggregate functions: resolves calls such as `sum(x) FILTER (…)` to an
 //! [`AggregateCall`].
 
-use coeval_sql_syntax::tree::{Arguments, Direction, FunctionCall, NullsOrder};
+use coeval_sql_syntax::tree::{Arguments, Direction, FunctionCall, SortItem};
 
 use super::{Aggregates, Binder};
 use crate::expression::{Bound, Expression, Scope};
-use crate::value::{ColumnType, DataType, Extremes, NumberType};
+use crate::value::{ColumnType, DataType, Extremes, KeyOrder, NumberType};
 use crate::{Error, Result, SqlState};
+
+/// Sort order of an ORDER BY item.
+pub(crate) fn key_order(item: &SortItem) -> Result<KeyOrder> {
+    let descending = match item.direction {
+        Direction::Default | Direction::Ascending => false,
+        Direction::Descending => true,
+        Direction::Using(_) => return Err(Error::unsupported("ORDER BY USING")),
+    };
+    Ok(KeyOrder {
+        descending,
+        nulls_first: item.nulls.is_first(descending),
+    })
+}
 
 /// An aggregate function that the executor can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,19 +153,8 @@ impl Binder<'_> {
                 for item in &list.order {
                     let key = self.bind(&item.expr, scope)?;
                     let key = self.settle(key)?.expression;
-                    let descending = match item.direction {
-                        Direction::Default | Direction::Ascending => false,
-                        Direction::Descending => true,
-                        Direction::Using(_) => {
-                            return Err(Error::unsupported("ORDER BY USING").at(position));
-                        }
-                    };
-                    let nulls_first = match item.nulls {
-                        NullsOrder::Default => descending,
-                        NullsOrder::First => true,
-                        NullsOrder::Last => false,
-                    };
-                    order.push((key, descending, nulls_first));
+                    let sorted = key_order(item).map_err(|error| error.at(position))?;
+                    order.push((key, sorted.descending, sorted.nulls_first));
                 }
                 (false, list.distinct)
             }

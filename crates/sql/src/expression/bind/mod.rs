@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{self, Expr, ExprKind, Literal, Name, Path, Step};
 
+pub(crate) use aggregate::key_order;
 pub use aggregate::{AggregateCall, AggregateFunction};
 pub(crate) use call::value_name;
 
@@ -226,15 +227,25 @@ impl<'a> Binder<'a> {
         levels: usize,
         bind: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
+        let above = self.descend(levels)?;
+        let result = with_stack(|| bind(self));
+        self.ascend(above);
+        result
+    }
+
+    /// Goes so many levels down, for a binder that has this one in it. Returns where to
+    /// [ascend](Self::ascend) to.
+    pub(crate) fn descend(&mut self, levels: usize) -> Result<usize> {
         let above = self.depth;
-        self.depth += levels;
-        if self.depth > DEEPEST {
-            self.depth = above;
+        if above + levels > DEEPEST {
             return Err(Error::too_complex());
         }
-        let result = with_stack(|| bind(self));
+        self.depth += levels;
+        Ok(above)
+    }
+
+    pub(crate) const fn ascend(&mut self, above: usize) {
         self.depth = above;
-        result
     }
 
     fn next_subquery(&mut self) -> usize {
@@ -354,13 +365,7 @@ impl<'a> Binder<'a> {
             ExprKind::Case(case) => self.case(case, scope),
             ExprKind::Cast(cast) => self.explicit_cast(cast, scope),
             ExprKind::Collate(operand, collation) => {
-                // Every collation compares strings by their bytes, whatever its name.
-                if !is_known_collation(collation) {
-                    let name = joined(collation);
-                    return Err(
-                        Error::unsupported(format_args!("the collation {name}")).at(position)
-                    );
-                }
+                check_collation(collation).map_err(|error| error.at(position))?;
                 self.bind(operand, scope)
             }
             ExprKind::AtTimeZone(time, zone) => {
@@ -631,17 +636,24 @@ pub(crate) fn joined(path: &Path) -> String {
     parts.join(".")
 }
 
-/// Whether a collation is one of those that compare strings by their bytes.
-pub(crate) fn is_known_collation(collation: &Path) -> bool {
+/// Refuses a collation that does not compare strings by their bytes, as all here do.
+pub(crate) fn check_collation(collation: &Path) -> Result<()> {
     const KNOWN: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
     let is_known = |name: &Name| {
         KNOWN
             .iter()
             .any(|known| name.text.eq_ignore_ascii_case(known))
     };
-    match collation.0.as_slice() {
+    let is_known = match collation.0.as_slice() {
         [name] => is_known(name),
         [schema, name] => schema.text == "pg_catalog" && is_known(name),
         _ => false,
+    };
+    match is_known {
+        true => Ok(()),
+        false => {
+            let name = joined(collation);
+            Err(Error::unsupported(format_args!("the collation {name}")))
+        }
     }
 }

@@ -304,12 +304,17 @@ impl Binder<'_> {
                 "unequal number of entries in row expressions",
             ));
         }
-        let mut pairs = Vec::with_capacity(left.len());
-        for (left, right) in left.iter().zip(right) {
-            let left = self.bind(left, scope)?;
-            let right = self.bind(right, scope)?;
-            pairs.push(self.comparable(comparison, left, right, None)?);
-        }
+        // An order of rows is two levels deep for each field.
+        let is_flat = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+        let levels = if is_flat { 1 } else { 2 * left.len() };
+        let pairs = self.below(levels, |binder| {
+            let fields = left.iter().zip(right).map(|(left, right)| {
+                let left = binder.bind(left, scope)?;
+                let right = binder.bind(right, scope)?;
+                binder.comparable(comparison, left, right, None)
+            });
+            fields.collect::<Result<Vec<_>>>()
+        })?;
         let compare = |comparison, (left, right): &(Expression, Expression)| {
             Expression::Compare(comparison, Box::new([left.clone(), right.clone()]))
         };

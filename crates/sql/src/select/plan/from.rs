@@ -54,7 +54,7 @@ pub(super) enum JoinKind {
     Full,
 }
 
-/// Limit on joins in a row, each of which is one level of the plan.
+/// Limit on joins in a row: planning them takes more than a step for each.
 const JOINS_AT_MOST: usize = 1000;
 
 /// Binds a FROM list: fills the scope and returns the join tree; `None` without a list.
@@ -75,7 +75,7 @@ pub(super) fn bind_from<'a>(
     }
     let mut tree: Option<FromNode> = None;
     for item in list {
-        let node = from.item(item)?;
+        let node = from.below(list.len() - 1, |from| from.item(item))?;
         tree = Some(match tree {
             None => node,
             Some(left) => joined(JoinKind::Inner, left, node, Vec::new()),
@@ -101,16 +101,25 @@ pub(super) struct From<'a, 'b, 'c> {
 }
 
 impl From<'_, '_, '_> {
+    /// Binds what is so many joins below the present one.
+    fn below<T>(&mut self, levels: usize, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let above = self.binder.descend(levels)?;
+        let result = crate::expression::with_stack(|| bind(self));
+        self.binder.ascend(above);
+        result
+    }
+
     fn item(&mut self, item: &TableRef) -> Result<FromNode> {
         if item.joins.len() > JOINS_AT_MOST {
             return Err(Error::too_complex());
         }
         let first = self.scope.relations.len();
-        let mut left = self.factor(&item.first)?;
+        let joins = item.joins.len();
+        let mut left = self.below(joins, |from| from.factor(&item.first))?;
         for join in &item.joins {
             let middle = self.scope.relations.len();
             let kind = join_kind(join);
-            let right = crate::expression::with_stack(|| self.item(&join.right))?;
+            let right = self.below(joins, |from| from.item(&join.right))?;
             let on = self.constraint(kind, &join.condition, first, middle)?;
             left = joined(kind, left, right, on);
         }

@@ -32,7 +32,12 @@ impl From<'_, '_, '_> {
             Some((name, call)) => {
                 let list = match &call.arguments {
                     Arguments::List(list) if !list.variadic && !list.distinct => list,
-                    _ => return Err(Error::unsupported("these arguments").at(position)),
+                    _ => {
+                        return Err(Error::unsupported(
+                            "DISTINCT, VARIADIC or * in a function of FROM",
+                        )
+                        .at(position));
+                    }
                 };
                 let scope = &self.scope;
                 let bounds = self.binder.positional(&list.arguments, position, scope)?;

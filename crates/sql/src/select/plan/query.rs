@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    self, Body, Direction, Expr, ExprKind, Literal, NullsOrder, Query, SetStep, SortItem,
-    StatementKind, Target, With,
+    self, Body, Expr, ExprKind, Literal, Query, SetStep, SortItem, StatementKind, Target, With,
 };
 
 use super::lock::shown;
 use super::node::{Node, SetOperation, Sort};
 use super::select::{Around, plan_select};
 use crate::expression::{
-    Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name,
+    Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name, key_order,
 };
 use crate::output::Column;
 use crate::select::QueryPlan;
@@ -203,13 +202,10 @@ fn plan_body(
         }
         None => {
             if let Some(locking) = query.locking.first() {
-                let what = match query.body {
-                    Body::Values(_) => "VALUES",
-                    _ => "UNION/INTERSECT/EXCEPT",
-                };
-                let message = match what {
-                    "VALUES" => format!("{} cannot be applied to VALUES", shown(locking)),
-                    _ => format!("{} is not allowed with {what}", shown(locking)),
+                let clause = shown(locking);
+                let message = match query.body {
+                    Body::Values(_) => format!("{clause} cannot be applied to VALUES"),
+                    _ => format!("{clause} is not allowed with UNION/INTERSECT/EXCEPT"),
                 };
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
@@ -528,23 +524,6 @@ fn plan_values(
     Ok(Planned {
         node: Node::Values { rows },
         columns,
-    })
-}
-
-/// Sort order of an ORDER BY item.
-pub(super) fn key_order(item: &SortItem) -> Result<KeyOrder> {
-    let descending = match item.direction {
-        Direction::Default | Direction::Ascending => false,
-        Direction::Descending => true,
-        Direction::Using(_) => return Err(Error::unsupported("ORDER BY USING")),
-    };
-    Ok(KeyOrder {
-        descending,
-        nulls_first: match item.nulls {
-            NullsOrder::Default => descending,
-            NullsOrder::First => true,
-            NullsOrder::Last => false,
-        },
     })
 }
 

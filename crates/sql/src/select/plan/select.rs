@@ -18,9 +18,9 @@ use super::join_tree::{Spread, is_never_true, used_by_tree, used_columns};
 use super::lock::bind_locks;
 use super::name::column_name;
 use super::node::{Aggregate, Node, ProjectSet, Sort};
-use super::query::{Limits, Planned, Untyped, bare_name, by_number, key_order};
+use super::query::{Limits, Planned, Untyped, bare_name, by_number};
 use crate::expression::{
-    Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
+    Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name, key_order,
 };
 use crate::output::Column;
 use crate::plan::Path;

@@ -296,7 +296,7 @@ impl Settings {
         set.find(|(set, _)| *set == name).map(|(_, value)| value)
     }
 
-    /// Restores a setting that was set on another node, without checking again whether
+    /// Restores a setting that was set on another node or for the role, without checking again whether
     /// the session's role may set it.
     pub(crate) fn take_over(&mut self, name: &str, value: &str) -> Result<()> {
         let key = match definition(name) {
