@@ -419,8 +419,11 @@ impl Relay {
         if self.client.is_full() {
             return None;
         }
-        // What came with the beginning of the session comes first.
-        if whole(&leader.came).is_none() {
+        // What came with the beginning of the session comes first. The stream is polled after
+        // it: without that, nothing would wake the relay for what the leader sends next.
+        if whole(&leader.came).is_some() {
+            *moved = true;
+        } else {
             let read = poll_read(&mut leader.read, &mut leader.came, context);
             match read {
                 Poll::Pending => return None,
