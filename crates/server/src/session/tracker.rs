@@ -199,14 +199,21 @@ impl Tracker {
         self.is_answered() && !self.in_transaction()
     }
 
-    /// Whether a message that is forwarded begins a cycle.
+    /// Whether a message that is forwarded begins a cycle that may commit. A Sync alone does
+    /// not: it is a whole cycle.
     pub(super) fn begins_cycle(&self, message: u8) -> bool {
         let is_between = self.asked.back().is_none_or(Asked::is_end);
         is_between
             && !(self.is_skipping() || self.leader_skips || self.copying)
             && matches!(
                 message,
-                kind::QUERY | kind::FUNCTION_CALL | kind::PARSE | kind::BIND | kind::EXECUTE
+                kind::QUERY
+                    | kind::FUNCTION_CALL
+                    | kind::PARSE
+                    | kind::BIND
+                    | kind::DESCRIBE
+                    | kind::EXECUTE
+                    | kind::CLOSE
             )
     }
 

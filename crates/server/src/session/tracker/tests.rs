@@ -333,3 +333,29 @@ fn without_a_leader_each_cycle_is_refused() {
     }
     assert_eq!(told(&out), "57P03 ZI 57P03 ZI ZI");
 }
+
+#[test]
+fn any_message_that_leads_to_a_commit_begins_a_cycle() {
+    let begin = [
+        (kind::QUERY, true),
+        (kind::FUNCTION_CALL, true),
+        (kind::PARSE, true),
+        (kind::BIND, true),
+        (kind::DESCRIBE, true),
+        (kind::EXECUTE, true),
+        (kind::CLOSE, true),
+        (kind::SYNC, false),
+        (kind::FLUSH, false),
+    ];
+    for (message, begins) in begin {
+        let mut tracker = tracker();
+        assert_eq!(tracker.begins_cycle(message), begins, "{message}");
+        send(&mut tracker, message, b"\0\0");
+        // What has begun with a Describe has no other beginning.
+        let is_between = matches!(
+            message,
+            kind::QUERY | kind::FUNCTION_CALL | kind::SYNC | kind::FLUSH
+        );
+        assert_eq!(tracker.begins_cycle(kind::BIND), is_between, "{message}");
+    }
+}
