@@ -68,8 +68,8 @@ pub(crate) struct Reads {
     gave_up_lease: bool,
     /// The oldest round for all followers that is not confirmed.
     to_all: Option<u64>,
-    /// The voters that were the first to confirm the round before: rounds for reads go to them.
-    /// Empty if the rounds go to all.
+    /// The voters that were the first to confirm the last round for all that was confirmed: rounds
+    /// for reads go to them. Empty if the rounds go to all.
     first: Vec<NodeId>,
 }
 

@@ -8,10 +8,10 @@
 //! time.
 //!
 //! ```text
-//!   readers    a b c d  e f        a b  c ─┐ six of these eight
-//!   sent       └─────┘             e f ────┘
-//!   answered               a b c d         next: e f a b c d …
-//!                          g h wait
+//!   sent      a b c d                                    e f g h a b
+//!             ───┬─────────────────┬──────────────────────────┬───────▶
+//!   answered     │                 a b c d                    │
+//!   come         │    e f g h      │              a b  are six of the eight
 //! ```
 //!
 //! How long that takes follows from how fast readers come: if `b` of them come while a
@@ -20,14 +20,15 @@
 //! not come back or the machine is too busy to let them, holding back costs time and spares
 //! little: the next messages are not held back.
 //!
-//! Invariant: nothing is held back for longer than [`HOLD`] after an answer.
+//! Invariant: nothing is held back for longer than [`HOLD`] and a tick of the timer after an
+//! answer.
 
 use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// How long a message is held back at most. Timers count in milliseconds, so it takes up to
-/// twice as long for readers that do not come back.
+/// How long a message is held back at most, besides the tick in which the timer expires: it
+/// counts in milliseconds, so for readers that do not come back it is up to twice as long.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// Fewer readers than this do not wait for each other.
@@ -56,6 +57,12 @@ impl Gathering {
         self.size = came.saturating_sub(self.sent);
         self.sent = self.sent.max(came);
         self.until = None;
+    }
+
+    /// All readers up to this one have a message under way, the last of them one that it shares
+    /// with no other: it says nothing about how many come to share one.
+    pub(super) fn pass(&mut self, came: u64) {
+        self.sent = self.sent.max(came);
     }
 
     /// It is answered: its readers may come back.
@@ -108,6 +115,21 @@ mod tests {
         // So many came before the answer that no other has to come back.
         gathering.answered(30);
         assert!(!gathering.holds(30));
+    }
+
+    #[test]
+    fn a_message_of_one_reader_alone_says_nothing_about_the_shared_one() {
+        let mut gathering = Gathering::default();
+        gathering.sent(100);
+        for reader in 101..=110 {
+            gathering.pass(reader);
+        }
+        gathering.answered(110);
+        assert!(gathering.holds(184));
+        assert!(
+            !gathering.holds(185),
+            "three quarters of a hundred have come back"
+        );
     }
 
     #[test]

@@ -376,7 +376,7 @@ impl NodeQuestions {
         self.ticks = 0;
         state.begun += 1;
         state.sent = state.sent.max(own.reader);
-        state.gathering.sent(own.reader);
+        state.gathering.pass(own.reader);
         state.counts.sent += 1;
         let number = state.begun;
         state.under_way.push_back((number, own.reader));
@@ -434,9 +434,11 @@ impl NodeQuestions {
             return;
         };
         state.by_question = state.by_question.max(reader);
+        if !state.alone.waits(reader) {
+            let came = state.came;
+            state.gathering.answered(came);
+        }
         state.alone.answered(reader, at, reached);
-        let came = state.came;
-        state.gathering.answered(came);
         let done = state.answer(reader, at);
         drop(state);
         done.into_iter().for_each(Waker::wake);
@@ -673,6 +675,29 @@ mod tests {
         assert_eq!(poll(&*readers, all[19]), Poll::Ready(Ok(96)));
         assert_eq!(driver.begin(), Some(21));
         assert_eq!((sent, driver.counts().sent), (20, 21));
+    }
+
+    #[test]
+    fn questions_of_one_reader_do_not_end_the_gathering_of_those_that_share() {
+        let mut driver = open();
+        let readers = driver.readers();
+        for _ in 0..100 {
+            readers.ask();
+        }
+        assert_eq!(driver.begin(), Some(1));
+        readers.ask_as(Asking::Alone);
+        assert_eq!(driver.begin_alone(), Some((2, false)));
+        driver.answered(1, Lsn(80), HERE);
+        assert!(driver.held_until().is_some(), "a hundred may come back");
+        let until = driver.held_until();
+        driver.answered(2, Lsn(80), HERE);
+        assert_eq!(driver.held_until(), until);
+        for _ in 0..74 {
+            readers.ask();
+        }
+        assert_eq!(driver.begin(), None);
+        readers.ask();
+        assert_eq!(driver.begin(), Some(3));
     }
 
     #[test]
