@@ -189,10 +189,7 @@ fn below_cluster_version_4_the_file_of_the_leader_decides() {
         let file = cluster.directory().join("hba-1");
         cluster.set_further(&["--hba-file", &file.display().to_string()]);
         cluster.start_node(1).await;
-        let raised = "select cluster_version >= 4 from coeval.cluster_status";
-        while before.value(raised).await.as_deref() != Some("t") {
-            coeval_env::sleep(Duration::from_millis(20)).await;
-        }
+        reaches_version(&mut before, 4).await;
         for node in 0..3 {
             assert!(is_let_in_by(&cluster, node, node).await, "node {node}");
         }
@@ -527,9 +524,10 @@ async fn bob(cluster: &Cluster, node: usize, options: &str) -> (Wire, Vec<Answer
     (wire, answers)
 }
 
-async fn reaches_version(wire: &mut Wire, version: &str) {
-    let asked = "select cluster_version from coeval.cluster_status";
-    while wire.value(asked).await.as_deref() != Some(version) {
+/// Waits until the cluster version is this one or a later one.
+async fn reaches_version(wire: &mut Wire, version: u32) {
+    let asked = format!("select cluster_version >= {version} from coeval.cluster_status");
+    while wire.value(&asked).await.as_deref() != Some("t") {
         coeval_env::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -544,7 +542,7 @@ fn settings_of_a_role_hold_for_the_next_login_on_every_node() {
         for node in 0..3 {
             roots.push(Wire::connect_as(cluster.address(node), "coeval").await);
         }
-        reaches_version(&mut roots[leader], "5").await;
+        reaches_version(&mut roots[leader], 5).await;
         roots[0].rows("create role bob login").await;
         roots[0].rows("create table t (a int primary key)").await;
         roots[0].rows("grant select, insert on t to bob").await;
@@ -646,7 +644,7 @@ fn settings_of_a_role_wait_for_the_cluster_version_that_reads_them() {
         let mut cluster = with_files([FILES[0]; 3], &limited).await;
         let leader = cluster.leader().await;
         let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
-        reaches_version(&mut root, "4").await;
+        reaches_version(&mut root, 4).await;
         root.rows("create role bob login").await;
         for refused in [
             "alter role bob set lock_timeout = '1s'",
@@ -670,7 +668,7 @@ fn settings_of_a_role_wait_for_the_cluster_version_that_reads_them() {
         }
         let leader = cluster.leader().await;
         let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
-        reaches_version(&mut root, "5").await;
+        reaches_version(&mut root, 5).await;
         root.rows("alter role bob set lock_timeout = '1s'").await;
         for node in 0..3 {
             let (mut wire, _) = bob(&cluster, node, "").await;
@@ -686,10 +684,7 @@ fn a_session_that_only_its_node_knows_is_interrupted_from_the_others() {
         let leader = cluster.leader().await;
         let (one, two) = others(leader);
         let mut root = Wire::connect_as(cluster.address(leader), "coeval").await;
-        let raised = "select cluster_version >= 5 from coeval.cluster_status";
-        while root.value(raised).await.as_deref() != Some("t") {
-            coeval_env::sleep(Duration::from_millis(20)).await;
-        }
+        reaches_version(&mut root, 5).await;
         root.rows("create role bob login").await;
         let lazy = async || {
             let mut wire = Wire::open(cluster.address(one)).await;
