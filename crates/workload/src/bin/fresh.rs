@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use coeval_env as env;
+use coeval_env::{self as env, Instant};
 use coeval_types::planted::{self, Bug};
 use coeval_workload::build::Build;
 use coeval_workload::chance::Chance;
@@ -175,12 +175,19 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     let leader = cluster.leader().await?;
     let mut counts = Counts::new(&cluster).await?;
     let began = env::now();
+    let end = arguments.minutes.map(|minutes| {
+        let minutes = Duration::try_from_secs_f64(minutes * 60.0);
+        minutes.map(|minutes| began + minutes)
+    });
+    let end = end.transpose()?;
     let running = load.start();
     let tally = &running.tally;
     let mut chance = Chance::of(arguments.seed, u64::MAX);
     if let Some(fault) = arguments.leader {
         for time in 1..=arguments.times {
-            progress(tally, pairs * (time - 1) / arguments.times + 1).await?;
+            if !progress(tally, pairs * (time - 1) / arguments.times + 1, end).await? {
+                break;
+            }
             counts.add(&cluster).await;
             let victim = strike(&mut cluster, fault, &mut chance).await?;
             if fault == Fault::Kill {
@@ -196,14 +203,16 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         }
     }
     let mut share = FollowerShare::new(&cluster, leader);
-    let minutes = arguments.minutes.unwrap_or(f64::INFINITY);
-    while tally.pairs.load(Ordering::Relaxed) < pairs
-        && began.elapsed().as_secs_f64() < minutes * 60.0
-    {
+    loop {
         let next = tally.pairs.load(Ordering::Relaxed) + pairs.div_ceil(LOOKS);
-        progress(tally, pairs.min(next)).await?;
+        let goes_on = progress(tally, pairs.min(next), end).await?;
         counts.add(&cluster).await;
-        share.look(cluster.leader().await?, &counts, tally);
+        if arguments.leader.is_none() {
+            share.look(cluster.leader().await?, &counts, tally);
+        }
+        if !goes_on || tally.pairs.load(Ordering::Relaxed) >= pairs {
+            break;
+        }
     }
     let seconds = began.elapsed().as_secs_f64();
     let tally = running.end().await;
@@ -221,13 +230,17 @@ fn name(fault: Fault) -> &'static str {
     }
 }
 
-/// Waits for that many pairs.
-async fn progress(tally: &Tally, pairs: u64) -> Result<(), Failure> {
+/// Waits for that many pairs; false if the run ends before.
+async fn progress(tally: &Tally, pairs: u64, end: Option<Instant>) -> Result<bool, Failure> {
     let done = || tally.pairs.load(Ordering::Relaxed);
     let (mut last, mut at) = (done(), env::now());
     while done() < pairs {
+        let now = env::now();
+        if end.is_some_and(|end| now >= end) {
+            return Ok(false);
+        }
         if done() > last {
-            (last, at) = (done(), env::now());
+            (last, at) = (done(), now);
         }
         if at.elapsed() > PROGRESS {
             let stale = tally.stale.load(Ordering::Relaxed);
@@ -237,7 +250,7 @@ async fn progress(tally: &Tally, pairs: u64) -> Result<(), Failure> {
         }
         env::sleep(POLL).await;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Disturbs the leader once, and waits until all is as before. Returns which node it was.
