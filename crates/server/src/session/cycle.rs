@@ -103,13 +103,18 @@ pub(super) fn peek<'text>(
     }
 }
 
+/// Whether a message of this type is answered with ReadyForQuery, and so ends its cycle.
+pub(super) const fn is_end(message: u8) -> bool {
+    matches!(message, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC)
+}
+
 /// The cycle at the front of the buffer, as far as it has come, for a session that answers it
 /// without looking at it.
 pub(super) fn first(buffer: &ReadBuffer) -> Cycle {
     let mut cycle = Cycle::default();
     while let Ok(Some((frame, end))) = buffer.peek(cycle.bytes) {
         cycle.bytes = end;
-        if matches!(frame.kind, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC) {
+        if is_end(frame.kind) {
             break;
         }
     }

@@ -147,8 +147,7 @@ impl Conversation {
         {
             at = end;
             self.owed.take(frame.kind);
-            let is_end = matches!(frame.kind, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC);
-            if is_end || end == cycle.bytes {
+            if cycle::is_end(frame.kind) || end == cycle.bytes {
                 let lost = self.owed.lose();
                 if lost.error {
                     self.sheet.error(error.state());

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::super::account;
 use super::super::authenticate::{Admitted, Claim, Refusal, still_holds};
+use super::super::cycle;
 use super::super::greet;
 use super::super::home::Offer;
 use super::{Relay, Stop, report};
@@ -95,7 +96,7 @@ impl Relay {
                 return Err(Stop::Client);
             }
             self.reads.begin_cycle();
-            let ends = matches!(next.kind, kind::QUERY | kind::FUNCTION_CALL | kind::SYNC);
+            let ends = cycle::is_end(next.kind);
             self.tracker
                 .refuse(next.kind, error, &mut self.client.buffer);
             if ends {
