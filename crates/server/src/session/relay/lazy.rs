@@ -86,22 +86,27 @@ impl Relay {
     /// the session stays without a leader until it needs one again.
     pub(super) async fn stay(&mut self, error: &Error) -> Result<(), Stop> {
         self.is_lazy = true;
-        self.sheet.error(error.state());
+        // A session that reads at home counts the errors that it reports.
         if self.fail_at_home(error).await {
             return Ok(());
         }
         self.refuse_block();
+        let mut is_told = false;
         while let Some(next) = self.input.buffer.next_frame().map_err(nonsense)? {
             if next.kind == kind::TERMINATE {
                 return Err(Stop::Client);
             }
             self.reads.begin_cycle();
+            is_told |= next.kind != kind::SYNC;
             let ends = cycle::is_end(next.kind);
             self.tracker
                 .refuse(next.kind, error, &mut self.client.buffer);
             if ends {
                 break;
             }
+        }
+        if is_told {
+            self.sheet.error(error.state());
         }
         Ok(())
     }
