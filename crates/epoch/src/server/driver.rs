@@ -560,13 +560,13 @@ fn front_end_of(node: NodeId) -> FrontEndId {
 fn start(parts: &Parts, recovered: Recovered) -> EpochNode {
     let node = parts.home.founding.node;
     let configuration = parts.directory.configuration();
-    // Copies that were removed count for nothing any more.
-    let is_removed = configuration.version > 0 && !configuration.back_ends.contains_key(&node);
     let mut started = EpochNode::start(Start {
         node,
         incarnation: parts.home.incarnation,
         front_end: Some(front_end_of(node)),
-        back_end: (!is_removed).then_some(recovered),
+        // Where its copies were removed, the back end asks for others: it comes in empty, and
+        // forgets what its disk held.
+        back_end: Some(recovered),
     });
     started.configure(&configuration);
     started

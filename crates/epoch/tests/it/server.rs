@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::Location;
 use coeval_env::sim::{Node, World, elapsed};
-use coeval_epoch::server::{Founding, Outcome, Request, Server, Settings, found};
+use coeval_epoch::server::{Founding, Outcome, Request, Server, Settings, Status, found};
 use coeval_epoch::{Answer, Epoch, Key, LogFiles, NodeId, Operation, Reason, Refusal, Write};
 use coeval_peers::ClusterId;
 
@@ -103,6 +103,8 @@ struct Cluster {
     ledger: Ledger,
     failed: Arc<Mutex<Vec<String>>>,
     nodes: u64,
+    /// Copies of each partition, if not as many as a founder gets by default.
+    copies: Option<u8>,
 }
 
 impl Cluster {
@@ -115,6 +117,7 @@ impl Cluster {
             ledger: Ledger::default(),
             failed: Arc::default(),
             nodes,
+            copies: None,
             world,
         }
     }
@@ -124,7 +127,8 @@ impl Cluster {
         let shown = Shown::default();
         self.up.insert(id, Arc::clone(&shown));
         let (ledger, failed) = (self.ledger.clone(), Arc::clone(&self.failed));
-        let founding = founding(id, self.nodes);
+        let mut founding = founding(id, self.nodes);
+        founding.copies = self.copies.unwrap_or(founding.copies);
         drop(self.world.spawn(self.machines[&id], async move {
             let directory = Path::new(DIRECTORY);
             if !coeval_env::fs::exists(directory.join("NODE"))
@@ -344,10 +348,9 @@ fn five_nodes_have_a_council_of_three() {
     assert_eq!(objections, [""; 0]);
 }
 
-/// A node that is cut off for long loses its front end's number and its copies while it runs.
-#[test]
-fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
-    let mut cluster = Cluster::new(4, 3);
+/// A node that follows is cut off for so long that it is fenced, and its copies are removed, while
+/// it runs; then it is connected again. Returns how it stands afterwards.
+fn cut_off_for_long(cluster: &mut Cluster) -> Status {
     for id in (1..=3).map(NodeId) {
         cluster.start(id);
     }
@@ -357,7 +360,7 @@ fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
         let asked = async move { server.status().await.unwrap() };
         cluster.world.run(cluster.machines[&id], asked).unwrap()
     };
-    let follows = |id: &NodeId| status(&cluster, *id).manager.is_none();
+    let follows = |id: &NodeId| status(cluster, *id).manager.is_none();
     let cut_off = (1..=3).map(NodeId).find(follows).unwrap();
     let others: Vec<Node> = cluster.machines.values().copied().collect();
     let own = cluster.machines[&cut_off];
@@ -366,7 +369,7 @@ fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
         cluster.world.block(*other, own);
     }
     cluster.wait(6000);
-    let alone = status(&cluster, cut_off);
+    let alone = status(cluster, cut_off);
     assert!(
         alone.problem().unwrap().contains("majority"),
         "{}",
@@ -379,9 +382,34 @@ fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
     }
     cluster.wait(3000);
     assert!(cluster.serves(cut_off));
-    let after = status(&cluster, cut_off);
+    let after = status(cluster, cut_off);
     assert_eq!((after.incarnation, after.counts.begun_anew), (2, 1));
-    assert!(after.counts.unknown > 0 && after.front_end && !after.back_end);
+    assert!(after.counts.unknown > 0 && after.front_end);
+    // It hears of closes whether it has copies or not.
+    assert!(after.closed > alone.closed, "{}", after.lines());
+    after
+}
+
+/// A node that is cut off for long loses its front end's number and its copies while it runs. With
+/// enough copies elsewhere it gets none.
+#[test]
+fn a_front_end_that_was_fenced_while_it_ran_begins_anew() {
+    let mut cluster = Cluster::new(4, 3);
+    let after = cut_off_for_long(&mut cluster);
+    assert!(!after.back_end, "{}", after.lines());
+    let (committed, objections) = cluster.judge();
+    assert!(committed > 10, "{committed}");
+    assert_eq!(objections, [""; 0]);
+}
+
+/// Where each node is to have a copy, the one that begins anew is the only one that can make what
+/// is lacking: it asks for copies, and comes in empty.
+#[test]
+fn a_back_end_that_was_removed_while_it_ran_makes_copies_again() {
+    let mut cluster = Cluster::new(4, 3);
+    cluster.copies = Some(3);
+    let after = cut_off_for_long(&mut cluster);
+    assert!(after.back_end, "{}", after.lines());
     let (committed, objections) = cluster.judge();
     assert!(committed > 10, "{committed}");
     assert_eq!(objections, [""; 0]);
