@@ -1,5 +1,6 @@
-//! Fuzz target: arbitrary bytes as messages of epochs, and as files of their log. See the module
-//! that it runs.
+//! Fuzz target: arbitrary bytes as messages of epochs between nodes, as requests and replies of
+//! their clients, as decisions of the council, and as files of the log. See the module that it
+//! runs.
 
 #![no_main]
 

@@ -19,7 +19,7 @@ impl Protocol {
     /// All protocols.
     pub const ALL: [Self; 2] = [Self::Leader, Self::Epoch];
 
-    /// Its name, as settings take it.
+    /// Its name, as messages to people have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
