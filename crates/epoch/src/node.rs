@@ -487,17 +487,22 @@ impl EpochNode {
         self.manager.as_ref()
     }
 
-    /// The newest epoch that the node's copies know to be closed; where the configuration has none
-    /// of them, what its front end knows counts too.
+    /// The newest epoch that the node's copies know to be closed; its front end, if it has none.
     #[must_use]
     pub fn closed(&self) -> Epoch {
-        let back_end = self.back_end.as_ref().map(BackEnd::closed);
-        let front_end = self.front_end.as_ref().map(FrontEnd::closed);
-        match self.configuration.back_ends.contains_key(&self.node) {
-            true => back_end.or(front_end),
-            false => back_end.max(front_end),
+        match (&self.back_end, &self.front_end) {
+            (Some(back_end), _) => back_end.closed(),
+            (None, Some(front_end)) => front_end.closed(),
+            (None, None) => Epoch(0),
         }
-        .unwrap_or_default()
+    }
+
+    /// The newest epoch that the node knows to be closed, whether its copies count or not: what is
+    /// said to a back end that was removed stops, and its front end hears on.
+    #[must_use]
+    pub fn newest_closed(&self) -> Epoch {
+        let front_end = self.front_end.as_ref().map(FrontEnd::closed);
+        self.closed().max(front_end.unwrap_or_default())
     }
 
     /// All versions in this node's copy of a partition, of the closed epochs after one and

@@ -455,7 +455,7 @@ impl Driver {
                 self.propose(term, decision);
             }
         }
-        let closed = self.node.closed();
+        let closed = self.node.newest_closed();
         if closed > self.closed.0 {
             let now = coeval_env::now();
             self.epoch_length = now.duration_since(self.closed.1);
@@ -542,7 +542,7 @@ impl Driver {
             majority: self.reaches_majority(),
             front_end: front_end.is_some_and(|place| place.incarnation == incarnation),
             back_end: configuration.is_back_end(founding.node, incarnation),
-            closed: self.node.closed(),
+            closed: self.node.newest_closed(),
             epoch_microseconds: self.epoch_length.as_micros() as u64,
             waiting: self.waiting.len(),
             counts: self.counts,
