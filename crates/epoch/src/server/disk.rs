@@ -51,11 +51,12 @@ async fn serve(
     mut orders: mpsc::UnboundedReceiver<Order>,
     news: mpsc::UnboundedSender<Input>,
 ) {
+    let mut reopened = 0;
     while let Some(order) = orders.recv().await {
         let done = match order {
             Order::Write(write) => {
                 let written = files.append(&write).await;
-                written.map(|()| Input::Persisted(write.number))
+                written.map(|()| Input::Persisted(reopened, write.number))
             }
             Order::Checkpoint(checkpoint) => {
                 let epoch = checkpoint.epoch;
@@ -66,6 +67,7 @@ async fn serve(
                 let opened = LogFiles::open(&directory).await;
                 let recovered = opened.map(|(opened, recovered)| {
                     files = opened;
+                    reopened += 1;
                     recovered
                 });
                 // The driver may have gone.
@@ -79,5 +81,46 @@ async fn serve(
         if failed {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Batch;
+    use crate::timestamp::Epoch;
+
+    /// Numbers of writes begin anew with each incarnation: the report of an earlier one's write,
+    /// which the driver may find only after it has begun anew, says so.
+    #[test]
+    fn a_write_is_reported_under_its_incarnation() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let directory = tempfile::tempdir().unwrap();
+            let (news, mut reported) = mpsc::unbounded_channel();
+            let started = start(directory.path().to_owned(), news).await;
+            let (orders, _) = started.unwrap();
+            let write = |epoch| {
+                let mut batch = Batch::new(1);
+                batch.close(Epoch(epoch), Epoch(epoch - 1));
+                Order::Write(LogWrite {
+                    number: 1,
+                    file: Epoch(epoch),
+                    bytes: batch.finish(),
+                })
+            };
+            orders.send(write(1)).unwrap();
+            let (answer, reopening) = oneshot::channel();
+            orders.send(Order::Reopen(answer)).unwrap();
+            orders.send(write(2)).unwrap();
+            assert_eq!(reopening.await.unwrap().unwrap().sealed, Epoch(1));
+            for incarnation in 0..2 {
+                let Some(Input::Persisted(begun_anew, number)) = reported.recv().await else {
+                    panic!("a write is reported");
+                };
+                assert_eq!((begun_anew, number), (incarnation, 1));
+            }
+        });
     }
 }

@@ -56,8 +56,9 @@ const MOST_TICKS: u32 = 100;
 pub(super) enum Input {
     Request(Request, UnderWay),
     Status(oneshot::Sender<Status>),
-    /// The write of this number is durable.
-    Persisted(u64),
+    /// A write is durable: how often the log had been read again before it, and its number, which
+    /// each incarnation counts from one.
+    Persisted(u64, u64),
     /// A checkpoint at the end of this epoch is in force.
     Checkpointed(Epoch),
     DiskFailed(LogError),
@@ -211,7 +212,12 @@ impl Driver {
             }
             // The asker may have gone.
             Some(Input::Status(answer)) => drop(answer.send(self.status())),
-            Some(Input::Persisted(number)) => self.node.persisted(number),
+            Some(Input::Persisted(begun_anew, number)) => {
+                // A number of an earlier incarnation says nothing about this one's writes.
+                if begun_anew == self.counts.begun_anew {
+                    self.node.persisted(number);
+                }
+            }
             Some(Input::Checkpointed(epoch)) => {
                 tracing::info!(%epoch, "a checkpoint is in force");
                 self.counts.checkpoints += 1;
