@@ -304,9 +304,7 @@ impl Driver {
             self.led = Some(now.term);
             self.leader = Some((now.term, own));
             self.node.lead(now.term, self.settings.rhythm);
-            let members = &self.parts.home.founding.members;
-            let members: Vec<NodeId> = members.keys().copied().collect();
-            self.tell_leader(&members);
+            self.tell_all_leader();
         }
     }
 
@@ -319,6 +317,12 @@ impl Driver {
         }
     }
 
+    fn tell_all_leader(&self) {
+        let members = &self.parts.home.founding.members;
+        let members: Vec<NodeId> = members.keys().copied().collect();
+        self.tell_leader(&members);
+    }
+
     /// Tells nodes outside the council that this one leads.
     fn tell_leader(&self, nodes: &[NodeId]) {
         let Some(term) = self.led else {
@@ -328,7 +332,7 @@ impl Driver {
         let council = founding.council();
         for node in nodes.iter().filter(|node| !council.contains(node)) {
             let message = link::leader(term, founding.node);
-            // One that is not connected is told once it is.
+            // One that is not connected is told once it is, and what is lost is said again.
             let _ = self
                 .parts
                 .peers
@@ -377,6 +381,7 @@ impl Driver {
         } else {
             self.quiet_ticks = 0;
             self.node.tick();
+            self.tell_all_leader();
         }
         self.bury();
         self.checkpoint();

@@ -2,7 +2,7 @@
 //! council's transport over them.
 //!
 //! A number is never reused for another kind. Losing a frame of any kind harms nothing: what is
-//! not answered is said again.
+//! not answered is said again, and so is, at each tenth tick, who manages.
 
 use std::sync::Arc;
 
