@@ -61,9 +61,9 @@ pub use login::{LoginError, Secret, ShortSecret};
 
 use crate::answer::{Answer, Reason};
 use crate::operation::{Found, Key, Operation, Write};
-use crate::server::{Outcome, Request};
+use crate::server::{MOST_KEYS, MOST_REQUEST_BYTES, Outcome, Request};
 use crate::timestamp::EpochTimestamp;
-use protocol::{Asked, MOST_ELEMENTS, MOST_PAYLOAD, Reply};
+use protocol::{Asked, MOST_PAYLOAD, Reply};
 
 /// Requests that are written at once.
 const BATCH: usize = 256;
@@ -108,7 +108,9 @@ pub enum ClientError {
     #[error("no node could be reached: {0}")]
     Unreachable(String),
     /// The request is too long: nothing was sent.
-    #[error("a request has {MOST_ELEMENTS} keys and {MOST_PAYLOAD} bytes at most")]
+    #[error(
+        "a request has {MOST_KEYS} keys, and {MOST_REQUEST_BYTES} bytes of keys and values, at most"
+    )]
     TooLong,
 }
 
@@ -308,13 +310,8 @@ impl Client {
 
     /// Asks, and asks again what has no effect, as long as the client's patience lasts.
     async fn ask(&self, asked: &Asked, again: bool) -> Result<Reply, ClientError> {
-        let elements = match asked {
-            Asked::Request(Request::PutAll(writes)) => writes.len(),
-            Asked::Request(Request::GetLatest(keys) | Request::GetAt(keys, _)) => keys.len(),
-            Asked::Status => 0,
-        };
-        if elements > MOST_ELEMENTS || asked.encode(0).len() > MOST_PAYLOAD {
-            return Err(ClientError::TooLong);
+        if let Asked::Request(request) = asked {
+            request.check().map_err(|_| ClientError::TooLong)?;
         }
         let mut is_sent = false;
         let mut last = "no attempt has ended in time".to_owned();
@@ -451,7 +448,7 @@ fn serve(channel: Channel, cluster: ClusterId, node: NodeId) -> Connection {
     let waiting: Waiting = Arc::new(Mutex::new(Some(BTreeMap::new())));
     let replies = Arc::clone(&waiting);
     let reader = coeval_env::spawn("replies", async move {
-        while let Ok(Some(payload)) = protocol::read(&mut reading).await {
+        while let Ok(Some(payload)) = protocol::read(&mut reading, MOST_PAYLOAD).await {
             let Ok((number, reply)) = Reply::decode(payload) else {
                 break;
             };

@@ -21,12 +21,14 @@ use crate::log::{put_write, take_write};
 use crate::message::Refusal;
 use crate::server::{Outcome, Request};
 use crate::timestamp::EpochTimestamp;
-use crate::wire::{list, put_found, take_found, take_timestamp};
+use crate::wire::{list, put_count, put_found, take_found, take_timestamp};
 
-/// Most bytes of a payload.
+/// Most bytes of a payload, as a reply may have.
 pub const MOST_PAYLOAD: usize = 16 << 20;
-/// Most elements of a request, so that a front end's step stays short.
-pub const MOST_ELEMENTS: usize = 65_536;
+/// Most bytes of a request's payload: more than any has that passes [`Request::check`].
+pub const MOST_ASKED: usize = 8 << 20;
+/// Bytes for which a reader makes room before any has come.
+const READ_AHEAD: usize = 64 << 10;
 
 const HEAD: usize = 8;
 
@@ -58,10 +60,6 @@ const VALUES: u8 = 2;
 const ABORTED: u8 = 3;
 const UNKNOWN: u8 = 4;
 const LINES: u8 = 5;
-
-fn put_count(out: &mut Vec<u8>, count: usize) {
-    out.extend((count as u32).to_le_bytes());
-}
 
 impl Asked {
     /// The payload of a request.
@@ -113,15 +111,7 @@ impl Asked {
             _ => return Err(Malformed),
         };
         reader.end()?;
-        let elements = match &asked {
-            Self::Request(Request::PutAll(writes)) => writes.len(),
-            Self::Request(Request::GetLatest(keys) | Request::GetAt(keys, _)) => keys.len(),
-            Self::Status => 0,
-        };
-        match elements <= MOST_ELEMENTS {
-            true => Ok((number, asked)),
-            false => Err(Malformed),
-        }
+        Ok((number, asked))
     }
 }
 
@@ -229,8 +219,12 @@ pub(crate) async fn write<S: AsyncWrite + Unpin>(stream: &mut S, payload: &[u8])
     stream.write_all(&frame).await
 }
 
-/// Reads one frame; `None` at the end of the connection between two.
-pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<Bytes>> {
+/// Reads one frame, of so many bytes at most; `None` at the end of the connection between two. The
+/// buffer grows as bytes come, so that a length alone takes no memory.
+pub(crate) async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    most: usize,
+) -> io::Result<Option<Bytes>> {
     let mut head = [0; HEAD];
     if stream.read(&mut head[..1]).await? == 0 {
         return Ok(None);
@@ -240,11 +234,16 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Opt
     let length = [a, b, c, d];
     let bytes = u32::from_le_bytes(length) as usize;
     let damaged = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    if bytes > MOST_PAYLOAD {
+    if bytes > most {
         return Err(damaged("a frame is too long"));
     }
-    let mut payload = BytesMut::zeroed(bytes);
-    stream.read_exact(&mut payload).await?;
+    let mut payload = BytesMut::with_capacity(bytes.min(READ_AHEAD));
+    let mut rest = stream.take(bytes as u64);
+    while payload.len() < bytes {
+        if rest.read_buf(&mut payload).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
     let found = crc32c::crc32c_append(crc32c::crc32c(&length), &payload);
     match found == u32::from_le_bytes(sum) {
         true => Ok(Some(payload.freeze())),
@@ -256,6 +255,7 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Opt
 mod tests {
     use super::*;
     use crate::operation::{Found, Operation, Write};
+    use crate::server::{MOST_KEYS, MOST_REQUEST_BYTES};
     use crate::timestamp::{Epoch, FrontEndId};
 
     #[test]
@@ -308,10 +308,51 @@ mod tests {
         }
     }
 
+    fn in_runtime<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        { runtime }.build().unwrap().block_on(future)
+    }
+
+    /// The bound on a request's payload refuses none that a front end would take.
     #[test]
-    fn a_request_of_too_many_elements_is_refused() {
-        let many = vec![Bytes::new(); MOST_ELEMENTS + 1];
-        let asked = Asked::Request(Request::GetLatest(many));
-        Asked::decode(asked.encode(1).into()).unwrap_err();
+    fn the_longest_requests_fit_into_a_frame() {
+        let write = Write {
+            key: Bytes::from_static(b"key"),
+            operation: Operation::Value(vec![7; MOST_REQUEST_BYTES / MOST_KEYS - 3].into()),
+        };
+        let request = Request::PutAll(vec![write; MOST_KEYS]);
+        request.check().unwrap();
+        let asked = Asked::Request(request);
+        let payload = asked.encode(1);
+        assert!(payload.len() <= MOST_ASKED, "{}", payload.len());
+        let read = in_runtime(async {
+            let mut frame = Vec::new();
+            write_to(&mut frame, &payload).await;
+            read(&mut &frame[..], MOST_ASKED).await.unwrap().unwrap()
+        });
+        assert_eq!(Asked::decode(read), Ok((1, asked)));
+    }
+
+    async fn write_to(frame: &mut Vec<u8>, payload: &[u8]) {
+        write(frame, payload).await.unwrap();
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_too_long_or_damaged_is_refused() {
+        in_runtime(async {
+            let mut frame = Vec::new();
+            write_to(&mut frame, b"payload").await;
+            assert_eq!(read(&mut &frame[..0], 7).await.unwrap(), None);
+            for length in 1..frame.len() {
+                let cut = read(&mut &frame[..length], 7).await.unwrap_err();
+                assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
+            }
+            let long = read(&mut &frame[..], 6).await.unwrap_err();
+            assert!(long.to_string().contains("too long"), "{long}");
+            let last = frame.len() - 1;
+            frame[last] ^= 1;
+            let damaged = read(&mut &frame[..], 7).await.unwrap_err();
+            assert!(damaged.to_string().contains("damaged"), "{damaged}");
+        });
     }
 }

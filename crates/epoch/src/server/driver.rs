@@ -39,7 +39,7 @@ use super::{ServerError, Settings, link};
 use crate::answer::{Answer, Reason};
 use crate::directory::{Decision, Directory};
 use crate::log::{Checkpoint, LogError, Recovered};
-use crate::message::{Frame, Refusal};
+use crate::message::Frame;
 use crate::node::{EpochNode, Start};
 use crate::timestamp::{Epoch, FrontEndId};
 use crate::wire;
@@ -194,13 +194,14 @@ impl Driver {
     fn note_input(&mut self, input: Option<Input>) -> Result<bool, ServerError> {
         match input {
             None | Some(Input::Stop) => return Ok(false),
-            Some(Input::Request(request, under_way)) if request.is_too_long() => {
-                self.counts.refused += 1;
-                let refused = Answer::Aborted(Reason::Refused(Refusal::TooLong));
-                // The client may have gone.
-                let _ = under_way.answer.send(refused);
-            }
             Some(Input::Request(request, under_way)) => {
+                if let Err(refusal) = request.check() {
+                    self.counts.refused += 1;
+                    // The client may have gone.
+                    let refused = Answer::Aborted(Reason::Refused(refusal));
+                    let _ = under_way.answer.send(refused);
+                    return Ok(true);
+                }
                 let handle = self.next_handle;
                 self.next_handle += 1;
                 self.waiting.insert(handle, under_way);

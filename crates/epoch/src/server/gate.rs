@@ -1,7 +1,8 @@
 //! The listener for clients: lets them in, and carries their requests to the front end.
 //!
 //! Each connection has a bounded number of requests under way, and all together a bounded number
-//! of bytes ([`Requests`]): beyond either the node reads no more from it, and the client waits.
+//! of bytes ([`Requests`]): beyond either the node reads no more from it, and the client waits. So
+//! a connection holds one request that waits, beside those that have their room.
 //! A connection that has not logged in holds one of few places, and for a short time.
 
 use std::io;
@@ -114,7 +115,7 @@ impl Gate {
         let writer = coeval_env::spawn("replies", write(writing, replied));
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
         loop {
-            let payload = match protocol::read(&mut reading).await {
+            let payload = match protocol::read(&mut reading, protocol::MOST_ASKED).await {
                 Ok(Some(payload)) => payload,
                 Ok(None) => break,
                 Err(error) => {
@@ -129,11 +130,19 @@ impl Gate {
             let Ok(place) = Arc::clone(&at_once).acquire_owned().await else {
                 break;
             };
+            // Before the next request is read: what waits for room waits in the connection.
+            let with_room = match asked {
+                Asked::Request(request) => match self.requests.room(&request).await {
+                    Some(room) => Some((request, room)),
+                    None => break,
+                },
+                Asked::Status => None,
+            };
             let (requests, replies) = (self.requests.clone(), replies.clone());
             coeval_env::spawn("request", async move {
-                let reply = match asked {
-                    Asked::Request(request) => Reply::Outcome(requests.ask(request).await),
-                    Asked::Status => match requests.status().await {
+                let reply = match with_room {
+                    Some((request, room)) => Reply::Outcome(requests.ask_in(request, room).await),
+                    None => match requests.status().await {
                         Some(status) => Reply::Status(status.lines()),
                         None => return,
                     },

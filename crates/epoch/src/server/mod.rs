@@ -51,7 +51,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use admin::AdminError;
 pub use gate::GateError;
 pub use home::{Founding, HomeError, found, founding};
-pub use requests::{Outcome, Request};
+pub use requests::{MOST_KEYS, MOST_REQUEST_BYTES, Outcome, Request};
 pub use settings::{SettingError, Settings};
 pub use status::{Counts, ManagerStatus, Status};
 

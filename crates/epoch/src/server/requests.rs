@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::driver::Input;
 use super::status::Status;
 use crate::answer::Answer;
+use crate::message::Refusal;
 use crate::operation::{Key, Write};
 use crate::timestamp::EpochTimestamp;
 
@@ -21,25 +22,41 @@ pub enum Request {
     GetAt(Vec<Key>, EpochTimestamp),
 }
 
-/// Most bytes of a request: it is to fit into a message between nodes.
-const MOST_REQUEST: usize = 4 << 20;
-/// Bytes that an element of a request takes beside its contents, about.
-const ELEMENT_BYTES: usize = 64;
+/// Most keys of a request, so that a front end's step stays short.
+pub const MOST_KEYS: usize = 65_536;
+/// Most bytes of a request's keys and values, so that it fits into a message between nodes.
+pub const MOST_REQUEST_BYTES: usize = 4 << 20;
+/// Bytes that a key of a request takes beside its contents, about.
+const KEY_BYTES: usize = 64;
 
 impl Request {
-    pub(super) fn is_too_long(&self) -> bool {
-        self.bytes() > MOST_REQUEST
+    /// Whether a front end takes it: it has [`MOST_KEYS`] and [`MOST_REQUEST_BYTES`] at most.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self.keys() <= MOST_KEYS && self.bytes() <= MOST_REQUEST_BYTES {
+            true => Ok(()),
+            false => Err(Refusal::TooLong),
+        }
     }
 
+    fn keys(&self) -> usize {
+        match self {
+            Self::PutAll(writes) => writes.len(),
+            Self::GetLatest(keys) | Self::GetAt(keys, _) => keys.len(),
+        }
+    }
+
+    /// Bytes of its keys and values.
     fn bytes(&self) -> usize {
-        let keys = |keys: &[Key]| keys.iter().map(|key| key.len() + ELEMENT_BYTES).sum();
         match self {
             Self::PutAll(writes) => {
                 let writes = writes.iter();
-                let bytes = |write: &Write| write.key.len() + write.operation.len() + ELEMENT_BYTES;
+                let bytes = |write: &Write| write.key.len() + write.operation.len();
                 writes.map(bytes).sum()
             }
-            Self::GetLatest(asked) | Self::GetAt(asked, _) => keys(asked),
+            Self::GetLatest(keys) | Self::GetAt(keys, _) => keys.iter().map(Key::len).sum(),
         }
     }
 }
@@ -57,8 +74,12 @@ pub enum Outcome {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     pub(super) answer: oneshot::Sender<Answer>,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
+
+/// The room that a request takes until it is answered; none for one that is refused at once.
+#[derive(Debug)]
+pub(super) struct Room(#[expect(dead_code, reason = "held")] Option<OwnedSemaphorePermit>);
 
 /// The way to a node's step function. Clones share it.
 #[derive(Clone, Debug)]
@@ -79,11 +100,26 @@ impl Requests {
 
     /// Waits for room, then for the answer.
     pub(crate) async fn ask(&self, request: Request) -> Outcome {
-        let bytes = u32::try_from(request.bytes()).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room);
-        let Ok(room) = room.acquire_many_owned(bytes.min(self.most)).await else {
-            return Outcome::Unknown;
-        };
+        match self.room(&request).await {
+            Some(room) => self.ask_in(request, room).await,
+            None => Outcome::Unknown,
+        }
+    }
+
+    /// Waits for a request's room; `None` once the node has ended. One that is too long takes
+    /// none, and waits for none.
+    pub(super) async fn room(&self, request: &Request) -> Option<Room> {
+        if request.check().is_err() {
+            return Some(Room(None));
+        }
+        let bytes = request.bytes() + request.keys() * KEY_BYTES;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.most);
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
+        room.ok().map(|room| Room(Some(room)))
+    }
+
+    /// Waits for the answer of a request that has its room.
+    pub(super) async fn ask_in(&self, request: Request, room: Room) -> Outcome {
         let (answer, answered) = oneshot::channel();
         let under_way = UnderWay {
             answer,
@@ -100,5 +136,56 @@ impl Requests {
         let (answer, answered) = oneshot::channel();
         let _ = self.inputs.send(Input::Status(answer));
         answered.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::operation::Operation;
+
+    fn puts(count: usize, value_bytes: usize) -> Request {
+        let write = Write {
+            key: Bytes::new(),
+            operation: Operation::Value(vec![7; value_bytes].into()),
+        };
+        Request::PutAll(vec![write; count])
+    }
+
+    #[test]
+    fn a_request_has_so_many_keys_and_bytes_at_most() {
+        puts(4, 1 << 20).check().unwrap();
+        puts(MOST_KEYS, 64).check().unwrap();
+        Request::GetLatest(vec![Key::new(); MOST_KEYS])
+            .check()
+            .unwrap();
+        assert_eq!(puts(5, 1 << 20).check(), Err(Refusal::TooLong));
+        assert_eq!(puts(MOST_KEYS + 1, 0).check(), Err(Refusal::TooLong));
+        let keys = Request::GetAt(vec![Key::new(); MOST_KEYS + 1], EpochTimestamp::default());
+        assert_eq!(keys.check(), Err(Refusal::TooLong));
+    }
+
+    /// Beyond the bytes that may be under way a request waits, and one that is refused does not.
+    #[test]
+    fn requests_wait_for_room_and_refusals_do_not() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        runtime.block_on(async {
+            let (inputs, _received) = mpsc::unbounded_channel();
+            let requests = Requests::new(inputs, 1 << 20);
+            let first = requests.room(&puts(1, 900 << 10)).await.unwrap();
+            let small = puts(1, 200 << 10);
+            let mut second = std::pin::pin!(requests.room(&small));
+            tokio::select! {
+                biased;
+                _ = &mut second => panic!("there is no room"),
+                () = std::future::ready(()) => {}
+            }
+            assert!(requests.room(&puts(5, 1 << 20)).await.is_some());
+            drop(first);
+            assert!(second.await.is_some());
+        });
     }
 }
