@@ -93,6 +93,16 @@ pub enum LoginError {
     Io(#[from] io::Error),
 }
 
+impl LoginError {
+    /// Whether the same client would be refused again.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Protocol | Self::Version(_) | Self::SecretWanted | Self::Secret => true,
+            Self::Io(_) => false,
+        }
+    }
+}
+
 fn nonce() -> [u8; NONCE] {
     let mut nonce = [0; NONCE];
     coeval_env::random_bytes(&mut nonce);

@@ -42,7 +42,8 @@
 //! A client has one connection at a time, to the first of its nodes that lets it in, and any
 //! number of requests on it. When the connection ends it uses the next node. A read is asked
 //! again there; a write whose outcome is not known is not, and its caller is told so
-//! ([`ClientError::Unknown`]).
+//! ([`ClientError::Unknown`]). A client that no node would ever let in is told at once
+//! ([`ClientError::NotLetIn`]).
 
 pub(crate) mod login;
 pub mod protocol;
@@ -107,6 +108,14 @@ pub enum ClientError {
     /// No node could be reached in time.
     #[error("no node could be reached: {0}")]
     Unreachable(String),
+    /// No node lets the client in, and none would if it were asked again: one of them, and why.
+    #[error("node {node} does not let the client in: {error}")]
+    NotLetIn {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: LoginError,
+    },
     /// The request is too long: nothing was sent.
     #[error(
         "a request has {MOST_KEYS} keys, and {MOST_REQUEST_BYTES} bytes of keys and values, at most"
@@ -319,8 +328,11 @@ impl Client {
             loop {
                 let connection = match self.connection().await {
                     Ok(connection) => connection,
-                    Err(error) => {
-                        last = error;
+                    Err(NotConnected::NotLetIn(node, error)) => {
+                        return Err(ClientError::NotLetIn { node, error });
+                    }
+                    Err(NotConnected::Unreachable(reasons)) => {
+                        last = reasons;
                         coeval_env::sleep(Duration::from_millis(50)).await;
                         continue;
                     }
@@ -374,7 +386,7 @@ impl Client {
     }
 
     /// The connection, or a new one.
-    async fn connection(&self) -> Result<Arc<Connection>, String> {
+    async fn connection(&self) -> Result<Arc<Connection>, NotConnected> {
         let mut state = self.state.lock().await;
         if let Some(connection) = &state.connection
             && lock(&connection.waiting).is_some()
@@ -384,6 +396,7 @@ impl Client {
         state.connection = None;
         let nodes = &self.settings.nodes;
         let mut reasons = Vec::new();
+        let mut refused = Vec::new();
         for _ in 0..nodes.len() {
             let (node, location) = &nodes[state.next_node % nodes.len()];
             let connecting = connect(&self.settings, *node, location);
@@ -393,16 +406,43 @@ impl Client {
                     state.connection = Some(Arc::clone(&connection));
                     return Ok(connection);
                 }
-                Ok(Err(reason)) => reasons.push(format!("node {node} at {location}: {reason}")),
+                Ok(Err(error)) => {
+                    reasons.push(format!("node {node} at {location}: {error}"));
+                    if let ConnectError::Login(error) = error
+                        && error.is_lasting()
+                    {
+                        refused.push((*node, error));
+                    }
+                }
                 Err(coeval_env::Elapsed) => reasons.push(format!("node {node} is silent")),
             }
             state.next_node += 1;
         }
-        match reasons.is_empty() {
-            true => Err("the client knows no node".to_owned()),
-            false => Err(reasons.join("; ")),
-        }
+        let by_all = refused.len() == nodes.len();
+        Err(match (refused.into_iter().next(), reasons.is_empty()) {
+            (Some((node, error)), _) if by_all => NotConnected::NotLetIn(node, error),
+            (_, true) => NotConnected::Unreachable("the client knows no node".to_owned()),
+            (_, false) => NotConnected::Unreachable(reasons.join("; ")),
+        })
     }
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+enum NotConnected {
+    /// Every node refuses the login, and would again: one of them, and why.
+    NotLetIn(NodeId, LoginError),
+    /// What was wrong at each node.
+    Unreachable(String),
+}
+
+/// Why there is no connection to one node.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("{0}")]
+    Other(String),
 }
 
 /// Opens a connection to a node, and logs in.
@@ -410,12 +450,13 @@ async fn connect(
     settings: &Settings,
     node: NodeId,
     location: &Location,
-) -> Result<Connection, String> {
+) -> Result<Connection, ConnectError> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
+    let other = |error: &dyn std::fmt::Display| ConnectError::Other(error.to_string());
     let checked = settings.security.check(location, false);
-    checked.map_err(|error| words(&error))?;
+    checked.map_err(|error| other(&error))?;
     let addresses = coeval_env::resolve(location).await;
-    let addresses = addresses.map_err(|error| words(&error))?;
+    let addresses = addresses.map_err(|error| other(&error))?;
     let mut reason = "its name has no address".to_owned();
     for address in addresses {
         // A name may stand for another machine.
@@ -430,15 +471,16 @@ async fn connect(
                 continue;
             }
         };
-        let mut channel = settings.security.connect(stream, node).await?;
+        let secured = settings.security.connect(stream, node).await;
+        let mut channel = secured.map_err(ConnectError::Other)?;
         let login = login::log_in(&mut channel, settings.secret.as_ref()).await;
-        let (cluster, found) = login.map_err(|error| words(&error))?;
+        let (cluster, found) = login?;
         if found != node {
-            return Err(format!("there is node {found}"));
+            return Err(ConnectError::Other(format!("there is node {found}")));
         }
         return Ok(serve(channel, cluster, node));
     }
-    Err(reason)
+    Err(ConnectError::Other(reason))
 }
 
 /// Starts the tasks of a connection.
