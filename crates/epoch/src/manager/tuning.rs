@@ -3,14 +3,16 @@
 //!
 //! ```text
 //!   closes take     0   0   2   6   6   6   2   0   0 ticks        minimum 2, maximum 20
-//!   average         0   0   ½   2   3   3¾  3¼  2½  1¾
-//!   next epoch      2   2   2   8  12  15  13  10   7
+//!   average         0   0   ½   1⅞  2⅞  3¾  3¼  2½  1⅞
+//!   next epoch      2   2   2   7  11  15  13   9   7
 //! ```
 
 /// An epoch is this many times as long as a close.
 const TIMES: u32 = 4;
-/// The average moves by this share of the difference, and is kept in as many parts of a tick.
+/// The average is kept in as many parts of a tick.
 const PARTS: u32 = 16;
+/// It moves by one in so many parts of the difference, rounded up.
+const SHARE: u32 = 4;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +25,10 @@ impl Tuning {
     /// A close has taken so many ticks.
     pub(super) fn closed_in(&mut self, ticks: u32) {
         let now = ticks.min(1 << 20) * PARTS;
-        // A quarter of the way, and all of it when it is short.
+        // Rounded up, so that it arrives.
         self.average = match now >= self.average {
-            true => self.average + (now - self.average).div_ceil(4),
-            false => self.average - (self.average - now).div_ceil(4),
+            true => self.average + (now - self.average).div_ceil(SHARE),
+            false => self.average - (self.average - now).div_ceil(SHARE),
         };
     }
 
@@ -40,6 +42,17 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table of the module.
+    #[test]
+    fn an_average_moves_a_quarter_of_the_way() {
+        let mut tuning = Tuning::default();
+        let lengths = [0, 0, 2, 6, 6, 6, 2, 0, 0].map(|ticks| {
+            tuning.closed_in(ticks);
+            tuning.length(2, 20)
+        });
+        assert_eq!(lengths, [2, 2, 2, 7, 11, 15, 13, 9, 7]);
+    }
 
     #[test]
     fn the_length_follows_the_closes_between_its_bounds() {
