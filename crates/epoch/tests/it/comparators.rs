@@ -273,7 +273,6 @@ fn ramp_is_atomic_and_not_serializable() {
         let found = judge(|copies| comparator(control, copies));
         assert_eq!(found.torn, 0, "{control:?}: {found:?}");
         assert!(found.unordered > 3, "{control:?}: {found:?}");
-        assert!(found.late >= found.unordered, "{control:?}: {found:?}");
     }
 }
 

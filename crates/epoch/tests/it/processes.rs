@@ -287,10 +287,9 @@ async fn judge(mut cluster: Cluster, ledger: Arc<Ledger>, tasks: Vec<coeval_env:
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Whom {
     Manager,
-    /// A node to which clients are connected, and which does not manage.
-    FrontEnd,
-    /// A node that holds the first copy of some partition, and does not manage.
-    BackEnd,
+    /// A node that does not manage. Clients are connected to it, and it holds the first copy of
+    /// some partitions.
+    Follower,
     All,
 }
 
@@ -319,8 +318,7 @@ fn survives(whom: Whom) {
                 Whom::Manager => vec![manager],
                 // Each writer's client begins at another node, so all have clients; each node
                 // holds the first copy of partitions.
-                Whom::FrontEnd => vec![others[round % 2]],
-                Whom::BackEnd => vec![others[(round + 1) % 2]],
+                Whom::Follower => vec![others[round % 2]],
                 Whom::All => cluster.all(),
             };
             for id in &victims {
@@ -341,13 +339,8 @@ fn the_manager_is_killed() {
 }
 
 #[test]
-fn a_front_end_is_killed() {
-    survives(Whom::FrontEnd);
-}
-
-#[test]
-fn a_back_end_is_killed() {
-    survives(Whom::BackEnd);
+fn a_follower_is_killed() {
+    survives(Whom::Follower);
 }
 
 #[test]
