@@ -16,8 +16,8 @@ use crate::session::signal::Signal;
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The first session number of this node, and how many numbers it has.
-    numbers: (i32, i32),
+    /// The session numbers of this node.
+    numbers: Range<i32>,
     limit: usize,
     /// How many of them are reserved for superusers.
     reserved: usize,
@@ -60,36 +60,40 @@ struct Reachable {
 /// above, so that a session keeps its number on every node.
 const NODE_BITS: u32 = 20;
 
-/// The first session number of this node, and how many it has; node 0 is a server without
-/// a cluster.
-fn numbers(node: u64) -> (i32, i32) {
-    match i32::try_from(node) {
-        Ok(node @ 1..=2000) => (node << NODE_BITS, 1 << NODE_BITS),
-        _ => (1, i32::MAX),
-    }
-}
-
 /// The node of the client whose session has this number.
 pub(crate) fn node_of(process_id: i32) -> u64 {
     u64::try_from(process_id >> NODE_BITS).unwrap_or(0)
 }
 
-/// The numbers of the sessions of this node's clients.
+/// The largest id of a node whose clients' sessions have numbers of their own.
+const LAST_NODE: i32 = 2000;
+
+/// The numbers of the sessions of this node's clients; node 0 is a server without a cluster.
 pub(crate) fn numbers_of(node: u64) -> Range<i32> {
-    let (first, count) = numbers(node);
-    first..first.saturating_add(count)
+    match i32::try_from(node) {
+        Ok(node @ 1..=LAST_NODE) => node << NODE_BITS..(node + 1) << NODE_BITS,
+        _ => 1..i32::MAX,
+    }
+}
+
+/// The numbers of the sessions of all other nodes' clients, for a node of a cluster.
+pub(crate) fn numbers_of_others(node: u64) -> [Range<i32>; 2] {
+    let own = numbers_of(node);
+    [
+        1 << NODE_BITS..own.start,
+        own.end..(LAST_NODE + 1) << NODE_BITS,
+    ]
 }
 
 /// Whether the clients of this node have sessions of this number.
 pub(crate) fn is_number_of(node: u64, process_id: i32) -> bool {
-    let (first, count) = numbers(node);
-    process_id >= first && process_id - first < count
+    numbers_of(node).contains(&process_id)
 }
 
 impl Registry {
     pub(crate) fn new(limit: usize, reserved: usize, node: u64) -> Arc<Self> {
         Arc::new(Self {
-            numbers: numbers(node),
+            numbers: numbers_of(node),
             limit,
             reserved,
             sessions: Mutex::default(),
@@ -148,7 +152,10 @@ impl Registry {
             return Err(Error::new(SqlState("57P03"), stopping));
         }
         if sessions.by_process_id.len() >= self.limit {
-            let full = Error::new(SqlState("53300"), "sorry, too many clients already");
+            let full = Error::new(
+                SqlState::TOO_MANY_CONNECTIONS,
+                "sorry, too many clients already",
+            );
             return Err(full.with_hint(format!(
                 "There are {} connections. Close some, or raise the server's setting \
                  max_connections.",
@@ -158,26 +165,28 @@ impl Registry {
         if !role.privileged && sessions.by_process_id.len() + self.reserved >= self.limit {
             let full = "remaining connection slots are reserved for roles with the \
                         SUPERUSER attribute";
-            return Err(Error::new(SqlState("53300"), full).with_hint(format!(
-                "Of {} connections {} are reserved. Close some, or raise the server's \
+            return Err(
+                Error::new(SqlState::TOO_MANY_CONNECTIONS, full).with_hint(format!(
+                    "Of {} connections {} are reserved. Close some, or raise the server's \
                  setting max_connections.",
-                self.limit, self.reserved
-            )));
+                    self.limit, self.reserved
+                )),
+            );
         }
         if let Some(limit) = role.limit {
             let others = sessions.by_process_id.values();
             if others.filter(|other| other.role == role.role).count() >= limit {
                 let full = "too many connections for role";
-                return Err(Error::new(SqlState("53300"), full)
+                return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, full)
                     .with_hint("Close connections, or raise the role's CONNECTION LIMIT."));
             }
         }
         let process_id = number.unwrap_or_else(|| {
-            let (first, count) = self.numbers;
+            let Range { start, end } = self.numbers;
             // A node has far more numbers than sessions, so the loop ends.
             loop {
-                let process_id = first + sessions.last;
-                sessions.last = (sessions.last + 1) % count;
+                let process_id = start + sessions.last;
+                sessions.last = (sessions.last + 1) % (end - start);
                 if !sessions.by_process_id.contains_key(&process_id) {
                     break process_id;
                 }
@@ -217,10 +226,8 @@ impl Registry {
 
     /// The sessions of this node's clients, wherever they run.
     pub(crate) fn of_clients(&self) -> Vec<SessionElsewhere> {
-        let (first, count) = self.numbers;
-        let own = first..first.saturating_add(count);
         let sessions = self.sessions();
-        let sessions = sessions.by_process_id.range(own);
+        let sessions = sessions.by_process_id.range(self.numbers.clone());
         let told = sessions.map(|(process_id, session)| SessionElsewhere {
             process_id: *process_id,
             role: session.role,
@@ -360,6 +367,12 @@ mod tests {
         assert_eq!(owners.collect::<Vec<u64>>(), [3]);
         for strange in [0, -1, i32::MIN, number + (1 << NODE_BITS)] {
             assert!(!is_number_of(3, strange), "{strange}");
+        }
+        for node in 1..=2000 {
+            let of_others = numbers_of_others(node);
+            let others = |number| of_others.iter().any(|range| range.contains(&number));
+            assert_eq!(others(number), node != 3, "{node}");
+            assert!(!others((1 << NODE_BITS) - 1));
         }
     }
 

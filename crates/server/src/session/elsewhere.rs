@@ -24,11 +24,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Asks the other members of the cluster for the sessions of their clients.
 pub(crate) async fn find(shared: Weak<Shared>) -> SessionsElsewhere {
     let mut found = SessionsElsewhere::default();
-    let node = shared.upgrade().and_then(|shared| shared.node.clone());
-    let Some(node) = node else {
+    let Some(shared) = shared.upgrade() else {
         return found;
     };
+    let Some(node) = shared.node.clone() else {
+        return found;
+    };
+    let own = shared.settings.cluster_node;
+    drop(shared);
     let Ok(status) = node.status().await else {
+        // This node cannot say who the others are, so any of them may have the session.
+        for numbers in registry::numbers_of_others(own) {
+            found.is_silent(own, numbers);
+        }
         return found;
     };
     if status.cluster_version < SESSION_MESSAGES {
@@ -47,9 +55,10 @@ pub(crate) async fn find(shared: Weak<Shared>) -> SessionsElsewhere {
         match asking.await {
             Ok(Ok(Some(told))) => {
                 // A node tells its own sessions only.
-                let numbers = registry::numbers_of(other.0);
-                let own = |session: &SessionElsewhere| numbers.contains(&session.process_id);
-                found.add(told.into_iter().filter(own));
+                let is_own = |session: &SessionElsewhere| {
+                    registry::is_number_of(other.0, session.process_id)
+                };
+                found.add(told.into_iter().filter(is_own));
             }
             Ok(Ok(None) | Err(coeval_env::Elapsed)) | Err(_) => {
                 debug!(node = %other, "a node does not tell its sessions");

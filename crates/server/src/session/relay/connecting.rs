@@ -47,16 +47,21 @@ pub(in crate::session) async fn open_or_refused(
     opening: &[u8],
     leads: &watch::Receiver<Lead>,
 ) -> Result<Leader, Option<u8>> {
-    let mut now = leads.clone();
+    tokio::select! {
+        biased;
+        opened = open(streams, node, opening) => opened,
+        () = replaced(leads.clone(), node) => Err(None),
+    }
+}
+
+/// Returns once this node is not the leader that is known.
+async fn replaced(mut leads: watch::Receiver<Lead>, node: NodeId) {
     let elsewhere = |lead: &Lead| match lead {
         Lead::There(other) => *other != node,
         Lead::Here(_) | Lead::Nowhere => true,
     };
-    tokio::select! {
-        biased;
-        opened = open(streams, node, opening) => opened,
-        _ = now.wait_for(elsewhere) => Err(None),
-    }
+    // Without a sender the server has ended, and nothing leads.
+    let _ = leads.wait_for(elsewhere).await;
 }
 
 /// How a session has begun on its first leader.
@@ -72,16 +77,11 @@ pub(super) async fn begun_unless_replaced(
     leader: Leader,
     leads: &watch::Receiver<Lead>,
 ) -> Option<Begun> {
-    let mut now = leads.clone();
-    let node = leader.node;
-    let elsewhere = |lead: &Lead| match lead {
-        Lead::There(other) => *other != node,
-        Lead::Here(_) | Lead::Nowhere => true,
-    };
+    let replaced = replaced(leads.clone(), leader.node);
     tokio::select! {
         biased;
         begun = coeval_env::timeout(OPENING, begun(leader)) => begun.ok().flatten(),
-        _ = now.wait_for(elsewhere) => None,
+        () = replaced => None,
     }
 }
 
@@ -122,20 +122,19 @@ async fn begun(mut leader: Leader) -> Option<Begun> {
     }
 }
 
-/// The error of a leader that has no place for a session, if this is one: SQLSTATE 53300,
-/// `too_many_connections`.
+/// The error of a leader that has no place for a session, if this is one.
 fn too_many(contents: &[u8]) -> Option<Error> {
     let field = |kind: u8| {
         let mut fields = contents.split(|&byte| byte == 0);
         let found = fields.find(|field| field.first() == Some(&kind))?;
         str::from_utf8(&found[1..]).ok()
     };
-    const FULL: SqlState = SqlState("53300");
+    const FULL: SqlState = SqlState::TOO_MANY_CONNECTIONS;
     if field(b'C') != Some(FULL.0) {
         return None;
     }
     let error = Error::new(FULL, field(b'M').unwrap_or_default());
-    let error = error.with_detail("The leader has no place for this session, which reads here.");
+    let error = error.with_detail("The leader has no place for this session, which stays here.");
     Some(match field(b'H') {
         Some(hint) => error.with_hint(hint),
         None => error,

@@ -43,7 +43,7 @@ impl Relay {
         self.kept.resume(self.handover.bytes());
         self.is_admitted = true;
         self.is_lazy = is_lazy;
-        self.is_unknown = is_lazy;
+        self.is_unknown = true;
         self.reads.list(listing);
     }
 
