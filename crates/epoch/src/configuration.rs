@@ -75,7 +75,9 @@ pub struct Configuration {
     pub limits: Limits,
 }
 
-/// What a back end may use.
+/// What a back end may use. Every cluster is founded with the same, [`Limits::default`]; they stand in
+/// the configuration so that all of its nodes go by the same ones, whatever their versions, and so
+/// that tests may have others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of versions in one message of a copy that is being made, but for the last key's.

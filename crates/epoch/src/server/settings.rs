@@ -88,6 +88,17 @@ impl Settings {
                 return refuse(name, "must be from one tick to 86400000");
             }
         }
+        if let Rhythm::Tuned {
+            minimum_ticks,
+            maximum_ticks,
+        } = self.rhythm
+            && maximum_ticks < minimum_ticks
+        {
+            return refuse(
+                "rhythm",
+                "must have as many ticks at most as at least, or more",
+            );
+        }
         if self.checkpoint_bytes < 1 << 10 {
             return refuse("checkpoint_bytes", "must be 1024 or more");
         }
@@ -112,7 +123,7 @@ mod tests {
         let settings = Settings::new("/tmp".into());
         settings.check().unwrap();
         type Alter = fn(&mut Settings);
-        let cases: [(&str, Alter); 5] = [
+        let cases: [(&str, Alter); 6] = [
             ("tick_milliseconds", |settings| {
                 settings.tick_milliseconds = 0
             }),
@@ -121,6 +132,12 @@ mod tests {
             }),
             ("absent_milliseconds", |settings| {
                 settings.absent_milliseconds = u64::MAX;
+            }),
+            ("rhythm", |settings| {
+                settings.rhythm = Rhythm::Tuned {
+                    minimum_ticks: 3,
+                    maximum_ticks: 2,
+                };
             }),
             ("checkpoint_bytes", |settings| settings.checkpoint_bytes = 0),
             ("request_bytes", |settings| settings.request_bytes = 1),

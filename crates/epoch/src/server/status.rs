@@ -115,6 +115,7 @@ impl Status {
         }
     }
 
+    /// Numbers: the name, the value, and a sentence on what it is.
     fn values(&self) -> Vec<(&'static str, u64, &'static str)> {
         let counts = &self.counts;
         let manager = self.manager.as_ref();
@@ -122,90 +123,94 @@ impl Status {
             (
                 "closed_epoch",
                 self.closed.0,
-                "newest closed epoch known here",
+                "Newest closed epoch known here.",
             ),
             (
                 "epoch_microseconds",
                 self.epoch_microseconds,
-                "time between the last two closes",
+                "Time between the last two closes.",
             ),
-            ("incarnation", self.incarnation, "start of the program"),
-            ("term", self.term.into(), "term of the council"),
+            ("incarnation", self.incarnation, "Start of the program."),
+            ("term", self.term.into(), "Term of the council."),
             (
                 "configuration",
                 self.configuration,
-                "version of the configuration",
+                "Version of the configuration.",
             ),
             (
                 "connected_nodes",
                 self.connected as u64,
-                "other nodes that are connected",
+                "Other nodes that are connected.",
             ),
             (
                 "front_end_admitted",
                 self.front_end.into(),
-                "whether the front end may draw timestamps",
+                "Whether the front end may draw timestamps.",
             ),
             (
                 "back_end_admitted",
                 self.back_end.into(),
-                "whether the copies here count",
+                "Whether the copies here count.",
             ),
             (
                 "manages",
                 manager.is_some().into(),
-                "whether the manager runs here",
+                "Whether the manager runs here.",
             ),
             (
                 "waiting_requests",
                 self.waiting as u64,
-                "requests without an answer",
+                "Requests without an answer.",
             ),
             (
                 "undrained_front_ends",
                 manager.map_or(0, |manager| manager.undrained.len() as u64),
-                "front ends that a close waits for",
+                "Front ends that a close waits for.",
             ),
             (
                 "unsealed_back_ends",
                 manager.map_or(0, |manager| manager.unsealed.len() as u64),
-                "back ends that a close waits for",
+                "Back ends that a close waits for.",
             ),
             (
                 "unavailable_partitions",
                 manager.map_or(0, |manager| manager.unavailable.len() as u64),
-                "partitions whose last copy is on a dead node",
+                "Partitions whose last copy is on a dead node.",
             ),
             (
                 "closes_total",
                 manager.map_or(0, |manager| manager.closes),
-                "closes since the manager here took over",
+                "Closes since the manager here took over.",
             ),
             (
                 "committed_total",
                 counts.committed,
-                "transactions committed",
+                "Transactions committed.",
             ),
-            ("read_total", counts.read, "reads answered"),
-            ("refused_total", counts.refused, "requests without effect"),
+            ("read_total", counts.read, "Reads answered."),
+            ("refused_total", counts.refused, "Requests without effect."),
             (
                 "unknown_total",
                 counts.unknown,
-                "requests whose outcome is not known",
+                "Requests whose outcome is not known.",
             ),
-            ("unsent_total", counts.unsent, "messages not sent"),
+            ("unsent_total", counts.unsent, "Messages not sent."),
             (
                 "malformed_total",
                 counts.malformed,
-                "messages that no node sends",
+                "Messages that no node sends.",
             ),
-            ("log_writes_total", counts.log_writes, "writes to the log"),
-            ("log_bytes_total", counts.log_bytes, "bytes of them"),
-            ("checkpoints_total", counts.checkpoints, "checkpoints"),
+            ("log_writes_total", counts.log_writes, "Writes to the log."),
+            (
+                "log_bytes_total",
+                counts.log_bytes,
+                "Bytes written to the log.",
+            ),
+            ("checkpoints_total", counts.checkpoints, "Checkpoints."),
             (
                 "begun_anew_total",
                 counts.begun_anew,
-                "incarnations after the first, because of a fence",
+                "Incarnations after the first, because of a fence.",
             ),
         ]
     }
@@ -241,7 +246,7 @@ impl Status {
                 true => "counter",
                 false => "gauge",
             };
-            let _ = writeln!(text, "# HELP coeval_epoch_{name} The {help}.");
+            let _ = writeln!(text, "# HELP coeval_epoch_{name} {help}");
             let _ = writeln!(text, "# TYPE coeval_epoch_{name} {kind}");
             let _ = writeln!(text, "coeval_epoch_{name} {value}");
         }
@@ -290,5 +295,7 @@ mod tests {
                 .exposition()
                 .contains("\ncoeval_epoch_unavailable_partitions 2\n")
         );
+        let help = "# HELP coeval_epoch_back_end_admitted Whether the copies here count.\n";
+        assert!(status.exposition().contains(help));
     }
 }

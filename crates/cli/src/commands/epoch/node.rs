@@ -107,10 +107,7 @@ pub(super) fn start_arguments() -> Vec<Arg> {
     };
     vec![
         directory(),
-        number(
-            "node",
-            "The node's number, as a check and for its certificate",
-        ),
+        number("node", "The node's number, as a check of the directory's"),
         address(
             "clients",
             "Listen there for clients [default: 127.0.0.1:0, any free port]",
@@ -180,15 +177,12 @@ pub(super) async fn start(matches: &ArgMatches) -> Result<(), Failure> {
     replace(matches, "maximum-ticks", &mut maximum_ticks)?;
     settings.rhythm = match matches.contains_id("maximum-ticks") {
         false => Rhythm::Unified { minimum_ticks },
-        true if maximum_ticks < minimum_ticks => {
-            let words = "--maximum-ticks is less than the shortest epoch";
-            return Err(Failure::new(2, words));
-        }
         true => Rhythm::Tuned {
             minimum_ticks,
             maximum_ticks,
         },
     };
+    settings.check().map_err(|error| Failure::new(2, error))?;
     settings.secret = credentials::secret(matches).await?;
     let founding = server::founding(&settings.directory).await;
     let own = founding.map_err(|error| failed(&error))?.node;
