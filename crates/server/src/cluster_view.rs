@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use coeval_leader::node::{
     Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, ROLE_SETTINGS,
-    SESSION_MESSAGES, Status,
+    SESSION_MESSAGES, SQL_OBJECTS, Status,
 };
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
@@ -128,6 +128,8 @@ fn note_version(shared: &Shared, status: &Status) {
     shared
         .keeps_role_settings
         .fetch_or(settings, Ordering::Relaxed);
+    let objects = status.cluster_version >= SQL_OBJECTS;
+    shared.keeps_objects.fetch_or(objects, Ordering::Relaxed);
 }
 
 /// Whether each node of the cluster lets its own clients in, as far as this one knows.

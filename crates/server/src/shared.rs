@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) lets_clients_in: AtomicBool,
     /// Whether every member reads catalog rows with settings of roles.
     pub(crate) keeps_role_settings: AtomicBool,
+    /// Whether every member reads catalog rows of sequences, views and tables with sections.
+    pub(crate) keeps_objects: AtomicBool,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -84,6 +86,7 @@ impl Shared {
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             keeps_role_settings: AtomicBool::new(node.is_none()),
+            keeps_objects: AtomicBool::new(node.is_none()),
             node,
             reader: watch::Sender::new(None),
             reader_is_given: AtomicBool::new(false),

@@ -72,7 +72,12 @@ impl Bench {
     }
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        Arc::new(Catalog::new(1, self.tables.iter().cloned(), Arc::default()))
+        Arc::new(Catalog::new(
+            1,
+            self.tables.iter().cloned(),
+            [],
+            Arc::default(),
+        ))
     }
 
     /// Runs `work` with a context that reads nothing.
@@ -151,6 +156,7 @@ impl Bench {
             columns,
             indexes: Vec::new(),
             options: Vec::new(),
+            checks: Vec::new(),
             owned: crate::access::Owned::by(crate::access::FIRST_ROLE),
         };
         if !primary.is_empty() {

@@ -83,6 +83,11 @@ impl<'bytes> Reader<'bytes> {
             .map_err(|_| damaged("a name is not UTF-8"))
     }
 
+    /// A reader of the next `length` bytes.
+    pub(crate) fn part(&mut self, length: usize) -> Result<Self> {
+        Ok(Self(self.take(length)?))
+    }
+
     pub(crate) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T>,

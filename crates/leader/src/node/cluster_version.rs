@@ -25,6 +25,8 @@
 //! | 5 | catalog rows with settings of roles and the database, and what nodes tell each other of
 //!       them at logins; questions of a node for the sessions of others, and interruptions of
 //!       those; marks among the messages of a session |
+//! | 6 | catalog rows of sequences and views, and tables with sections or with types of columns that
+//!       version 5 does not know |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -37,7 +39,7 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = SESSION_MESSAGES;
+pub const NEWEST_VERSION: u32 = SQL_OBJECTS;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.
@@ -54,6 +56,10 @@ pub const ROLE_SETTINGS: u32 = 5;
 /// interrupts one for them; and in which the node of a client marks its messages to the leader,
 /// which tells the mark with a commit.
 pub const SESSION_MESSAGES: u32 = 5;
+
+/// The first version in which the catalog has rows of other objects than tables and roles, and
+/// tables of its third format.
+pub const SQL_OBJECTS: u32 = 6;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

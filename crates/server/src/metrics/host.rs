@@ -123,6 +123,11 @@ impl Host for ServerHost {
         shared.is_some_and(|shared| shared.keeps_role_settings.load(Ordering::Relaxed))
     }
 
+    fn keeps_objects(&self) -> bool {
+        let shared = self.shared.upgrade();
+        shared.is_some_and(|shared| shared.keeps_objects.load(Ordering::Relaxed))
+    }
+
     fn gamma(&self) -> Vec<NodeGamma> {
         let all = self
             .shared

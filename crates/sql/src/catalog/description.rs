@@ -1,7 +1,7 @@
 //! Encoding of a table descriptor: the bytes that a catalog row stores for a table.
 //!
 //! ```text
-//! u8 format (2)
+//! u8 format (3)
 //! u32 number   string name   u32 storage   u64 schema version   u32 cells
 //! u16 n × column { string name, u32 type, i32 modifier, u16 attribute,
 //!                  u8 flags (1 not null, 2 has default), [string default] }
@@ -10,7 +10,15 @@
 //!                  u8 flags (1 descending, 2 nulls first) } }
 //! u16 n × option { string name, string value }
 //! owner and grants, as in `access::store`; format 1 ends before (owner: bootstrap role)
+//! u16 n × section { u8 tag, u32 length, bytes }; formats 1 and 2 end before
+//!
+//! section 1: u16 n × check { u32 number, string name, string condition,
+//!                            u8 flags (1 valid, 2 local) }
 //! ```
+//!
+//! What tables could not always have is in sections. A table without any, all of whose types
+//! builds have always known, is written in format 2, which those builds read. In a cluster,
+//! format 3 is written from cluster version 6 on.
 //!
 //! Integers are little endian; a string is a u32 length and UTF-8. The decoder refuses
 //! unknown formats: an older server must not misread what a newer one wrote. A decoder
@@ -20,14 +28,16 @@ use std::sync::Arc;
 
 use coeval_types::{IndexId, IndexKind, StorageId};
 
-use super::{Index, KeyColumn, Table, TableColumn};
+use super::{Check, Index, KeyColumn, Table, TableColumn};
 use crate::access::store::{decode_owned, encode_owned};
 use crate::access::{FIRST_ROLE, Owned};
 use crate::error::Result;
 use crate::record::{Reader, count, damaged, string};
 use crate::value::{ColumnType, DataType, KeyOrder};
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
+/// The format before tables had sections.
+const WITHOUT_SECTIONS: u8 = 2;
 /// The format before tables had owners.
 const WITHOUT_OWNER: u8 = 1;
 const NOT_NULL: u8 = 1;
@@ -35,10 +45,62 @@ const HAS_DEFAULT: u8 = 2;
 const CONSTRAINT: u8 = 1;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
+const CHECKS: u8 = 1;
+const VALID: u8 = 1;
+const LOCAL: u8 = 2;
+
+/// Whether builds of a cluster version below 6 cannot read the table's row.
+pub(crate) fn is_new(table: &Table) -> bool {
+    let is_new = |column: &TableColumn| !column.column_type.data_type.is_storable_always();
+    !sections(table).is_empty() || table.columns.iter().any(is_new)
+}
+
+/// What tables could not always have, as tags and contents; only what the table has.
+fn sections(table: &Table) -> Vec<(u8, Vec<u8>)> {
+    let mut sections = Vec::new();
+    if !table.checks.is_empty() {
+        let mut out = Vec::new();
+        count(&mut out, table.checks.len());
+        for check in &table.checks {
+            out.extend_from_slice(&check.oid.to_le_bytes());
+            string(&mut out, &check.name);
+            string(&mut out, &check.condition);
+            let valid = if check.is_valid { VALID } else { 0 };
+            out.push(valid | if check.is_local { LOCAL } else { 0 });
+        }
+        sections.push((CHECKS, out));
+    }
+    sections
+}
+
+/// Reads a section into the table.
+fn read_section(tag: u8, reader: &mut Reader<'_>, table: &mut Table) -> Result<()> {
+    match tag {
+        CHECKS => {
+            table.checks = reader.list(|reader| {
+                let (oid, name, condition) = (reader.u32()?, reader.string()?, reader.string()?);
+                let flags = reader.u8()?;
+                Ok(Check {
+                    oid,
+                    name,
+                    condition,
+                    is_valid: flags & VALID != 0,
+                    is_local: flags & LOCAL != 0,
+                })
+            })?;
+        }
+        other => {
+            return Err(damaged(&format!("tables have no section {other}"))
+                .with_hint("It was probably written by a newer version of this program."));
+        }
+    }
+    Ok(())
+}
 
 /// Encodes a table descriptor.
 pub(super) fn encode(table: &Table) -> Vec<u8> {
-    let mut out = vec![FORMAT];
+    let is_new = is_new(table);
+    let mut out = vec![if is_new { FORMAT } else { WITHOUT_SECTIONS }];
     out.extend_from_slice(&table.oid.to_le_bytes());
     string(&mut out, &table.name);
     out.extend_from_slice(&table.storage.0.to_le_bytes());
@@ -92,6 +154,15 @@ pub(super) fn encode(table: &Table) -> Vec<u8> {
         string(&mut out, value);
     }
     encode_owned(&mut out, &table.owned);
+    if is_new {
+        let sections = sections(table);
+        count(&mut out, sections.len());
+        for (tag, content) in sections {
+            out.push(tag);
+            out.extend_from_slice(&(content.len() as u32).to_le_bytes());
+            out.extend_from_slice(&content);
+        }
+    }
     out
 }
 
@@ -99,7 +170,7 @@ pub(super) fn encode(table: &Table) -> Vec<u8> {
 pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
     let mut reader = Reader(bytes);
     let format = reader.u8()?;
-    if !matches!(format, FORMAT | WITHOUT_OWNER) {
+    if !matches!(format, FORMAT | WITHOUT_SECTIONS | WITHOUT_OWNER) {
         return Err(damaged(&format!("its format is {format}, not {FORMAT}"))
             .with_hint("It was probably written by a newer version of this program."));
     }
@@ -172,8 +243,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         WITHOUT_OWNER => Owned::by(FIRST_ROLE),
         _ => decode_owned(&mut reader)?,
     };
-    reader.end()?;
-    Ok(Table {
+    let mut table = Table {
         oid,
         name,
         storage,
@@ -182,8 +252,20 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         cells,
         indexes,
         options,
+        checks: Vec::new(),
         owned,
-    })
+    };
+    if format == FORMAT {
+        for _ in 0..reader.u16()? {
+            let tag = reader.u8()?;
+            let length = reader.u32()? as usize;
+            let mut section = reader.part(length)?;
+            read_section(tag, &mut section, &mut table)?;
+            section.end()?;
+        }
+    }
+    reader.end()?;
+    Ok(table)
 }
 
 /// Decodes a column's attribute number, in a table with `cells` cells.
@@ -231,6 +313,7 @@ mod tests {
                 }],
             ))],
             options: vec![("fillfactor".to_owned(), "100".to_owned())],
+            checks: Vec::new(),
             owned: Owned::by(FIRST_ROLE),
         }
     }
@@ -240,6 +323,25 @@ mod tests {
         let table = table();
         let read = decode(&encode(&table)).unwrap();
         assert_eq!(format!("{read:?}"), format!("{table:?}"));
+    }
+
+    #[test]
+    fn sections_come_back() {
+        let mut table = table();
+        assert_eq!(encode(&table)[0], WITHOUT_SECTIONS);
+        table.checks.push(Check {
+            oid: 16_390,
+            name: "t_a_check".to_owned(),
+            condition: "(a > 0)".to_owned(),
+            is_valid: true,
+            is_local: false,
+        });
+        let bytes = encode(&table);
+        assert_eq!(bytes[0], FORMAT);
+        assert_eq!(decode(&bytes).unwrap().checks, table.checks);
+        for length in 0..bytes.len() {
+            decode(&bytes[..length]).unwrap_err();
+        }
     }
 
     #[test]

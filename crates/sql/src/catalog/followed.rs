@@ -4,12 +4,12 @@
 use coeval_txn::{Definitions, Rows};
 use coeval_types::{StorageDefinition, StorageId};
 
-use super::description;
-use super::store::{Store, TABLES_STORAGE};
+use super::store::{Described, Store, TABLES_STORAGE, described};
+use super::{Content, Object};
 use crate::outcome;
 
 /// Knows which storages a database has: those of the catalog itself, the storage of
-/// transaction outcomes, and those of the tables that the catalog describes.
+/// transaction outcomes, and those of the tables and sequences that the catalog describes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FollowedCatalog;
 
@@ -24,8 +24,13 @@ impl Definitions for FollowedCatalog {
         let mut read = Ok(());
         rows(
             TABLES_STORAGE,
-            &mut |row| match description::decode(row.cell(1).unwrap_or_default()) {
-                Ok(table) => storages.push(table.definition()),
+            &mut |row| match described(row.cell(1).unwrap_or_default()) {
+                Ok(Described::Table(table)) => storages.push(table.definition()),
+                Ok(Described::Object(Object { content, .. })) => {
+                    if let Content::Sequence(sequence) = content {
+                        storages.push(sequence.definition());
+                    }
+                }
                 Err(error) => read = Err(error.to_string()),
             },
         );

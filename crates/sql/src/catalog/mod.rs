@@ -7,7 +7,8 @@
 //!   storage 1   one row: the catalog's version, and the counters that names are
 //!               generated from
 //!   storage 2   one row per table: its OID, and its descriptor with columns,
-//!               indexes and constraints, its owner and its privileges
+//!               indexes and constraints, its owner and its privileges;
+//!               one row per sequence and view
 //!   storage 3   one row per role; one for the privileges on the schema; one for the settings
 //!               of a role, the database, or a role in it
 //! ```
@@ -39,6 +40,7 @@ mod followed;
 mod index;
 mod name;
 mod needs;
+mod object;
 mod quote;
 mod row_text;
 mod store;
@@ -47,14 +49,16 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use description::is_new;
 pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub use needs::Needs;
+pub use object::{Content, Object, Sequence, View, ViewColumn};
 pub(crate) use quote::quote_identifier;
 pub(crate) use row_text::{key_text, row_text, value_text};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
-pub use table::{Table, TableColumn};
+pub use table::{Check, Table, TableColumn};
 
 use coeval_txn::UnbuiltIndexes;
 
@@ -73,7 +77,9 @@ pub(crate) const FIRST_USER_OID: u32 = 16_384;
 pub struct Catalog {
     version: u64,
     tables: BTreeMap<u32, Arc<Table>>,
-    /// Table OID by name; tables and indexes share one namespace.
+    /// Sequences and views by OID.
+    objects: BTreeMap<u32, Arc<Object>>,
+    /// OID of the table, sequence or view by name; with indexes they share one namespace.
     names: BTreeMap<String, u32>,
     access: Arc<Access>,
 }
@@ -85,12 +91,15 @@ pub enum Relation {
     Table(Arc<Table>),
     /// An index of a table.
     Index(Arc<Table>, Arc<Index>),
+    /// A sequence or a view.
+    Object(Arc<Object>),
 }
 
 impl Catalog {
     pub(crate) fn new(
         version: u64,
         tables: impl IntoIterator<Item = Arc<Table>>,
+        objects: impl IntoIterator<Item = Arc<Object>>,
         access: Arc<Access>,
     ) -> Self {
         let mut catalog = Self {
@@ -104,6 +113,10 @@ impl Catalog {
                 catalog.names.insert(index.name.clone(), table.oid);
             }
             catalog.tables.insert(table.oid, table);
+        }
+        for object in objects {
+            catalog.names.insert(object.name.clone(), object.oid);
+            catalog.objects.insert(object.oid, object);
         }
         catalog
     }
@@ -152,6 +165,17 @@ impl Catalog {
         self.tables.get(&oid)
     }
 
+    /// All sequences and views, ordered by OID.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    /// The sequence or view with this OID.
+    #[must_use]
+    pub fn object_by_oid(&self, oid: u32) -> Option<&Arc<Object>> {
+        self.objects.get(&oid)
+    }
+
     /// Whether a role may read the rows of a table.
     #[must_use]
     pub fn may_read(&self, role: u32, table: &Table) -> bool {
@@ -164,7 +188,11 @@ impl Catalog {
     /// Resolves a name in `public`; `None` if no relation has it.
     #[must_use]
     pub fn relation(&self, name: &str) -> Option<Relation> {
-        let table = self.tables.get(self.names.get(name)?)?;
+        let oid = self.names.get(name)?;
+        if let Some(object) = self.objects.get(oid) {
+            return Some(Relation::Object(Arc::clone(object)));
+        }
+        let table = self.tables.get(oid)?;
         if table.name == name {
             return Some(Relation::Table(Arc::clone(table)));
         }
@@ -174,23 +202,19 @@ impl Catalog {
 
     /// The table of this name in `public`; error 42P01 if it does not exist.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
-        let Some(table) = self
-            .names
-            .get(name)
-            .and_then(|number| self.tables.get(number))
-        else {
+        let Some(number) = self.names.get(name) else {
             return Err(Error::new(
                 SqlState::UNDEFINED_TABLE,
                 format!("relation \"{name}\" does not exist"),
             ));
         };
-        if table.name != name {
-            return Err(Error::new(
+        let table = self.tables.get(number);
+        table.filter(|table| table.name == name).ok_or_else(|| {
+            Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("\"{name}\" is not a table"),
-            ));
-        }
-        Ok(table)
+            )
+        })
     }
 
     /// An unused name in `public`, generated from these parts as PostgreSQL does:

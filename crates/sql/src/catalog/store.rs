@@ -14,7 +14,7 @@ use coeval_types::{
     Term, planted,
 };
 
-use super::{Catalog, FIRST_USER_OID, Table, description};
+use super::{Catalog, FIRST_USER_OID, Object, Table, description, object};
 use crate::access::store::{self as access, SECRET_KEY};
 use crate::access::{Access, Owned, OwnedSettings, Role, SettingOwner};
 use crate::error::{Error, Result};
@@ -286,14 +286,33 @@ impl Store {
         transaction: &mut dyn Transaction,
         table: &Table,
     ) -> Result<()> {
-        let rid = lock_table_row(transaction, table.oid).await?;
-        let row = table_row(table);
-        coeval_txn::update(transaction, TABLES_STORAGE, rid, RowRef::trusted(&row)).await?;
-        Ok(())
+        update_described(transaction, table.oid, &table_row(table)).await
     }
 
-    /// Deletes a table's row.
-    pub(crate) async fn delete_table(
+    /// Inserts the row of a sequence or view.
+    pub(crate) async fn insert_object(
+        &self,
+        transaction: &mut dyn Transaction,
+        object: &Object,
+    ) -> Result<()> {
+        let row = object_row(object);
+        match coeval_txn::insert(transaction, TABLES_STORAGE, RowRef::trusted(&row)).await? {
+            Insert::Inserted(_) => Ok(()),
+            Insert::Duplicate { .. } => Err(Error::internal("an object's number is used twice")),
+        }
+    }
+
+    /// Replaces the row of a sequence or view.
+    pub(crate) async fn update_object(
+        &self,
+        transaction: &mut dyn Transaction,
+        object: &Object,
+    ) -> Result<()> {
+        update_described(transaction, object.oid, &object_row(object)).await
+    }
+
+    /// Deletes the row of a table, a sequence or a view.
+    pub(crate) async fn delete_described(
         &self,
         transaction: &mut dyn Transaction,
         oid: u32,
@@ -366,6 +385,30 @@ impl AccessRow<'_> {
 
 fn table_row(table: &Table) -> Vec<u8> {
     numbered_row(table.oid, &description::encode(table))
+}
+
+fn object_row(object: &Object) -> Vec<u8> {
+    numbered_row(object.oid, &object::encode(object))
+}
+
+async fn update_described(transaction: &mut dyn Transaction, oid: u32, row: &[u8]) -> Result<()> {
+    let rid = lock_table_row(transaction, oid).await?;
+    coeval_txn::update(transaction, TABLES_STORAGE, rid, RowRef::trusted(row)).await?;
+    Ok(())
+}
+
+/// What a row of the tables' storage describes.
+pub(super) enum Described {
+    Table(Table),
+    Object(Object),
+}
+
+/// Decodes a row of the tables' storage.
+pub(super) fn described(content: &[u8]) -> Result<Described> {
+    if content.first() == Some(&object::FORMAT) {
+        return object::decode(content).map(Described::Object);
+    }
+    description::decode(content).map(Described::Table)
 }
 
 fn numbered_row(number: u32, content: &[u8]) -> Vec<u8> {
@@ -500,16 +543,19 @@ async fn lock_row(transaction: &mut dyn Transaction, storage: StorageId, rid: Ri
 
 /// Loads the catalog from the rows that the transaction sees.
 fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
-    let mut tables = Vec::new();
+    let (mut tables, mut objects) = (Vec::new(), Vec::new());
     each_row(transaction, TABLES_STORAGE, TABLES_INDEX, &mut |content| {
-        tables.push(Arc::new(description::decode(content)?));
+        match described(content)? {
+            Described::Table(table) => tables.push(Arc::new(table)),
+            Described::Object(object) => objects.push(Arc::new(object)),
+        }
         Ok(())
     })?;
     let mut access = Access::default();
     each_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, &mut |content| {
         access::decode(content, &mut access)
     })?;
-    Ok(Catalog::new(version, tables, Arc::new(access)))
+    Ok(Catalog::new(version, tables, objects, Arc::new(access)))
 }
 
 /// Passes the content of each row of a catalog storage to `visit`.

@@ -29,8 +29,25 @@ pub struct Table {
     pub indexes: Vec<Arc<Index>>,
     /// Storage parameters, such as `fillfactor`: stored and shown, without effect.
     pub options: Vec<(String, String)>,
+    /// CHECK constraints, ordered by name.
+    pub checks: Vec<Check>,
     /// Owner of the table, and privileges granted on it.
     pub owned: Owned,
+}
+
+/// A CHECK constraint: no row makes its expression false.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// OID of the constraint.
+    pub oid: u32,
+    /// Name of the constraint, unique among those of the table.
+    pub name: String,
+    /// The condition, in SQL.
+    pub condition: String,
+    /// Whether all rows were found to meet it: not so after NOT VALID.
+    pub is_valid: bool,
+    /// Whether NO INHERIT was asked for, which is shown and has no effect.
+    pub is_local: bool,
 }
 
 /// A column of a table.

@@ -38,7 +38,9 @@ use coeval_sql_syntax::tree::Path;
 use coeval_txn::{Engine, Isolation, TableLock, Transaction};
 use coeval_types::StorageId;
 
-use crate::catalog::{Catalog, Index, QualifiedName, Relation, Store, Table, lock_version};
+use crate::catalog::{
+    Catalog, Index, Object, QualifiedName, Relation, Store, Table, is_new, lock_version,
+};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::output::{Notice, Severity};
@@ -226,6 +228,7 @@ impl Change<'_> {
             .table_by_oid(table.oid)
             .cloned()
             .ok_or_else(|| Error::internal("a table to be changed is gone"))?;
+        self.require_readers(&table)?;
         table.schema_version = self.version;
         self.outdate(old.storage)?;
         self.context
@@ -243,10 +246,59 @@ impl Change<'_> {
         let others = self.catalog.tables().filter(|each| each.oid != oid);
         self.catalog = Arc::new(Catalog::new(
             self.catalog.version(),
-            others.cloned().chain(table).collect::<Vec<_>>(),
+            others.cloned().chain(table),
+            self.catalog.objects().cloned(),
             Arc::clone(self.catalog.access()),
         ));
         self.changed = true;
+    }
+
+    /// Likewise, for the sequence or view with this OID.
+    fn keep_object(&mut self, object: Option<Arc<Object>>, oid: u32) {
+        let others = self.catalog.objects().filter(|each| each.oid != oid);
+        self.catalog = Arc::new(Catalog::new(
+            self.catalog.version(),
+            self.catalog.tables().cloned(),
+            others.cloned().chain(object),
+            Arc::clone(self.catalog.access()),
+        ));
+        self.changed = true;
+    }
+
+    /// Writes the row of a new sequence or view, or replaces it, and uses the object for the rest
+    /// of the statement.
+    #[expect(dead_code, reason = "no statement makes sequences or views yet")]
+    async fn write_object(&mut self, object: Object) -> Result<Arc<Object>> {
+        self.require_objects(object.kind())?;
+        let (store, oid) = (self.context.store, object.oid);
+        let transaction = &mut *self.context.transaction;
+        match self.catalog.object_by_oid(oid) {
+            None => store.insert_object(transaction, &object).await?,
+            Some(_) => store.update_object(transaction, &object).await?,
+        }
+        let object = Arc::new(object);
+        self.keep_object(Some(Arc::clone(&object)), oid);
+        Ok(object)
+    }
+
+    /// Fails as long as a node of the cluster may not read what `what` writes to the catalog.
+    fn require_objects(&self, what: &str) -> Result<()> {
+        let host = self.session.around.host();
+        if host.is_none_or(|host| host.keeps_objects()) {
+            return Ok(());
+        }
+        let feature = format!("a {what}, before all nodes of the cluster read it,");
+        Err(Error::unsupported(feature).with_hint(
+            "That takes cluster version 6; \"coeval cluster status\" says what holds it back.",
+        ))
+    }
+
+    /// Fails as long as a node of the cluster may not read this table's row.
+    fn require_readers(&self, table: &Table) -> Result<()> {
+        match is_new(table) {
+            true => self.require_objects("table of this kind"),
+            false => Ok(()),
+        }
     }
 
     /// Creates a table's storage, empty.
@@ -262,7 +314,7 @@ impl Change<'_> {
         match self.catalog.relation(&name.name) {
             None => Ok(None),
             Some(Relation::Index(table, index)) => Ok(Some((table, index))),
-            Some(Relation::Table(_)) => Err(Error::new(
+            Some(Relation::Table(_) | Relation::Object(_)) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("\"{}\" is not an index", name.name),
             )),

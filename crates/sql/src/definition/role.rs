@@ -270,6 +270,14 @@ impl Change<'_> {
                 depends.push(format!("privileges for table {}", table.name));
             }
         }
+        for object in self.catalog.objects() {
+            let kind = object.kind();
+            if object.owned.owner == role.oid {
+                depends.push(format!("owner of {kind} {}", object.name));
+            } else if object.owned.concerns(role.oid) {
+                depends.push(format!("privileges for {kind} {}", object.name));
+            }
+        }
         if self.catalog.access().schema.concerns(role.oid) {
             depends.push("privileges for schema public".to_owned());
         }
@@ -415,9 +423,13 @@ impl Change<'_> {
 
     /// Uses these roles for the rest of the statement.
     pub(super) fn keep_access(&mut self, access: Access) {
-        let tables: Vec<_> = self.catalog.tables().cloned().collect();
-        let version = self.catalog.version();
-        self.catalog = Arc::new(Catalog::new(version, tables, Arc::new(access)));
+        let catalog = &self.catalog;
+        self.catalog = Arc::new(Catalog::new(
+            catalog.version(),
+            catalog.tables().cloned(),
+            catalog.objects().cloned(),
+            Arc::new(access),
+        ));
         self.changed = true;
     }
 }

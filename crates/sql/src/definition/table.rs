@@ -70,6 +70,7 @@ impl Change<'_> {
             columns,
             indexes: Vec::new(),
             options: storage_parameters(&create.storage.options)?,
+            checks: Vec::new(),
             owned: Owned::by(self.session.role),
         };
         // Registers the table, so that generated names are also unique among each
@@ -80,6 +81,7 @@ impl Change<'_> {
             add_index(&mut table, index);
             self.keep(Some(Arc::new(table.clone())), table.oid);
         }
+        self.require_readers(&table)?;
         self.attach(&table)?;
         self.context
             .store
@@ -263,7 +265,7 @@ impl Change<'_> {
             self.outdate(table.storage)?;
             self.context
                 .store
-                .delete_table(&mut *self.context.transaction, table.oid)
+                .delete_described(&mut *self.context.transaction, table.oid)
                 .await?;
             self.context.storages.note_replaced(table.storage);
             self.keep(None, table.oid);

@@ -36,6 +36,11 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn keeps_role_settings(&self) -> bool {
         true
     }
+    /// Whether every node of the cluster reads catalog rows of sequences and views, and of tables
+    /// with sections.
+    fn keeps_objects(&self) -> bool {
+        true
+    }
     /// The estimates of Γ that nodes of the cluster have made.
     fn gamma(&self) -> Vec<NodeGamma> {
         Vec::new()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::table::{SystemTable, TableKind, all, by_oid};
 use super::{PUBLIC, listed, schema_name};
-use crate::catalog::{self, Catalog, Index, Table};
+use crate::catalog::{self, Catalog, Content, Index, Object, Table};
 use crate::expression::EvaluationContext;
 use crate::value::{ColumnType, DataType};
 
@@ -13,8 +13,17 @@ use crate::value::{ColumnType, DataType};
 pub(super) enum Relation<'a> {
     Table(&'a Arc<Table>),
     Index(&'a Arc<Table>, &'a Arc<Index>),
+    /// A sequence or a view.
+    Object(&'a Arc<Object>),
     System(&'static SystemTable),
 }
+
+/// The columns that SELECT finds in a sequence.
+const SEQUENCE_COLUMNS: [(&str, DataType); 3] = [
+    ("last_value", DataType::Int8),
+    ("log_cnt", DataType::Int8),
+    ("is_called", DataType::Bool),
+];
 
 /// A column of a relation.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +36,11 @@ pub(super) struct Attribute<'a> {
     pub(super) default: Option<&'a str>,
 }
 
-/// All relations, in this order: tables, indexes, system tables.
+/// All relations, in this order: tables, indexes, sequences and views, system tables.
 pub(super) fn relations(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
-    tables_and_indexes(catalog).chain(all().map(Relation::System))
+    tables_and_indexes(catalog)
+        .chain(catalog.objects().map(Relation::Object))
+        .chain(all().map(Relation::System))
 }
 
 fn tables_and_indexes(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
@@ -66,6 +77,9 @@ pub(super) fn relation_by_oid(catalog: &Catalog, oid: u32) -> Option<Relation<'_
     if let Some((table, index)) = index_by_oid(catalog, oid) {
         return Some(Relation::Index(table, index));
     }
+    if let Some(object) = catalog.object_by_oid(oid) {
+        return Some(Relation::Object(object));
+    }
     by_oid(oid).map(Relation::System)
 }
 
@@ -79,6 +93,7 @@ impl<'a> Relation<'a> {
         match self {
             Self::Table(table) => table.oid,
             Self::Index(_, index) => index.oid,
+            Self::Object(object) => object.oid,
             Self::System(table) => table.oid,
         }
     }
@@ -87,6 +102,7 @@ impl<'a> Relation<'a> {
         match self {
             Self::Table(table) => &table.name,
             Self::Index(_, index) => &index.name,
+            Self::Object(object) => &object.name,
             Self::System(table) => table.name,
         }
     }
@@ -102,6 +118,7 @@ impl<'a> Relation<'a> {
     pub(super) fn owner(self) -> u32 {
         match self {
             Self::Table(table) | Self::Index(table, _) => table.owned.owner,
+            Self::Object(object) => object.owned.owner,
             Self::System(_) => super::ROLE,
         }
     }
@@ -111,6 +128,10 @@ impl<'a> Relation<'a> {
         match self {
             Self::Table(_) => b'r',
             Self::Index(..) => b'i',
+            Self::Object(object) => match object.content {
+                Content::Sequence(_) => b'S',
+                Content::View(_) => b'v',
+            },
             Self::System(table) if table.kind == TableKind::View => b'v',
             Self::System(_) => b'r',
         }
@@ -121,6 +142,10 @@ impl<'a> Relation<'a> {
         let count = match self {
             Self::Table(table) => table.cells,
             Self::Index(_, index) => index.columns.len(),
+            Self::Object(object) => match &object.content {
+                Content::Sequence(_) => SEQUENCE_COLUMNS.len(),
+                Content::View(view) => view.columns.len(),
+            },
             Self::System(table) => table.columns.len(),
         };
         i16::try_from(count).unwrap_or(i16::MAX)
@@ -163,6 +188,33 @@ impl<'a> Relation<'a> {
                     default: None,
                 })
                 .collect(),
+            Self::Object(object) => match &object.content {
+                Content::Sequence(_) => SEQUENCE_COLUMNS
+                    .iter()
+                    .zip(1..)
+                    .map(|((name, data_type), number)| Attribute {
+                        relation: self,
+                        name,
+                        column_type: ColumnType::from(*data_type),
+                        number,
+                        not_null: true,
+                        default: None,
+                    })
+                    .collect(),
+                Content::View(view) => view
+                    .columns
+                    .iter()
+                    .zip(1..)
+                    .map(|(column, number)| Attribute {
+                        relation: self,
+                        name: &column.name,
+                        column_type: column.column_type,
+                        number,
+                        not_null: false,
+                        default: None,
+                    })
+                    .collect(),
+            },
             Self::System(table) => table
                 .columns
                 .iter()
@@ -207,5 +259,6 @@ pub(super) fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option
     catalog.relation(name).map(|found| match found {
         catalog::Relation::Table(table) => table.oid,
         catalog::Relation::Index(_, index) => index.oid,
+        catalog::Relation::Object(object) => object.oid,
     })
 }

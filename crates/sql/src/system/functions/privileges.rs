@@ -216,6 +216,9 @@ fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>
         Some(Relation::Table(table) | Relation::Index(table, _)) => {
             has_any(role, &table.owned, ObjectKind::Table, wanted, context)
         }
+        Some(Relation::Object(object)) => {
+            has_any(role, &object.owned, ObjectKind::Table, wanted, context)
+        }
         Some(Relation::System(table)) => {
             let superuser = context.catalog.access().is_superuser(role);
             let wanted = wanted_privileges(wanted, ObjectKind::Table)?;

@@ -88,6 +88,10 @@ pub(super) fn may_see(
             let may = access.privileges(role, &table.owned, ObjectKind::Table);
             !may.both(any).is_none()
         }
+        Relation::Object(object) => {
+            let may = access.privileges(role, &object.owned, ObjectKind::Table);
+            !may.both(any).is_none()
+        }
         Relation::System(table) => any.include(Privileges::SELECT) && !table.is_secret(),
     }
 }
