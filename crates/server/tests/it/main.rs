@@ -9,7 +9,8 @@
 //!   may be, how many there may be at once.
 //! - `login`, `tls`: which clients are let in; `node_login`: on a node that follows.
 //! - `lazy`: sessions that their client's node alone knows.
-//! - `home`, `follower`: what a follower's clients read there; `two_nodes` starts its cluster.
+//! - `home`, `follower`: what a follower's clients read there; `spared`: without a question;
+//!   `two_nodes` starts its cluster.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
 //! - `fuzz`: what the fuzz targets found, replayed.
@@ -36,6 +37,7 @@ mod login;
 mod node_login;
 mod portals;
 mod session_memory;
+mod spared;
 mod timeouts;
 mod tls;
 mod tools;
