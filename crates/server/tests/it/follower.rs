@@ -8,8 +8,6 @@ use coeval_testkit::wire::{
     Answer, Wire, bind, describe, error, execute, kinds, parse, query, sync,
 };
 
-use coeval_types::planted::Bug;
-
 use crate::two_nodes;
 
 /// A leader and a follower.
@@ -19,15 +17,7 @@ pub struct Pair {
 }
 
 pub fn run(change: impl Fn(Settings) -> Settings + Send, test: impl AsyncFnOnce(&Pair)) {
-    run_with(None, change, test);
-}
-
-pub fn run_with(
-    bug: Option<Bug>,
-    change: impl Fn(Settings) -> Settings + Send,
-    test: impl AsyncFnOnce(&Pair),
-) {
-    two_nodes::in_runtime_with(bug, async {
+    two_nodes::in_runtime(async {
         let (leader, follower, _directories) = two_nodes::start(change).await;
         let pair = Pair { leader, follower };
         test(&pair).await;

@@ -6,24 +6,14 @@ use coeval_env::Location;
 use coeval_peers::ClusterId;
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{RunningServer, Server, Settings, Storage};
-use coeval_types::planted::{self, Bug};
 use tempfile::TempDir;
 
 /// Runs a test on threads with the stack of `coeval start`.
 pub fn in_runtime(test: impl Future<Output = ()>) {
-    in_runtime_with(None, test);
-}
-
-/// Likewise, with this bug in force on the threads.
-pub fn in_runtime_with(bug: Option<Bug>, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)
         .thread_stack_size(8 << 20)
-        .on_thread_start(move || {
-            // The threads end with the test.
-            std::mem::forget(bug.map(planted::plant));
-        })
         .build()
         .unwrap();
     runtime.block_on(test);
