@@ -22,7 +22,7 @@ async fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
 
 fn failed(error: ClientError) -> Failure {
     match error {
-        ClientError::Unreachable(_) => Failure::new(3, error),
+        ClientError::Unreachable(_) | ClientError::NotLetIn { .. } => Failure::new(3, error),
         other => Failure::new(1, other),
     }
 }

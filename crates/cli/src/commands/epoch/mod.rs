@@ -56,7 +56,7 @@ Exit codes:
   0  done
   1  refused, or its outcome is not known: says which
   2  the arguments make no sense
-  3  no node could be reached";
+  3  no node could be reached, or none lets the client in";
 
 pub(super) fn command() -> Command {
     let found = Command::new("found")
