@@ -14,6 +14,13 @@ use crate::{Direction, Error, IndexBuild};
 
 const RID_BYTES: usize = 8;
 
+/// Memory of a row beside its bytes: its place in the map, and its allocation.
+const ROW_BYTES: u64 = 48;
+/// Memory of an index entry beside its bytes.
+const ENTRY_BYTES: u64 = 48;
+/// Memory of an undo step, and of the row lock that goes with it, beside the row's bytes.
+const UNDO_BYTES: u64 = 128;
+
 type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// One index: each entry is a key followed by its row's RID, big-endian.
@@ -56,14 +63,25 @@ impl Index {
         (entry, comparable)
     }
 
-    fn add(&mut self, rid: Rid, row: RowRef<'_>) {
+    /// Adds a row's entry. Returns the memory that it takes, in bytes.
+    fn add(&mut self, rid: Rid, row: RowRef<'_>) -> u64 {
         let (entry, _) = self.entry(rid, row);
+        let bytes = ENTRY_BYTES + entry.len() as u64;
         self.entries.insert(entry);
+        bytes
     }
 
-    fn remove(&mut self, rid: Rid, row: RowRef<'_>) {
+    /// Removes a row's entry. Returns the memory that it took, in bytes.
+    fn remove(&mut self, rid: Rid, row: RowRef<'_>) -> u64 {
         let (entry, _) = self.entry(rid, row);
         self.entries.remove(&entry);
+        ENTRY_BYTES + entry.len() as u64
+    }
+
+    /// Memory of all entries, in bytes.
+    fn bytes(&self) -> u64 {
+        let entries = self.entries.iter();
+        entries.map(|entry| ENTRY_BYTES + entry.len() as u64).sum()
     }
 
     /// The first row with exactly this key.
@@ -95,6 +113,8 @@ pub(super) struct Storage {
     rows: BTreeMap<Rid, Box<[u8]>>,
     next_rid: u64,
     indexes: Vec<Index>,
+    /// Memory of the rows and the index entries, in bytes, approximately.
+    bytes: u64,
 }
 
 impl Storage {
@@ -104,7 +124,17 @@ impl Storage {
             rows: BTreeMap::new(),
             next_rid: 1,
             indexes: definition.indexes.into_iter().map(Index::new).collect(),
+            bytes: 0,
         }
+    }
+
+    /// Removes every row.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        for index in &mut self.indexes {
+            index.entries.clear();
+        }
+        self.bytes = 0;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -156,17 +186,21 @@ impl Storage {
     /// function that changes rows and entries, so that they always agree.
     pub(super) fn put(&mut self, rid: Rid, row: Option<Box<[u8]>>) -> Option<Box<[u8]>> {
         let older = self.rows.remove(&rid);
+        let (mut taken, mut freed) = (0, 0);
         for index in &mut self.indexes {
             if let Some(older) = &older {
-                index.remove(rid, RowRef::trusted(older));
+                freed += index.remove(rid, RowRef::trusted(older));
             }
             if let Some(row) = &row {
-                index.add(rid, RowRef::trusted(row));
+                taken += index.add(rid, RowRef::trusted(row));
             }
         }
+        freed += older.as_deref().map_or(0, bytes_of_row);
         if let Some(row) = row {
+            taken += bytes_of_row(&row);
             self.rows.insert(rid, row);
         }
+        self.bytes = (self.bytes + taken).saturating_sub(freed);
         older
     }
 
@@ -178,13 +212,15 @@ impl Storage {
             return Err(Error::Unknown("unused index number"));
         }
         let mut index = Index::new(definition.clone());
+        let mut bytes = 0;
         for (&rid, row) in &self.rows {
             let row = RowRef::trusted(row);
             if let Some(other) = index.duplicate(rid, row) {
                 return Ok(IndexBuild::Duplicate(other, rid));
             }
-            index.add(rid, row);
+            bytes += index.add(rid, row);
         }
+        self.bytes += bytes;
         self.indexes.push(index);
         Ok(IndexBuild::Built)
     }
@@ -202,11 +238,18 @@ impl Storage {
     }
 
     fn forget_index(&mut self, id: IndexId) {
-        self.indexes.retain(|index| index.definition.id != id);
+        self.keep_indexes(|index| index.definition.id != id);
     }
 
     fn forget_dropped(&mut self) {
-        self.indexes.retain(|index| !index.dropped);
+        self.keep_indexes(|index| !index.dropped);
+    }
+
+    fn keep_indexes(&mut self, keep: impl Fn(&Index) -> bool) {
+        let gone = self.indexes.iter().filter(|index| !keep(index));
+        let freed: u64 = gone.map(Index::bytes).sum();
+        self.bytes = self.bytes.saturating_sub(freed);
+        self.indexes.retain(keep);
     }
 
     /// Visits one chunk of a scan. A table is scanned in RID order; the big-endian bytes of
@@ -229,14 +272,13 @@ impl Storage {
                 Ok(self.walk(request, entries, visit))
             }
             ScanSource::Table => {
+                let Some(rids) = rid_bounds(&bounds) else {
+                    return Ok(ScanProgress::Complete);
+                };
                 let entries = self
                     .rows
-                    .keys()
-                    .map(|rid| (rid.0.to_be_bytes().to_vec(), *rid))
-                    .filter(|(entry, _)| {
-                        use std::ops::RangeBounds;
-                        bounds.contains(entry)
-                    });
+                    .range(rids)
+                    .map(|(rid, _)| (rid.0.to_be_bytes().to_vec(), *rid));
                 Ok(self.walk(request, entries, visit))
             }
         }
@@ -290,6 +332,39 @@ fn entry_bounds(request: &ScanRequest<'_>) -> Option<EntryBounds> {
     }
 }
 
+/// The RIDs whose big-endian bytes are within the bounds of whole entries; `None` if there
+/// are none.
+fn rid_bounds((lower, upper): &EntryBounds) -> Option<(Bound<Rid>, Bound<Rid>)> {
+    // The first RID whose bytes are not below these.
+    let first = |bytes: &[u8]| {
+        let mut padded = [0; RID_BYTES];
+        let length = bytes.len().min(RID_BYTES);
+        padded[..length].copy_from_slice(&bytes[..length]);
+        u128::from(u64::from_be_bytes(padded)) + u128::from(bytes.len() > RID_BYTES)
+    };
+    let end = u128::from(u64::MAX) + 1;
+    let lower = match lower {
+        Bound::Included(bytes) | Bound::Excluded(bytes) => first(bytes),
+        Bound::Unbounded => 0,
+    };
+    let upper = match upper {
+        Bound::Included(bytes) | Bound::Excluded(bytes) => first(bytes),
+        Bound::Unbounded => end,
+    };
+    if lower >= upper {
+        return None;
+    }
+    let upper = match u64::try_from(upper) {
+        Ok(upper) => Bound::Excluded(Rid(upper)),
+        Err(_) => Bound::Unbounded,
+    };
+    Some((Bound::Included(Rid(lower as u64)), upper))
+}
+
+fn bytes_of_row(row: &[u8]) -> u64 {
+    ROW_BYTES + row.len() as u64
+}
+
 /// Undo record: how to revert one step of a transaction.
 #[derive(Debug)]
 pub(super) enum Undo {
@@ -307,10 +382,23 @@ pub(super) enum Undo {
     IndexDropped { storage: StorageId, index: IndexId },
 }
 
+impl Undo {
+    /// Memory that the step takes, in bytes, approximately.
+    pub(super) fn bytes(&self) -> u64 {
+        let older = match self {
+            Self::Row { older, .. } => older.as_deref().map_or(0, <[u8]>::len),
+            Self::SchemaVersion { .. } | Self::IndexBuilt { .. } | Self::IndexDropped { .. } => 0,
+        };
+        UNDO_BYTES + older as u64
+    }
+}
+
 /// The whole state of the serial engine.
 #[derive(Debug, Default)]
 pub(super) struct Database {
     pub(super) storages: BTreeMap<StorageId, Storage>,
+    /// Memory of the running transaction's undo log, in bytes.
+    pub(super) undo_bytes: u64,
     /// Number of commits that wrote something; also the timestamp of the latest one.
     pub(super) commits: u64,
 }
@@ -322,6 +410,12 @@ impl Database {
 
     pub(super) fn storage_mut(&mut self, id: StorageId) -> Result<&mut Storage, Error> {
         self.storages.get_mut(&id).ok_or(Error::Unknown("storage"))
+    }
+
+    /// Memory of all rows, index entries and undo steps, in bytes, approximately.
+    pub(super) fn bytes(&self) -> u64 {
+        let storages = self.storages.values();
+        self.undo_bytes + storages.map(|storage| storage.bytes).sum::<u64>()
     }
 
     /// Reverts one step. Does nothing for a storage that was dropped since.

@@ -69,6 +69,20 @@ impl Serial {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Memory of all rows, index entries and undo steps, in bytes, approximately.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.database().bytes()
+    }
+
+    /// Removes every row of a storage, between transactions: no rollback undoes it. Does
+    /// nothing for an unknown storage.
+    pub fn clear(&self, storage: StorageId) {
+        if let Ok(storage) = self.shared.database().storage_mut(storage) {
+            storage.clear();
+        }
+    }
 }
 
 impl Engine for Serial {

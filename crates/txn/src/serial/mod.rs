@@ -11,6 +11,9 @@
 //!  session b         begin …waits………………………………………………begin ── get x = 2 ── commit
 //! ```
 //!
+//! A session's temporary tables run on it, too: only their session reaches them, and that
+//! runs one transaction at a time.
+//!
 //! Data are in ordered maps of the standard library; a rollback or an abort walks an undo
 //! log backwards. In memory only: nothing survives the process.
 //!

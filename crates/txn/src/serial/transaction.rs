@@ -98,12 +98,16 @@ impl SerialTransaction {
 
     /// Stores a row, or none, at a record, and logs the undo step.
     fn put(&mut self, storage: StorageId, rid: Rid, row: Option<Box<[u8]>>) -> Result<(), Error> {
-        let older = self.shared.database().storage_mut(storage)?.put(rid, row);
-        self.undo.push(Undo::Row {
+        let mut database = self.shared.database();
+        let older = database.storage_mut(storage)?.put(rid, row);
+        let step = Undo::Row {
             storage,
             rid,
             older,
-        });
+        };
+        database.undo_bytes += step.bytes();
+        drop(database);
+        self.undo.push(step);
         let locked = (self.locked.len(), RowLock::Update);
         self.locked.entry((storage, rid)).or_insert(locked);
         Ok(())
@@ -182,13 +186,17 @@ impl SerialTransaction {
     fn undo_to(&mut self, length: usize) {
         let mut database = self.shared.database();
         for step in self.undo.drain(length..).rev() {
+            if matches!(step, Undo::Row { .. }) {
+                database.undo_bytes = database.undo_bytes.saturating_sub(step.bytes());
+            }
             database.undo(step);
         }
     }
 
     fn end(&mut self) {
         self.running = false;
-        self.undo.clear();
+        self.undo = Vec::new();
+        self.shared.database().undo_bytes = 0;
         self.savepoints.clear();
         self.locked.clear();
         self.exclusive.clear();

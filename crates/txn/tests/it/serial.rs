@@ -397,6 +397,48 @@ fn the_next_transaction_waits_for_the_last_to_end() {
 }
 
 #[test]
+fn memory_is_counted_and_given_back() {
+    let engine = engine();
+    assert_eq!(engine.bytes(), 0);
+    let mut first = begin(&engine);
+    let rid = inserted(&mut *first, &["a", "x"]);
+    inserted(&mut *first, &["b", "y"]);
+    let running = engine.bytes();
+    ready(coeval_txn::commit(&mut *first));
+    // Two rows of as many bytes, each with two entries; the undo log has ended.
+    let two = engine.bytes();
+    assert!(0 < two && two < running, "{two} of {running}");
+    let mut second = begin(&engine);
+    lock(&mut *second, rid);
+    second.delete(STORAGE, rid).unwrap();
+    second.abort();
+    assert_eq!(engine.bytes(), two);
+    let mut third = begin(&engine);
+    lock(&mut *third, rid);
+    third.delete(STORAGE, rid).unwrap();
+    ready(coeval_txn::commit(&mut *third));
+    assert_eq!(engine.bytes(), two / 2);
+    let mut fourth = begin(&engine);
+    let definition = index(IndexId(3), IndexKind::Unique, 1);
+    ready(coeval_txn::lock_table(
+        &mut *fourth,
+        STORAGE,
+        TableLock::AccessExclusive,
+        1,
+    ))
+    .unwrap();
+    ready(coeval_txn::build_index(&mut *fourth, STORAGE, &definition)).unwrap();
+    assert!(engine.bytes() > two / 2);
+    fourth.abort();
+    assert_eq!(engine.bytes(), two / 2);
+    engine.clear(STORAGE);
+    assert_eq!(engine.bytes(), 0);
+    let mut last = begin(&engine);
+    assert!(all(&mut *last, ScanSource::Table).is_empty());
+    assert!(all(&mut *last, ScanSource::Index(SECONDARY)).is_empty());
+}
+
+#[test]
 fn scripts() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     crate::script::run_scripts(&folder, "serial", || Box::new(Serial::new()));
