@@ -157,6 +157,7 @@ impl Bench {
             indexes: Vec::new(),
             options: Vec::new(),
             checks: Vec::new(),
+            is_unlogged: false,
             owned: crate::access::Owned::by(crate::access::FIRST_ROLE),
         };
         if !primary.is_empty() {

@@ -29,6 +29,7 @@
 //! - [`session`]: the state of one client: settings, transactions, prepared statements.
 //! - [`system`]: the system tables of `pg_catalog`, `information_schema` and `coeval`,
 //!   generated from the catalog and the engine's statistics.
+//! - [`temporary`]: tables of one session.
 //! - [`contention`]: descriptions of conflicts and locks.
 
 pub mod access;
@@ -51,6 +52,7 @@ pub mod select;
 pub mod session;
 pub mod statement;
 pub mod system;
+mod temporary;
 pub mod value;
 pub mod verify;
 

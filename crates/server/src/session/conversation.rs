@@ -338,6 +338,7 @@ impl Conversation {
         if self.session.take_portals_ended() {
             let session = &self.session;
             self.portals.retain(|portal| session.is_alive(portal));
+            self.session.note_portals(self.portals.named.keys());
         }
         let message = match Message::decode(frame) {
             Ok(message) => message,

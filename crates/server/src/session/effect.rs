@@ -61,7 +61,7 @@ impl Effect {
             "prepare" if words.next_lower() != "transaction" => Self::Change,
             "select" | "values" | "table" if may_change_the_cluster(text) => Self::Change,
             "select" | "show" | "values" | "table" | "set" | "reset" | "savepoint" | "release"
-            | "deallocate" | "discard" => Self::Nothing,
+            | "deallocate" | "discard" | "close" => Self::Nothing,
             "" if matches!(text, [] | [b';', ..]) => Self::Nothing,
             "" if text.starts_with(b"(") => Self::Change,
             change if CHANGES.contains(&change) => Self::Change,

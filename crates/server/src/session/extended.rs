@@ -8,7 +8,7 @@ use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, DescribeTarget, FormatCodes, Parameter, Parse};
 use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, CommandTag, Completion, Format};
-use coeval_sql::session::Prepared;
+use coeval_sql::session::{Portal, Prepared};
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 
@@ -82,8 +82,12 @@ impl Conversation {
 
     fn try_bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
         let prepared = Arc::clone(self.session.named(bind.statement)?);
+        if let Some(name) = prepared.moved_cursor() {
+            self.give_portal(name);
+        }
         if !bind.portal.is_empty() {
-            if self.portals.named.contains_key(bind.portal) {
+            let is_cursor = self.session.has_cursor(bind.portal);
+            if is_cursor || self.portals.named.contains_key(bind.portal) {
                 let message = format!("cursor \"{}\" already exists", bind.portal);
                 return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
             }
@@ -132,6 +136,7 @@ impl Conversation {
         let mut portal = portal;
         if !bind.portal.is_empty() {
             self.session.charge_portal(&mut portal)?;
+            self.session.note_portal(bind.portal, true);
         }
         self.portals.insert(bind.portal, portal);
         hot::bind_complete(&mut self.output.buffer);
@@ -164,7 +169,10 @@ impl Conversation {
             DescribeTarget::Portal => {
                 let out = &mut self.output.buffer;
                 let Some(portal) = self.portals.get_mut(name) else {
-                    return Err(no_portal(name));
+                    self.session.check_not_failed()?;
+                    let cursor = self.session.cursor_columns(name);
+                    let (columns, formats) = cursor.ok_or_else(|| no_portal(name))?;
+                    return describe_row(out, columns, &formats);
                 };
                 match portal.columns() {
                     Some(columns) => {
@@ -192,11 +200,17 @@ impl Conversation {
                 self.settle_portals(Some(name), watch).await?;
             }
         }
-        let Some(portal) = self.portals.get_mut(name) else {
-            self.session.fail();
-            return Err(no_portal(name));
-        };
         let limit = max_rows.and_then(NonZeroU32::new);
+        let mut of_cursor;
+        let portal = match self.portals.get_mut(name) {
+            Some(portal) => portal,
+            None => {
+                let cursor = self.session.cursor_portal(name, limit);
+                let cursor = cursor.and_then(|cursor| cursor.ok_or_else(|| no_portal(name)));
+                of_cursor = cursor.inspect_err(|_| self.session.fail())?;
+                &mut of_cursor
+            }
+        };
         if self.before_sync {
             self.session.expect_finish();
         }
@@ -224,10 +238,25 @@ impl Conversation {
             DescribeTarget::Statement => {
                 self.session.forget(name);
             }
-            DescribeTarget::Portal => self.portals.remove(name),
+            DescribeTarget::Portal => {
+                self.portals.remove(name);
+                self.session.note_portal(name, false);
+                self.session.close_cursor(name);
+            }
         }
         self.tell_node();
         hot::close_complete(&mut self.output.buffer);
+    }
+
+    /// Gives the session the portal of this name, if it is a query: FETCH or MOVE names it.
+    pub(super) fn give_portal(&mut self, name: &str) {
+        let named = &mut self.portals.named;
+        if !named.get(name).is_some_and(Portal::is_query) {
+            return;
+        }
+        if let Some(portal) = named.remove(name) {
+            self.session.adopt_portal(name, portal);
+        }
     }
 
     fn too_many(&self, what: &str) -> Error {

@@ -80,6 +80,9 @@ impl Conversation {
     ) -> Result<(), Error> {
         let here = self.check_home(&statement);
         here.inspect_err(|_| self.session.fail())?;
+        if let Some(name) = statement.moved_cursor() {
+            self.give_portal(name);
+        }
         let Self {
             session, signal, ..
         } = self;

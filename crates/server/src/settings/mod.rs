@@ -139,7 +139,7 @@ settings! {
     /// The most statements a session keeps prepared, and the most portals it keeps
     /// open, by name.
     max_prepared_statements: usize = 10_000, "N";
-    /// How much memory a session keeps in prepared statements, portals, cached plans and
+    /// How much memory a session keeps in prepared statements, portals, cursors, temporary tables, cached plans and
     /// compiled regular expressions, in bytes; further ones are refused with 53200. All sessions together keep at most a quarter
     /// of the memory limit.
     max_session_memory_bytes: u64 = 64 << 20, "BYTES";

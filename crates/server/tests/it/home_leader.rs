@@ -108,8 +108,8 @@ fn functions_and_tables_of_the_cluster_are_the_leaders() {
     });
 }
 
-/// Sequences, advisory locks, channels and temporary tables do not exist; the test fails when
-/// one of them does, and has to be the leader's.
+/// Sequences, advisory locks and channels do not exist; the test fails when one of them does, and
+/// has to be the leader's.
 #[test]
 fn what_does_not_exist_is_refused_as_the_leader_refuses_it() {
     run(async |two| {
@@ -123,7 +123,6 @@ fn what_does_not_exist_is_refused_as_the_leader_refuses_it() {
             "select pg_try_advisory_xact_lock(1)",
             "listen c",
             "notify c",
-            "create temporary table x (a int)",
         ] {
             wire.rows("select 1").await;
             let expected = leader.query(text).await;

@@ -14,6 +14,7 @@
 //!
 //! section 1: u16 n × check { u32 number, string name, string condition,
 //!                            u8 flags (1 valid, 2 local) }
+//! section 5: u8 persistence (1 unlogged)
 //! ```
 //!
 //! What tables could not always have is in sections. A table without any, all of whose types
@@ -48,6 +49,8 @@ const NULLS_FIRST: u8 = 2;
 const CHECKS: u8 = 1;
 const VALID: u8 = 1;
 const LOCAL: u8 = 2;
+const PERSISTENCE: u8 = 5;
+const UNLOGGED: u8 = 1;
 
 /// Whether builds of a cluster version below 6 cannot read the table's row.
 pub(crate) fn is_new(table: &Table) -> bool {
@@ -70,6 +73,9 @@ fn sections(table: &Table) -> Vec<(u8, Vec<u8>)> {
         }
         sections.push((CHECKS, out));
     }
+    if table.is_unlogged {
+        sections.push((PERSISTENCE, vec![UNLOGGED]));
+    }
     sections
 }
 
@@ -88,6 +94,12 @@ fn read_section(tag: u8, reader: &mut Reader<'_>, table: &mut Table) -> Result<(
                     is_local: flags & LOCAL != 0,
                 })
             })?;
+        }
+        PERSISTENCE => {
+            if reader.u8()? != UNLOGGED {
+                return Err(damaged("a table is neither permanent nor unlogged"));
+            }
+            table.is_unlogged = true;
         }
         other => {
             return Err(damaged(&format!("tables have no section {other}"))
@@ -253,6 +265,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         indexes,
         options,
         checks: Vec::new(),
+        is_unlogged: false,
         owned,
     };
     if format == FORMAT {
@@ -314,6 +327,7 @@ mod tests {
             ))],
             options: vec![("fillfactor".to_owned(), "100".to_owned())],
             checks: Vec::new(),
+            is_unlogged: false,
             owned: Owned::by(FIRST_ROLE),
         }
     }
@@ -336,9 +350,11 @@ mod tests {
             is_valid: true,
             is_local: false,
         });
+        table.is_unlogged = true;
         let bytes = encode(&table);
         assert_eq!(bytes[0], FORMAT);
-        assert_eq!(decode(&bytes).unwrap().checks, table.checks);
+        let read = decode(&bytes).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{table:?}"));
         for length in 0..bytes.len() {
             decode(&bytes[..length]).unwrap_err();
         }

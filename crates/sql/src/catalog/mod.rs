@@ -45,6 +45,7 @@ mod quote;
 mod row_text;
 mod store;
 mod table;
+mod temporary;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(crate) use quote::quote_identifier;
 pub(crate) use row_text::{key_text, row_text, value_text};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Check, Table, TableColumn};
+pub use temporary::TEMPORARY;
+pub(crate) use temporary::{ALIAS as TEMPORARY_ALIAS, OWN_STORAGES, is_own, is_temporary_schema};
 
 use coeval_txn::UnbuiltIndexes;
 
@@ -81,6 +84,8 @@ pub struct Catalog {
     objects: BTreeMap<u32, Arc<Object>>,
     /// OID of the table, sequence or view by name; with indexes they share one namespace.
     names: BTreeMap<String, u32>,
+    /// Table OID by name, of the session's temporary tables and their indexes.
+    temporary: BTreeMap<String, u32>,
     access: Arc<Access>,
 }
 
@@ -108,17 +113,25 @@ impl Catalog {
             ..Self::default()
         };
         for table in tables {
-            catalog.names.insert(table.name.clone(), table.oid);
-            for index in &table.indexes {
-                catalog.names.insert(index.name.clone(), table.oid);
-            }
-            catalog.tables.insert(table.oid, table);
+            catalog.add_table(table);
         }
         for object in objects {
             catalog.names.insert(object.name.clone(), object.oid);
             catalog.objects.insert(object.oid, object);
         }
         catalog
+    }
+
+    fn add_table(&mut self, table: Arc<Table>) {
+        let names = match table.is_temporary() {
+            true => &mut self.temporary,
+            false => &mut self.names,
+        };
+        names.insert(table.name.clone(), table.oid);
+        for index in &table.indexes {
+            names.insert(index.name.clone(), table.oid);
+        }
+        self.tables.insert(table.oid, table);
     }
 
     /// This state as plans may use it while indexes are being built: without them. It has a
@@ -221,22 +234,46 @@ impl Catalog {
     /// joined, cut to 63 bytes, and numbered if taken.
     #[must_use]
     pub fn free_name(&self, table: &str, column: Option<&str>, suffix: &str) -> String {
-        let stem = match column {
-            Some(column) => format!("{table}_{column}"),
-            None => table.to_owned(),
-        };
-        (0..)
-            .map(|number: u32| {
-                let suffix = match number {
-                    0 => format!("_{suffix}"),
-                    _ => format!("_{suffix}{number}"),
-                };
-                let budget = crate::catalog::MAX_NAME_BYTES.saturating_sub(suffix.len());
-                format!("{}{suffix}", truncate_name(&stem, budget))
-            })
-            .find(|name| !self.names.contains_key(name))
-            .expect("some number is free")
+        free_name_in(&self.names, table, column, suffix)
     }
+
+    /// [`Catalog::free_name`] in the schema of this table, for one of its indexes.
+    #[must_use]
+    pub(crate) fn free_name_beside(
+        &self,
+        table: &Table,
+        column: Option<&str>,
+        suffix: &str,
+    ) -> String {
+        let names = match table.is_temporary() {
+            true => &self.temporary,
+            false => &self.names,
+        };
+        free_name_in(names, &table.name, column, suffix)
+    }
+}
+
+fn free_name_in(
+    names: &BTreeMap<String, u32>,
+    table: &str,
+    column: Option<&str>,
+    suffix: &str,
+) -> String {
+    let stem = match column {
+        Some(column) => format!("{table}_{column}"),
+        None => table.to_owned(),
+    };
+    (0..)
+        .map(|number: u32| {
+            let suffix = match number {
+                0 => format!("_{suffix}"),
+                _ => format!("_{suffix}{number}"),
+            };
+            let budget = crate::catalog::MAX_NAME_BYTES.saturating_sub(suffix.len());
+            format!("{}{suffix}", truncate_name(&stem, budget))
+        })
+        .find(|name| !names.contains_key(name))
+        .expect("some number is free")
 }
 
 /// Maximum length of a name in bytes; longer names are cut, as in PostgreSQL.

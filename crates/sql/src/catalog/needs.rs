@@ -51,8 +51,12 @@ impl Needs {
         if self.tables.is_empty() {
             return Ok(());
         }
+        let permanent = |(oid, _): &(u32, Privileges)| {
+            let table = catalog.table_by_oid(*oid);
+            table.is_none_or(|table| !table.is_temporary())
+        };
         let schema = access.privileges(role, &access.schema, ObjectKind::Schema);
-        if !schema.include(Privileges::USAGE) {
+        if self.tables.iter().any(permanent) && !schema.include(Privileges::USAGE) {
             return Err(denied("schema", PUBLIC));
         }
         for (oid, privileges) in &self.tables {

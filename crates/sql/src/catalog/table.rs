@@ -31,6 +31,8 @@ pub struct Table {
     pub options: Vec<(String, String)>,
     /// CHECK constraints, ordered by name.
     pub checks: Vec<Check>,
+    /// Whether the table was created UNLOGGED, which is shown and has no effect.
+    pub is_unlogged: bool,
     /// Owner of the table, and privileges granted on it.
     pub owned: Owned,
 }

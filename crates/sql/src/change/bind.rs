@@ -34,10 +34,9 @@ fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
         )
         .at(position));
     }
-    name.require_public().map_err(|error| error.at(position))?;
     binder
         .catalog
-        .table(&name.name)
+        .named_table(&name)
         .cloned()
         .map_err(|error| error.at(position))
 }
@@ -466,8 +465,18 @@ fn target<'expression>(
     let condition = match filter {
         Filter::All => None,
         Filter::CurrentOf(cursor) => {
-            let position = binder.position(cursor.at);
-            return Err(Error::unsupported("WHERE CURRENT OF").at(position));
+            return Ok(ChangeTarget {
+                access: Access::choose(table, 0, Vec::new(), &|_| false),
+                condition: None,
+                reader: RowReader::of(table, &|position| {
+                    let names = |expression: &Expression| {
+                        expression
+                            .any(&|each| matches!(each, Expression::Column(at) if *at == position))
+                    };
+                    everything || also.clone().any(names)
+                }),
+                current_of: Some(fold(cursor)),
+            });
         }
         Filter::Where(condition) => Some(binder.bind_condition(condition, scope, "WHERE")?),
     };
@@ -484,6 +493,7 @@ fn target<'expression>(
         access: Access::choose(table, 0, conditions, &|_| false),
         condition,
         reader,
+        current_of: None,
     })
 }
 

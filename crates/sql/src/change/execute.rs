@@ -149,6 +149,9 @@ async fn collect(
     target: &ChangeTarget,
     context: &mut EvaluationContext<'_>,
 ) -> Result<Vec<Rid>> {
+    if target.current_of.is_some() {
+        return Ok(context.current_row.into_iter().collect());
+    }
     let table = &*plan.table;
     let keys = target.access.path.keys(context, &[])?;
     if plan.returning.is_none() && target.is_by_given_primary_key() {

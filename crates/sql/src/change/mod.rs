@@ -123,6 +123,8 @@ pub(crate) struct ChangeTarget {
     pub(crate) condition: Option<Expression>,
     /// Decoder of the columns that expressions use.
     pub(crate) reader: RowReader,
+    /// WHERE CURRENT OF: the cursor that stands on the row.
+    pub(crate) current_of: Option<String>,
 }
 
 impl ChangeTarget {
@@ -158,6 +160,16 @@ pub(crate) struct Returning {
 }
 
 impl ChangePlan {
+    /// The cursor that stands on the row to be changed, if the statement names one.
+    pub(crate) fn current_of(&self) -> Option<&str> {
+        let target = match &self.kind {
+            ChangeKind::Insert(_) => return None,
+            ChangeKind::Update(update) => &update.target,
+            ChangeKind::Delete(delete) => &delete.target,
+        };
+        target.current_of.as_deref()
+    }
+
     /// Name of the command, as in its command tag.
     pub(crate) fn command(&self) -> &'static str {
         match self.kind {

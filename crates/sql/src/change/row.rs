@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coeval_sql_syntax::tree::Expr;
 use coeval_types::{RowBuilder, RowRef};
 
-use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn, key_text, row_text};
+use crate::catalog::{Catalog, Index, Table, TableColumn, key_text, row_text};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{
     Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
@@ -121,7 +121,7 @@ fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Erro
         table.oid,
         format!("Failing row contains ({}).", row_text(table, values)),
     )
-    .with_table(PUBLIC, &table.name)
+    .with_table(table.schema(), &table.name)
     .with_column(&column.name)
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) ->
             index.name
         ),
     )
-    .with_table(PUBLIC, &table.name)
+    .with_table(table.schema(), &table.name)
     .with_constraint(&index.name);
     match key_text(table, index, row) {
         Ok(key) => error.with_rows_in_detail(table.oid, format!("Key {key} already exists.")),

@@ -27,7 +27,7 @@ pub(crate) use options::CopyFormat;
 pub(crate) use write::LineWriter;
 
 use crate::access::Privileges;
-use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
+use crate::catalog::{QualifiedName, Table, fold};
 use crate::change::default_expression;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Expression};
@@ -79,14 +79,14 @@ impl CopyPlan {
         };
         let name = QualifiedName::new(name)?;
         let position = (binder.locate)(name.at);
-        if !name.is_public() {
+        if !name.is_public() && !name.is_temporary() {
             return Err(Error::unsupported("COPY of a system catalog")
                 .with_hint("Use COPY (SELECT …) TO.")
                 .at(position));
         }
         let table = binder
             .catalog
-            .table(&name.name)
+            .named_table(&name)
             .cloned()
             .map_err(|error| error.at(position))?;
         let mut columns = Vec::new();
@@ -156,7 +156,7 @@ fn table_query(
         Target::Expr(Expr { at: 0, kind }, None)
     });
     let relation = Relation {
-        name: Path(vec![name(PUBLIC), name(&table.name)]),
+        name: Path(vec![name(table.schema()), name(&table.name)]),
         only: false,
     };
     let select = Select::from_relation(relation, targets.collect());

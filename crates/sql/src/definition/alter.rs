@@ -48,8 +48,10 @@ impl Change<'_> {
         match action {
             ObjectAction::Rename(name) => {
                 let name = fold(name);
-                self.require_schema(Privileges::CREATE)?;
-                self.check_free(&name, false)?;
+                if !table.is_temporary() {
+                    self.require_schema(Privileges::CREATE)?;
+                }
+                self.check_free_beside(&table, &name, false)?;
                 let mut table = Table::clone(&table);
                 table.name = name;
                 self.replace(table).await?;
@@ -77,7 +79,7 @@ impl Change<'_> {
     /// none for a table that does not exist.
     fn altered(&mut self, path: &Path, if_exists: bool) -> Result<Option<Arc<Table>>> {
         let name = self.name(path)?;
-        if if_exists && self.catalog.relation(&name.name).is_none() {
+        if if_exists && self.catalog.named(&name).is_none() {
             self.notice(
                 SqlState::SUCCESSFUL_COMPLETION,
                 format!("relation \"{}\" does not exist, skipping", name.name),
@@ -125,6 +127,7 @@ impl Change<'_> {
             TableAction::AlterColumn(name, action) => {
                 self.alter_column(&table, &fold(name), action).await
             }
+            TableAction::SetLogged(logged) => self.set_logged(&table, *logged).await,
             TableAction::SetOptions(options) => {
                 let mut table = Table::clone(&table);
                 for option in options {
@@ -155,6 +158,7 @@ impl Change<'_> {
             | TableAction::DropColumn { .. }
             | TableAction::Owner(_)
             | TableAction::DropConstraint { .. }
+            | TableAction::SetLogged(_)
             | TableAction::SetOptions(_) => Ok(()),
             other => Err(unsupported(other)),
         }

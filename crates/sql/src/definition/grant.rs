@@ -32,7 +32,7 @@ impl Change<'_> {
             GrantObjects::AllTables(schemas) => {
                 schemas.iter().try_for_each(|schema| known_schema(schema))?;
                 let tables: Vec<Arc<Table>> = self.catalog.tables().cloned().collect();
-                for table in tables {
+                for table in tables.into_iter().filter(|table| !table.is_temporary()) {
                     self.grant_on_table(command, privileges, &table).await?;
                 }
             }
@@ -268,7 +268,9 @@ impl Change<'_> {
 
     /// Fails with 42501 unless the statement's role has these privileges on a table.
     pub(super) fn require(&self, table: &Table, privileges: Privileges) -> Result<()> {
-        self.require_schema(Privileges::USAGE)?;
+        if !table.is_temporary() {
+            self.require_schema(Privileges::USAGE)?;
+        }
         let access = self.catalog.access();
         let may = access.privileges(self.session.role, &table.owned, ObjectKind::Table);
         if may.include(privileges) {

@@ -47,14 +47,14 @@ impl Change<'_> {
         let name = match &create.name {
             Some(name) => {
                 let name = fold(name);
-                if !self.check_free(&name, create.if_not_exists)? {
+                if !self.check_free_beside(&table, &name, create.if_not_exists)? {
                     return Ok("CREATE INDEX");
                 }
                 name
             }
             None => {
                 let columns = joined(named.iter().map(|(name, _)| name.as_str()), "_");
-                self.catalog.free_name(&table.name, Some(&columns), "idx")
+                self.catalog.free_name_beside(&table, Some(&columns), "idx")
             }
         };
         let kind = if create.unique {
@@ -97,7 +97,7 @@ impl Change<'_> {
             SqlState::UNIQUE_VIOLATION,
             format!("could not create unique index \"{}\"", index.name),
         )
-        .with_table(crate::catalog::PUBLIC, &table.name)
+        .with_table(table.schema(), &table.name)
         .with_constraint(&index.name);
         Ok(match key {
             Some(key) => error.with_detail(format!("Key {key} is duplicated.")),
@@ -187,7 +187,7 @@ impl Change<'_> {
         index: &Index,
         name: String,
     ) -> Result<Arc<Table>> {
-        self.check_free(&name, false)?;
+        self.check_free_beside(table, &name, false)?;
         let mut table = table.clone();
         for each in &mut table.indexes {
             if each.id == index.id {

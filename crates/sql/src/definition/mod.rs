@@ -31,6 +31,7 @@ mod role;
 mod role_settings;
 mod storages;
 mod table;
+mod temporary;
 
 use std::sync::Arc;
 
@@ -45,8 +46,10 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::output::{Notice, Severity};
 use crate::statement::{Command, Statement};
+use crate::temporary::Temporary;
 pub(crate) use role_settings::SettingChecks;
 pub(crate) use storages::{Storages, StoragesMark};
+pub(crate) use temporary::{concerns_only_temporary, creates_temporary};
 
 /// Session state that a schema change works on.
 pub(crate) struct Context<'session> {
@@ -56,6 +59,11 @@ pub(crate) struct Context<'session> {
     pub(crate) storages: &'session mut Storages,
     /// The session's settings.
     pub(crate) settings: &'session dyn SettingChecks,
+    /// The session's temporary tables, if it has had any.
+    pub(crate) temporary: Option<&'session Temporary>,
+    /// Whether the statement concerns temporary tables only, so that no other session waits
+    /// for it.
+    pub(crate) only_temporary: bool,
 }
 
 /// A schema change being executed.
@@ -80,10 +88,14 @@ pub(crate) async fn execute(
     session: &SessionInfo,
     notices: &mut Vec<Notice>,
 ) -> Result<&'static str> {
-    if !lock_version(&mut *context.transaction).await? {
+    if !context.only_temporary && !lock_version(&mut *context.transaction).await? {
         context.transaction.begin_statement()?;
     }
     let catalog = context.store.catalog(&mut *context.transaction, None)?;
+    let catalog = match context.temporary {
+        Some(temporary) => temporary.over(&catalog, context.store),
+        None => catalog,
+    };
     let version = context.store.counters.version();
     let mut change = Change {
         context,
@@ -152,9 +164,12 @@ impl Change<'_> {
             .push(Notice::new(Severity::Notice, state, message));
     }
 
-    /// Splits a name; fails for schemas other than `public`.
+    /// Splits a name; fails for schemas other than `public` and that of temporary tables.
     fn name(&self, name: &Path) -> Result<QualifiedName> {
         let name = QualifiedName::new(name)?;
+        if name.is_temporary() {
+            return Ok(name);
+        }
         name.require_public()
             .map_err(|error| error.at(self.statement.position(name.at)))?;
         Ok(name)
@@ -168,7 +183,29 @@ impl Change<'_> {
     /// Whether the name is unused. If it is used, fails; with IF NOT EXISTS, sends a
     /// notice and returns false instead.
     fn check_free(&mut self, name: &str, if_not_exists: bool) -> Result<bool> {
-        if self.catalog.relation(name).is_none() {
+        self.check_free_in(false, name, if_not_exists)
+    }
+
+    /// [`Change::check_free`] in the schema of this table.
+    fn check_free_beside(
+        &mut self,
+        table: &Table,
+        name: &str,
+        if_not_exists: bool,
+    ) -> Result<bool> {
+        match table.is_temporary() {
+            true => self.check_free_in(true, name, if_not_exists),
+            false => self.check_free(name, if_not_exists),
+        }
+    }
+
+    /// [`Change::check_free`] among temporary relations, or among all others.
+    fn check_free_in(&mut self, temporary: bool, name: &str, if_not_exists: bool) -> Result<bool> {
+        let found = match temporary {
+            true => self.catalog.temporary_relation(name),
+            false => self.catalog.relation(name),
+        };
+        if found.is_none() {
             return Ok(true);
         }
         if !if_not_exists {
@@ -231,11 +268,16 @@ impl Change<'_> {
         self.require_readers(&table)?;
         table.schema_version = self.version;
         self.outdate(old.storage)?;
-        self.context
-            .store
-            .update_table(&mut *self.context.transaction, &table)
-            .await?;
         let table = Arc::new(table);
+        match table.is_temporary() {
+            true => self.temporary()?.update(Arc::clone(&table))?,
+            false => {
+                self.context
+                    .store
+                    .update_table(&mut *self.context.transaction, &table)
+                    .await?;
+            }
+        }
         self.keep(Some(Arc::clone(&table)), table.oid);
         Ok(table)
     }
@@ -243,6 +285,9 @@ impl Change<'_> {
     /// Replaces the table with this OID in the statement's catalog; removes it if
     /// `table` is `None`.
     fn keep(&mut self, table: Option<Arc<Table>>, oid: u32) {
+        let is_temporary = |table: &Arc<Table>| table.is_temporary();
+        let known = self.catalog.table_by_oid(oid);
+        let own = table.as_ref().or(known).is_some_and(is_temporary);
         let others = self.catalog.tables().filter(|each| each.oid != oid);
         self.catalog = Arc::new(Catalog::new(
             self.catalog.version(),
@@ -250,7 +295,7 @@ impl Change<'_> {
             self.catalog.objects().cloned(),
             Arc::clone(self.catalog.access()),
         ));
-        self.changed = true;
+        self.changed |= !own;
     }
 
     /// Likewise, for the sequence or view with this OID.
@@ -303,6 +348,9 @@ impl Change<'_> {
 
     /// Creates a table's storage, empty.
     fn attach(&mut self, table: &Table) -> Result<()> {
+        if table.is_temporary() {
+            return self.temporary()?.attach(table.definition());
+        }
         self.context.engine.attach_storage(table.definition())?;
         self.context.storages.note_made(table.storage);
         Ok(())
@@ -311,7 +359,7 @@ impl Change<'_> {
     /// The index of this name, with its table.
     fn index(&self, name: &Path) -> Result<Option<(Arc<Table>, Arc<Index>)>> {
         let name = self.name(name)?;
-        match self.catalog.relation(&name.name) {
+        match self.catalog.named(&name) {
             None => Ok(None),
             Some(Relation::Index(table, index)) => Ok(Some((table, index))),
             Some(Relation::Table(_) | Relation::Object(_)) => Err(Error::new(
@@ -329,8 +377,9 @@ pub(crate) fn find_table(
     statement: &Statement,
 ) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
-    name.require_public()
-        .and_then(|()| catalog.table(&name.name).cloned())
+    catalog
+        .named_table(&name)
+        .cloned()
         .map_err(|error| error.at(statement.position(name.at)))
 }
 

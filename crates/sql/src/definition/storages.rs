@@ -8,6 +8,8 @@
 use coeval_txn::Engine;
 use coeval_types::StorageId;
 
+use crate::catalog::is_own;
+
 /// Storages to drop when the transaction ends.
 #[derive(Debug, Default)]
 pub(crate) struct Storages {
@@ -29,12 +31,17 @@ pub(crate) struct StoragesMark {
 impl Storages {
     /// Registers a storage created in the engine.
     pub(super) fn note_made(&mut self, storage: StorageId) {
+        debug_assert!(!is_own(storage), "the session drops its own storages");
         self.made.push(storage);
     }
 
     /// Registers a storage that is not needed after the commit. If this transaction
     /// created it, either outcome drops it.
     pub(super) fn note_replaced(&mut self, storage: StorageId) {
+        // The session's own engine drops what no definition names.
+        if is_own(storage) {
+            return;
+        }
         self.replaced.push(storage);
     }
 

@@ -26,8 +26,11 @@ impl Change<'_> {
     pub(super) async fn create_table(&mut self, create: &CreateTable) -> Result<&'static str> {
         let elements = supported(create)?;
         let name = self.name(&create.name)?;
-        self.require_schema(Privileges::USAGE.with(Privileges::CREATE))?;
-        if !self.check_free(&name.name, create.if_not_exists)? {
+        let on_commit = self.on_commit(create, &name)?;
+        if on_commit.is_none() {
+            self.require_schema(Privileges::USAGE.with(Privileges::CREATE))?;
+        }
+        if !self.check_free_in(on_commit.is_some(), &name.name, create.if_not_exists)? {
             return Ok("CREATE TABLE");
         }
         let mut columns: Vec<TableColumn> = Vec::with_capacity(elements.len());
@@ -64,13 +67,17 @@ impl Change<'_> {
         let mut table = Table {
             oid: counters.oid(),
             name: name.name,
-            storage: counters.storage(),
+            storage: match on_commit {
+                Some(_) => self.temporary()?.storage(),
+                None => counters.storage(),
+            },
             schema_version: self.version,
             cells: columns.len(),
             columns,
             indexes: Vec::new(),
             options: storage_parameters(&create.storage.options)?,
             checks: Vec::new(),
+            is_unlogged: create.persistence == Persistence::Unlogged,
             owned: Owned::by(self.session.role),
         };
         // Registers the table, so that generated names are also unique among each
@@ -83,11 +90,7 @@ impl Change<'_> {
         }
         self.require_readers(&table)?;
         self.attach(&table)?;
-        self.context
-            .store
-            .insert_table(&mut *self.context.transaction, &table)
-            .await?;
-        self.changed = true;
+        self.insert_table(table, on_commit).await?;
         Ok("CREATE TABLE")
     }
 
@@ -220,13 +223,13 @@ impl Change<'_> {
         }
         let name = match constraint.name {
             Some(name) => {
-                self.check_free(&name, false)?;
+                self.check_free_beside(table, &name, false)?;
                 name
             }
-            None if primary => self.catalog.free_name(&table.name, None, "pkey"),
+            None if primary => self.catalog.free_name_beside(table, None, "pkey"),
             None => {
                 let columns = joined(constraint.columns.iter().map(String::as_str), "_");
-                self.catalog.free_name(&table.name, Some(&columns), "key")
+                self.catalog.free_name_beside(table, Some(&columns), "key")
             }
         };
         let counters = &self.context.store.counters;
@@ -248,7 +251,7 @@ impl Change<'_> {
     ) -> Result<&'static str> {
         for name in names {
             let qualified = self.name(name)?;
-            if self.catalog.relation(&qualified.name).is_none() {
+            if self.catalog.named(&qualified).is_none() {
                 let missing = format!("table \"{}\" does not exist", qualified.name);
                 if !if_exists {
                     return Err(Error::new(SqlState::UNDEFINED_TABLE, missing));
@@ -263,10 +266,7 @@ impl Change<'_> {
             self.require_owner(&table)?;
             self.lock(&table, TableLock::AccessExclusive).await?;
             self.outdate(table.storage)?;
-            self.context
-                .store
-                .delete_described(&mut *self.context.transaction, table.oid)
-                .await?;
+            self.delete_table(&table).await?;
             self.context.storages.note_replaced(table.storage);
             self.keep(None, table.oid);
         }
@@ -292,7 +292,10 @@ impl Change<'_> {
     pub(super) fn with_new_storage(&self, old: &Table) -> Table {
         let counters = &self.context.store.counters;
         let mut table = old.clone();
-        table.storage = counters.storage();
+        table.storage = match self.context.temporary {
+            Some(temporary) if old.is_temporary() => temporary.storage(),
+            _ => counters.storage(),
+        };
         table.schema_version = self.version;
         table.indexes = old
             .indexes
@@ -327,18 +330,9 @@ pub(super) fn add_index(table: &mut Table, index: Index) {
 /// What a table is made of, if all that the statement says is supported.
 fn supported(create: &CreateTable) -> Result<&[TableElement]> {
     let unsupported = [
-        (
-            create.persistence == Persistence::Temporary,
-            "CREATE TEMPORARY TABLE",
-        ),
-        (
-            create.persistence == Persistence::Unlogged,
-            "CREATE UNLOGGED TABLE",
-        ),
         (create.foreign.is_some(), "CREATE FOREIGN TABLE"),
         (!create.inherits.is_empty(), "INHERITS"),
         (create.partition_by.is_some(), "a partitioned table"),
-        (create.storage.on_commit.is_some(), "ON COMMIT"),
         (
             create.storage.access_method.is_some(),
             "a table access method",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use coeval_txn::{Engine, Transaction};
-use coeval_types::Timestamp;
+use coeval_types::{Rid, Timestamp};
 use smol_str::SmolStr;
 
 use super::SystemObjects;
@@ -70,6 +70,25 @@ pub struct SessionInfo {
     /// What other nodes have told of their sessions for the latest statement that interrupts
     /// some.
     pub(crate) elsewhere: Option<Arc<SessionsElsewhere>>,
+    /// The session's cursors.
+    pub(crate) cursors: Arc<[ListedCursor]>,
+}
+
+/// A row of `pg_cursors`.
+#[derive(Clone, Debug)]
+pub struct ListedCursor {
+    /// Name of the cursor.
+    pub name: String,
+    /// Text of the statement that declared it.
+    pub statement: Arc<str>,
+    /// Whether it outlives its transaction.
+    pub is_holdable: bool,
+    /// Whether it returns binary values.
+    pub is_binary: bool,
+    /// Whether it can move backwards.
+    pub is_scrollable: bool,
+    /// When it was declared, in microseconds since 2000 UTC.
+    pub created: i64,
 }
 
 /// A setting as `SHOW ALL` and `pg_settings` list it.
@@ -140,6 +159,7 @@ impl SessionInfo {
             patterns: Arc::default(),
             numbered: Arc::default(),
             elsewhere: None,
+            cursors: Arc::default(),
         }
     }
 
@@ -194,6 +214,8 @@ pub struct EvaluationContext<'a> {
     pub(crate) metered: Metered,
     /// Regular expressions that the statement has compiled.
     pub(super) compiled: CompiledPatterns,
+    /// The record that WHERE CURRENT OF names.
+    pub(crate) current_row: Option<Rid>,
 }
 
 impl<'a> EvaluationContext<'a> {
@@ -219,6 +241,7 @@ impl<'a> EvaluationContext<'a> {
             remembered: BTreeMap::new(),
             metered: Metered::new(),
             compiled: CompiledPatterns::default(),
+            current_row: None,
         }
     }
 

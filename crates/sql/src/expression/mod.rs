@@ -53,7 +53,7 @@ pub(crate) use bind::{Aggregates, check_collation, joined, key_order, value_name
 pub use cast::cast_value;
 pub use coerce::{CastContext, castable, common_type};
 pub(crate) use context::BUDGET;
-pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting};
+pub use context::{EvaluationContext, ListedCursor, SessionInfo, SessionSettings, ShownSetting};
 pub(crate) use evaluate::heap_bytes;
 pub use evaluate::is_true;
 pub use function::{ArgumentKind, Arguments, Body, Function, Place};

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use execute::Cursor;
 pub(crate) use execute::row_bytes;
-pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
+pub use plan::{CommonTable, bind_list, plan_cursor, plan_in_frame, plan_query, plan_source};
 
 use crate::expression::Expression;
 use crate::output::Column;
@@ -54,6 +54,7 @@ pub struct QueryPlan {
     looks: bool,
     /// Whether the query locks rows.
     locks_rows: bool,
+    records: Vec<u32>,
 }
 
 impl QueryPlan {
@@ -67,6 +68,7 @@ impl QueryPlan {
             volatile,
             looks,
             locks_rows,
+            records: Vec::new(),
         }
     }
 
@@ -91,6 +93,12 @@ impl QueryPlan {
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// OIDs of the tables whose records follow the columns in each row, for a cursor.
+    #[must_use]
+    pub fn records(&self) -> &[u32] {
+        &self.records
     }
 
     /// Whether two executions over equal inputs may return different rows.

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | outside of a block | what only reads; BEGIN of a block that may be here |
 //! | in a block that may write | what only reads, SET TRANSACTION, SHOW, and the block's end |
-//! | in a block that is READ ONLY | as well: SET, PREPARE, EXECUTE, savepoints, LOCK TABLE in ACCESS SHARE; writes, which fail there |
+//! | in a block that is READ ONLY | as well: SET, PREPARE, EXECUTE, cursors, savepoints, LOCK TABLE in ACCESS SHARE; writes, which fail there |
 //! | in a block that has failed | everything: it fails, but for the block's end |
 //!
 //! A block that may write is here only at READ COMMITTED, because it moves to the leader at
@@ -172,7 +172,11 @@ impl Session {
         Some(BlockHere {
             has_failed,
             is_read_only: self.is_read_only(),
-            is_fixed: has_failed || keeps_snapshot || has_savepoints || is_set,
+            is_fixed: has_failed
+                || keeps_snapshot
+                || has_savepoints
+                || is_set
+                || !self.cursors.is_empty(),
             keeps_snapshot,
         })
     }
@@ -256,6 +260,9 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         | Command::Show(_)
         | Command::NoOperation(_) => true,
         Command::Prepare { .. } | Command::Execute { .. } | Command::Deallocate(_) => true,
+        // A cursor that outlives its block is the leader's.
+        Command::Declare(declare) => !declare.hold,
+        Command::Fetch(_) | Command::CloseCursor(_) => true,
         // A role that lasts needs the leader's word; to give one up does not.
         Command::SetRole { local, name, .. } | Command::SetAuthorization { local, name, .. } => {
             *local || name.is_none()

@@ -189,6 +189,7 @@ impl Session {
                 let kept = running.rollback_to(name)?;
                 self.settings = kept.settings;
                 self.portals.undo(kept.portals);
+                self.undo_cursors(kept.portals);
                 self.restore_read_only(kept.modes);
             }
             None if std::mem::take(&mut self.lost_transaction) => return Err(lost_transaction()),
@@ -235,6 +236,10 @@ impl Session {
             self.minimum,
         )
         .await?;
+        let running = match &self.temporary {
+            Some(temporary) => running.reach(temporary)?,
+            None => running,
+        };
         self.listed.transaction(self.info.style.now);
         self.read_confirmation.transaction_began();
         self.running = Some(running);
@@ -256,6 +261,10 @@ impl Session {
 
     /// Commits the running transaction and leaves the block.
     pub(super) async fn commit_block(&mut self) -> Result<()> {
+        if let Err(error) = self.hold_cursors().await {
+            self.roll_back();
+            return Err(error);
+        }
         if let Some(running) = self.running.take() {
             self.listed.transaction(0);
             let committing = running.commit(&*self.database.engine);
@@ -304,6 +313,7 @@ impl Session {
         self.has_read_elsewhere = false;
         self.epoch += 1;
         self.portals.end_all();
+        self.end_cursors(committed);
         let before = self.settings_at_begin.take();
         let unchanged = before
             .as_ref()

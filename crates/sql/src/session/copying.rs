@@ -34,12 +34,17 @@ impl Session {
             }
             CopyPlan::In(into) => into,
         };
-        self.require_writable("COPY FROM")?;
+        let is_temporary = into.table.is_temporary();
+        if !is_temporary {
+            self.require_writable("COPY FROM")?;
+        }
         let running = self
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.note_write(false);
+        if !is_temporary {
+            running.note_write(false);
+        }
         let mut context =
             EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
         if !lock_for_write(&into.table, &mut context).await? {

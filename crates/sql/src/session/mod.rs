@@ -21,6 +21,7 @@
 //! them to the client first waits for [`Session::dependencies`].
 //!
 //! - [`at_home`]: what a session of a follower executes, and blocks that move to the leader.
+//! - [`cursors`]: DECLARE, FETCH, MOVE, CLOSE.
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.
 //! - [`set`] and [`settings`]: SET, SHOW and the list of settings.
@@ -39,6 +40,8 @@ mod cluster_view;
 mod commit_waits;
 mod control;
 mod copying;
+mod current_catalog;
+mod cursors;
 mod database;
 mod explain;
 mod handover;
@@ -92,6 +95,8 @@ use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Notice, Severity, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use crate::system;
+use crate::temporary::Temporary;
+use cursors::Cursors;
 use handover::{HandoverDelta, HandoverStatement};
 use identity::Who;
 use plan_cache::PlanCache;
@@ -175,6 +180,10 @@ pub struct Session {
     epoch: u64,
     /// The session's record of which portals have ended.
     portals: Portals,
+    /// The cursors that DECLARE has made.
+    cursors: Cursors,
+    /// The session's temporary tables, if it has had any.
+    temporary: Option<Temporary>,
     /// Whether the next execution is the last one before [`Session::finish`].
     finishing: bool,
     newest_seen: Timestamp,
@@ -300,6 +309,8 @@ impl Session {
             statements_ran: false,
             epoch: 0,
             portals: Portals::default(),
+            cursors: Cursors::default(),
+            temporary: None,
             finishing: false,
             newest_seen: Timestamp::ZERO,
             freshness: None,
@@ -443,9 +454,15 @@ impl Session {
         let bytes: usize = parameters.iter().flatten().map(|bytes| bytes.len()).sum();
         self.budget().ask_for(2 * bytes as u64, "The parameters")?;
         let number = self.portals.number();
+        let prepared = self.with_cursor_columns(prepared);
+        let default_format = [self.default_format(&prepared)];
+        let result_formats = match result_formats {
+            [] => &default_format[..],
+            given => given,
+        };
         let (portal, kept) = measured(2 * bytes as u64, || {
             Portal::new(
-                Arc::clone(prepared),
+                prepared,
                 parameters,
                 formats,
                 result_formats,
@@ -528,9 +545,15 @@ impl Session {
     /// the session's role may not read. Must be called while the failed transaction still
     /// runs, because other transactions may still wait for it.
     fn explained(&mut self, error: Error) -> Error {
+        let refused = self.temporary.as_ref().and_then(Temporary::take_refused);
+        let error = match refused {
+            Some(refused) if error.state() == SqlState::OUT_OF_MEMORY => refused,
+            _ => error,
+        };
         let Some(catalog) = self.catalog.clone() else {
             return error.hiding_rows(|_| false);
         };
+        let catalog = self.with_temporary(catalog);
         let role = self.info.role;
         let error = error.hiding_rows(|oid| {
             let table = catalog.table_by_oid(oid);
@@ -734,33 +757,6 @@ impl Session {
         if let Some(running) = &self.running {
             self.newest_seen = self.newest_seen.max(running.transaction.newest_seen());
         }
-    }
-
-    /// The catalog in the running transaction's snapshot. This counts as the statement's
-    /// first read of the database; see [`ReadConfirmation::look`] for the second value.
-    fn current_catalog(&mut self) -> Result<(Arc<Catalog>, bool)> {
-        let running = self
-            .running
-            .as_mut()
-            .ok_or_else(|| Error::internal("no transaction runs"))?;
-        let look = self.read_confirmation.look(running.isolation());
-        let catalog = self
-            .database
-            .store
-            .catalog(&mut *running.transaction, self.catalog.as_ref())?;
-        if !self
-            .catalog
-            .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, &catalog))
-        {
-            self.catalog = Some(Arc::clone(&catalog));
-        }
-        // After the snapshot, which shows no index that was not in the answer before.
-        let catalog = match self.database.engine.unbuilt_indexes() {
-            None => catalog,
-            Some(unbuilt) => self.database.store.without(&catalog, &unbuilt),
-        };
-        Ok((catalog, look))
     }
 }
 

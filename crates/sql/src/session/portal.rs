@@ -31,7 +31,7 @@ use crate::expression::EvaluationContext;
 use crate::instance::Charge;
 use crate::output::{Column, CommandTag, Format};
 use crate::select::{Cursor, QueryPlan, row_bytes};
-use crate::statement::Statement;
+use crate::statement::{Statement, StatementKind};
 use crate::value::{DataType, Style, Value};
 
 /// A prepared statement with its parameters and an execution position.
@@ -48,6 +48,8 @@ pub struct Portal {
     pub(super) bytes: u64,
     /// What the portal is charged to its session, while it is kept under a name.
     pub(super) charge: Option<Charge>,
+    /// Whether the portal is a FETCH for a message that names a cursor as a portal.
+    pub(super) stands_for_cursor: bool,
 }
 
 /// How far a portal has been executed.
@@ -123,6 +125,7 @@ impl Portal {
             number,
             bytes: 0,
             charge: None,
+            stands_for_cursor: false,
         })
     }
 
@@ -138,6 +141,7 @@ impl Portal {
             number: 0,
             bytes: 0,
             charge: None,
+            stands_for_cursor: false,
         }
     }
 
@@ -145,6 +149,17 @@ impl Portal {
     #[must_use]
     pub fn columns(&self) -> Option<&[Column]> {
         self.prepared.columns()
+    }
+
+    /// Whether the portal is a query.
+    #[must_use]
+    pub fn is_query(&self) -> bool {
+        self.prepared.statement.kind() == StatementKind::Select
+    }
+
+    /// The portal's number in its session.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether the portal is a query that stopped at its row limit, and continues when it
@@ -281,7 +296,7 @@ impl Session {
         settled
     }
 
-    async fn collect(&mut self, portal: &mut Portal) -> Result<()> {
+    pub(super) async fn collect(&mut self, portal: &mut Portal) -> Result<()> {
         if !portal.is_suspended() {
             return Ok(());
         }

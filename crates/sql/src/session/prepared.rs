@@ -141,6 +141,12 @@ impl Prepared {
         self.statement.text()
     }
 
+    /// Name of the cursor that the statement moves; `None` unless it is a FETCH or MOVE.
+    #[must_use]
+    pub fn moved_cursor(&self) -> Option<&str> {
+        self.statement.moved_cursor()
+    }
+
     /// OIDs (in `pg_type`) of the parameter types.
     #[must_use]
     pub fn parameter_types(&self) -> &[u32] {
@@ -230,7 +236,20 @@ impl Prepared {
         &self.parameter_types
     }
 
-    fn without_plan(statement: Statement, columns: Option<Vec<Column>>) -> Arc<Self> {
+    /// A statement without a plan, with the parameters of its query.
+    fn with_parameters_of(statement: Statement, query: &Self) -> Arc<Self> {
+        Arc::new(Self {
+            statement,
+            parameter_oids: query.parameter_oids.clone(),
+            parameter_types: query.parameter_types.clone(),
+            columns: None,
+            momentary: false,
+            plan: Mutex::new(None),
+            charge: Mutex::default(),
+        })
+    }
+
+    pub(super) fn without_plan(statement: Statement, columns: Option<Vec<Column>>) -> Arc<Self> {
         Arc::new(Self {
             statement,
             parameter_oids: Vec::new(),
@@ -342,6 +361,13 @@ impl Session {
             | Command::Explain(_) => {
                 return self.prepare_planned(statement, parameter_oids).await;
             }
+            Command::Declare(declare) => {
+                let query = self
+                    .prepare_planned(declare.query.clone(), parameter_oids)
+                    .await?;
+                return Ok(Prepared::with_parameters_of(statement, &query));
+            }
+            Command::Fetch(fetch) => self.fetched_columns(&fetch.cursor, fetch.only_move),
             Command::Show(name) => Some(show_columns(name)),
             Command::Execute { name, .. } => self.named(name)?.columns.clone(),
             _ => None,
@@ -700,6 +726,9 @@ impl Session {
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
         binder.foresee(statement.plan_bytes());
         let plan = match statement.command() {
+            Command::Query(query) if statement.is_within_declare() => {
+                Plan::Query(Arc::new(select::plan_cursor(&mut binder, query)?))
+            }
             Command::Query(query) => Plan::Query(Arc::new(select::plan_query(&mut binder, query)?)),
             Command::Insert(insert) => {
                 Plan::Change(Box::new(change::bind_insert(insert, &mut binder)?))

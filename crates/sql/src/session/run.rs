@@ -67,7 +67,12 @@ impl Session {
             self.check_not_failed()?;
         }
         match &mut portal.progress {
-            PortalProgress::New => self.start(portal, most, sink).await,
+            PortalProgress::New => {
+                if !self.cursors.is_empty() && portal.disturbs() {
+                    self.settle_cursors().await?;
+                }
+                self.start(portal, most, sink).await
+            }
             PortalProgress::Query { epoch, .. } => {
                 let ended = *epoch != self.epoch || self.running.is_none();
                 if ended || !self.is_alive(portal) {
@@ -142,6 +147,24 @@ impl Session {
                     .execute_named(portal, name, arguments, most, sink)
                     .await;
             }
+            Command::Declare(declare) => {
+                let parameters = (prepared.parameter_types(), portal.parameters.clone());
+                self.declare(declare, parameters).await?;
+                CommandTag::new("DECLARE CURSOR")
+            }
+            Command::Fetch(fetch) => {
+                let columns = prepared.columns().unwrap_or_default();
+                let result = (columns, &portal.formats[..]);
+                let count = self.fetch(fetch, result, sink).await?;
+                let most = fetch.count.map(i64::unsigned_abs);
+                match (portal.stands_for_cursor, fetch.only_move) {
+                    (true, _) if most == Some(count) => return Ok(Completion::Suspended),
+                    (true, _) => CommandTag::with_rows("SELECT", count),
+                    (false, true) => CommandTag::with_rows("MOVE", count),
+                    (false, false) => CommandTag::with_rows("FETCH", count),
+                }
+            }
+            Command::CloseCursor(name) => CommandTag::new(self.close_cursors(name.as_deref())?),
             Command::CreateTable(_)
             | Command::CreateIndex(_)
             | Command::AlterTable(_)
@@ -198,6 +221,9 @@ impl Session {
                 CommandTag::new("CHECKPOINT")
             }
             _ => {
+                if let Command::Discard(_) = command {
+                    self.begin_discard().await?;
+                }
                 if let Some(tag) = self.control(command, sink).await? {
                     tag
                 } else if let Some(tag) = self.configure(command, sink)? {
@@ -263,7 +289,7 @@ impl Session {
         Ok(completion)
     }
 
-    async fn try_planned(
+    pub(super) async fn try_planned(
         &mut self,
         portal: &mut Portal,
         most: Option<u32>,
@@ -414,7 +440,7 @@ impl Session {
     }
 
     /// Continues a query where it stopped, in the snapshot it began with.
-    async fn run_query(
+    pub(super) async fn run_query(
         &mut self,
         portal: &mut Portal,
         most: Option<u32>,
@@ -504,7 +530,7 @@ impl Session {
     }
 
     /// Delivers rows of a result that is complete.
-    async fn run_rows(
+    pub(super) async fn run_rows(
         &mut self,
         portal: &mut Portal,
         most: Option<u32>,
@@ -583,13 +609,19 @@ impl Session {
         catalog: &Arc<Catalog>,
         parameters: &[Value],
     ) -> Result<Changed> {
-        self.require_writable(change.command())?;
+        let is_temporary = change.table.is_temporary();
+        if !is_temporary {
+            self.require_writable(change.command())?;
+        }
+        let current_row = self.current_row(change)?;
         let viewer = self.viewer();
         let running = self
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.note_write(matches!(change.kind, ChangeKind::Delete(_)));
+        if !is_temporary {
+            running.note_write(matches!(change.kind, ChangeKind::Delete(_)));
+        }
         let mut context = EvaluationContext::new(
             &self.info,
             catalog,
@@ -598,6 +630,7 @@ impl Session {
         );
         context.settings = Some(&viewer);
         context.engine = Some(&*self.database.engine);
+        context.current_row = current_row;
         let changed = change::execute(change, &mut context).await?;
         if matches!(changed, Changed::Rows { .. }) {
             self.take_over(viewer);

@@ -80,6 +80,10 @@ impl Session {
                     settings.set_identity(Identity::new(login), false);
                     self.apply_settings();
                     self.forget_all();
+                    self.close_all_cursors();
+                }
+                if matches!(kind, DiscardKind::All | DiscardKind::Temporary) {
+                    self.discard_temporary();
                 }
                 kind.tag()
             }

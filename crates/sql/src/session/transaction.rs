@@ -30,6 +30,7 @@ use crate::expression::SessionInfo;
 use crate::instance::activity::Activity;
 use crate::outcome::{self, Open};
 use crate::statement::Modes;
+use crate::temporary::{Temporary, WithTemporary};
 
 /// Whether the session is in a transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -120,6 +121,14 @@ impl Running {
             savepoints: Vec::new(),
             storages: Storages::default(),
             open: info.numbered.open(),
+        })
+    }
+
+    /// Has the transaction reach the session's temporary tables.
+    pub(crate) fn reach(self, temporary: &Temporary) -> Result<Self> {
+        Ok(Self {
+            transaction: WithTemporary::over(self.transaction, temporary)?,
+            ..self
         })
     }
 

@@ -43,6 +43,16 @@ impl Session {
     ) -> Result<CommandTag> {
         self.require_writable("a change of the schema")?;
         self.begin_statement().await?;
+        if definition::creates_temporary(statement.command()) {
+            self.ensure_temporary()?;
+        }
+        let only_temporary = match &self.temporary {
+            Some(_) => {
+                let (catalog, _) = self.current_catalog()?;
+                definition::concerns_only_temporary(statement.command(), &catalog)
+            }
+            None => false,
+        };
         let mut notices = Vec::new();
         let database = Arc::clone(&self.database);
         let info = self.info.clone();
@@ -51,17 +61,24 @@ impl Session {
         // catalog but has no commit to confirm it.
         let isolation = self.running()?.isolation();
         self.read_confirmation.look(isolation);
-        let running = self.running()?;
-        running.note_write(matches!(
-            statement.command(),
-            Command::Drop { .. } | Command::Truncate(_)
-        ));
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        if !only_temporary {
+            running.note_write(matches!(
+                statement.command(),
+                Command::Drop { .. } | Command::Truncate(_)
+            ));
+        }
         let context = definition::Context {
             engine: &*database.engine,
             store: &database.store,
             transaction: &mut *running.transaction,
             storages: &mut running.storages,
             settings: &*settings,
+            temporary: self.temporary.as_ref(),
+            only_temporary,
         };
         let tag = definition::execute(context, statement, &info, &mut notices).await;
         for notice in notices {

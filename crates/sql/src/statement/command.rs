@@ -3,6 +3,7 @@
 use coeval_sql_syntax::tree;
 use coeval_txn::{Isolation, LockWait, TableLock};
 
+use super::cursor::{DeclareCommand, FetchCommand};
 use super::role_settings::RoleSettingsCommand;
 use super::{Statement, StatementKind};
 use crate::access::Privileges;
@@ -115,6 +116,12 @@ pub(crate) enum Command {
         /// Expressions for its parameters.
         arguments: Vec<tree::Expr>,
     },
+    /// DECLARE: begins a query, of which FETCH returns the rows.
+    Declare(Box<DeclareCommand>),
+    /// FETCH and MOVE: moves a cursor.
+    Fetch(FetchCommand),
+    /// CLOSE: ends the cursor of this name; `None` ends all.
+    CloseCursor(Option<String>),
     /// DEALLOCATE: drops the prepared statement of this name; `None` drops all.
     Deallocate(Option<String>),
     /// EXPLAIN: shows the plan of a statement.

@@ -14,6 +14,7 @@ use coeval_sql_syntax::tree::{
 
 use super::command::{Command, DiscardKind};
 use super::copy::copy;
+use super::cursor;
 use super::grant::{grant, grant_role};
 use super::name::{command_name, object_name};
 use super::setting::{self, setting_name};
@@ -100,8 +101,9 @@ impl Lower<'_> {
                 arguments: execute.arguments,
             },
             Kind::Deallocate(name) => Command::Deallocate(name.as_ref().map(fold)),
-            Kind::Close(None) => Command::NoOperation("CLOSE CURSOR ALL"),
-            Kind::Close(Some(_)) => return Err(self.unsupported("CLOSE of a cursor")),
+            Kind::Declare(declare) => cursor::declare(self, *declare)?,
+            Kind::Fetch(fetch) => cursor::fetch(&fetch),
+            Kind::Close(name) => Command::CloseCursor(name.as_ref().map(fold)),
             Kind::Copy(command) => copy(self, *command)?,
             Kind::Lock(lock) => utility::lock(lock),
             Kind::Vacuum(vacuum) => utility::vacuum(vacuum),

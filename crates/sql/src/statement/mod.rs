@@ -21,6 +21,7 @@
 
 mod command;
 mod copy;
+mod cursor;
 mod grant;
 mod kind;
 mod lower;
@@ -47,6 +48,7 @@ pub(crate) use command::{
     GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions, SetCommand,
     SettingName,
 };
+pub(crate) use cursor::{DeclareCommand, FetchCommand, Scroll, invalid as invalid_cursor};
 pub use kind::StatementKind;
 pub use redact_passwords::loggable;
 pub use redact_values::redact_values;

@@ -27,6 +27,11 @@ pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Comma
         }
     }
     let statement = lower.inner(*explain.statement)?;
+    let declared = match statement.command() {
+        Command::Declare(declare) => Some(declare.query.clone()),
+        _ => None,
+    };
+    let statement = declared.unwrap_or(statement);
     match statement.command() {
         Command::Query(_)
         | Command::Insert(_)

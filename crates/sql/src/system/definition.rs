@@ -3,7 +3,7 @@
 use coeval_sql_syntax::tree::{Arguments, Cast, Expr, ExprKind, Literal, Special};
 
 use super::tables;
-use crate::catalog::{Index, Table, fold, quote_identifier};
+use crate::catalog::{Index, PUBLIC, TEMPORARY_ALIAS, Table, fold, quote_identifier};
 use crate::expression::{resolve_type, value_name, with_stack};
 use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType};
@@ -22,14 +22,15 @@ pub(super) fn key_column(table: &Table, index: &Index, position: usize) -> Optio
     Some(quote_identifier(&table.columns[key.column].name))
 }
 
-/// Prints the CREATE INDEX statement of an index; qualifies the table's name if
-/// `schema` is given.
-pub(super) fn index_definition(table: &Table, index: &Index, schema: Option<&str>) -> String {
+/// Prints the CREATE INDEX statement of an index, with the schema of its table or `bare`.
+pub(super) fn index_definition(table: &Table, index: &Index, bare: bool) -> String {
     let unique = if index.is_unique() { "UNIQUE " } else { "" };
     let name = quote_identifier(&index.name);
-    let schema = schema.map_or(String::new(), |schema| {
-        format!("{}.", quote_identifier(schema))
-    });
+    let schema = match (bare, table.is_temporary()) {
+        (true, _) => String::new(),
+        (false, true) => format!("{TEMPORARY_ALIAS}."),
+        (false, false) => format!("{PUBLIC}."),
+    };
     let relation = quote_identifier(&table.name);
     let keys: Vec<String> = index
         .columns

@@ -88,6 +88,9 @@ pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 4] = [
     (INFORMATION_SCHEMA, "information_schema", None),
     (COEVAL, "coeval", Some("what the server does")),
 ];
+/// The schema of the session's temporary tables, once it has one.
+const TEMPORARY_SCHEMA: (u32, &str, Option<&str>) = (TEMPORARY, crate::catalog::TEMPORARY, None);
+pub(crate) const TEMPORARY: u32 = 15_999;
 pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = crate::access::store::PUBLIC_OID;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13_207;
@@ -138,10 +141,19 @@ fn listed(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
     })
 }
 
+/// The schemas that the session sees: OID, name, comment.
+fn schemas(
+    catalog: &Catalog,
+) -> impl Iterator<Item = (u32, &'static str, Option<&'static str>)> + use<> {
+    let temporary = catalog.has_temporary().then_some(TEMPORARY_SCHEMA);
+    SCHEMAS.into_iter().chain(temporary)
+}
+
 /// Name of the schema with this OID.
 pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {
     SCHEMAS
         .iter()
+        .chain([&TEMPORARY_SCHEMA])
         .find(|(number, _, _)| *number == oid)
         .map(|(_, name, _)| *name)
 }

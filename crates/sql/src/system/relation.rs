@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::table::{SystemTable, TableKind, all, by_oid};
-use super::{PUBLIC, listed, schema_name};
+use super::{PUBLIC, TEMPORARY, listed, schema_name};
 use crate::catalog::{self, Catalog, Content, Index, Object, Table};
 use crate::expression::EvaluationContext;
 use crate::value::{ColumnType, DataType};
@@ -110,7 +110,17 @@ impl<'a> Relation<'a> {
     pub(super) fn namespace(self) -> u32 {
         match self {
             Self::System(table) => table.namespace,
-            _ => PUBLIC,
+            Self::Table(table) | Self::Index(table, _) => namespace_of(table),
+            Self::Object(_) => PUBLIC,
+        }
+    }
+
+    /// How long the relation lives, as in `pg_class.relpersistence`.
+    pub(super) fn persistence(self) -> u8 {
+        match self {
+            Self::Table(table) | Self::Index(table, _) if table.is_temporary() => b't',
+            Self::Table(table) | Self::Index(table, _) if table.is_unlogged => b'u',
+            _ => b'p',
         }
     }
 
@@ -235,6 +245,14 @@ impl<'a> Relation<'a> {
     }
 }
 
+/// OID of the schema of a table and its indexes.
+pub(super) fn namespace_of(table: &Table) -> u32 {
+    match table.is_temporary() {
+        true => TEMPORARY,
+        false => PUBLIC,
+    }
+}
+
 /// The schemas in which unqualified names are searched, in order, including implicit
 /// ones.
 pub(super) fn search_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
@@ -243,20 +261,31 @@ pub(super) fn search_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str
         .search_path
         .iter()
         .map(smol_str::SmolStr::as_str)
-        .filter(|name| super::SCHEMAS.iter().any(|(_, known, _)| known == name))
+        .map(|name| match catalog::is_temporary_schema(name) {
+            true => catalog::TEMPORARY,
+            false => name,
+        })
+        .filter(|name| super::schemas(context.catalog).any(|(_, known, _)| known == *name))
         .collect();
     if !path.contains(&"pg_catalog") {
         path.insert(0, "pg_catalog");
+    }
+    if context.catalog.has_temporary() && !path.contains(&catalog::TEMPORARY) {
+        path.insert(0, catalog::TEMPORARY);
     }
     path
 }
 
 /// OID of the relation of this name in a schema.
 pub(super) fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<u32> {
-    if Some(schema) != schema_name(PUBLIC) {
+    let found = if Some(schema) == schema_name(PUBLIC) {
+        catalog.relation(name)
+    } else if catalog::is_temporary_schema(schema) {
+        catalog.temporary_relation(name)
+    } else {
         return super::table(schema, name).map(|table| table.oid);
-    }
-    catalog.relation(name).map(|found| match found {
+    };
+    found.map(|found| match found {
         catalog::Relation::Table(table) => table.oid,
         catalog::Relation::Index(_, index) => index.oid,
         catalog::Relation::Object(object) => object.oid,

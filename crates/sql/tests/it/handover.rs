@@ -62,6 +62,7 @@ impl Relayed {
 
     /// The leader changes. What could not be taken over is returned, in words.
     async fn change_leader(&mut self) -> Vec<String> {
+        self.handover.forget_cursors();
         let (session, refused) = self.elsewhere().await;
         self.session = session;
         self.session.note_changes();
@@ -430,4 +431,50 @@ async fn what_cannot_be_set_any_more_is_reported_and_the_session_goes_on() {
     let (mut session, refused) = resumed.unwrap();
     assert_eq!(refused[0].state(), SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(must(&mut session, "show log_statement").await[1], "  none");
+}
+
+#[tokio::test]
+async fn a_session_with_temporary_tables_ends_with_its_leader() {
+    let mut relayed = Relayed::new().await;
+    assert!(!relayed.handover.is_pinned());
+    relayed.must("create temp table u (a int)").await;
+    assert!(relayed.handover.is_pinned());
+    let resume = |relayed: &Relayed| {
+        let database = Arc::clone(&relayed.database);
+        Session::resume(database, options(), relayed.handover.clone(), false)
+    };
+    let error = resume(&relayed).await.map(drop).unwrap_err();
+    assert_eq!(error.state(), SqlState("57P01"));
+    assert!(error.report().hint.is_some());
+    // What is carried whole says so as well.
+    let mut carried = SessionHandover::default();
+    for piece in relayed.session.handover().pieces() {
+        carried.apply(&piece).unwrap();
+    }
+    assert!(carried.is_pinned());
+    relayed.must("begin").await;
+    relayed.must("drop table u").await;
+    assert!(relayed.handover.is_pinned(), "the drop may roll back");
+    relayed.must("commit").await;
+    assert!(!relayed.handover.is_pinned());
+    relayed.change_leader().await;
+    relayed
+        .must("create temp table u (a int) on commit drop")
+        .await;
+    assert!(!relayed.handover.is_pinned());
+    relayed.change_leader().await;
+}
+
+#[tokio::test]
+async fn a_cursor_that_outlives_its_transaction_is_lost_with_its_leader() {
+    let mut relayed = Relayed::new().await;
+    relayed
+        .must("declare c cursor with hold for values (1), (2)")
+        .await;
+    assert!(relayed.handover.is_pinned());
+    assert_eq!(relayed.must("fetch c").await[1], "  1");
+    relayed.change_leader().await;
+    let said = relayed.says("fetch c").await;
+    assert_eq!(said, ["  ERROR 34000: cursor \"c\" does not exist"]);
+    assert!(!relayed.handover.is_pinned());
 }

@@ -156,6 +156,10 @@ impl Relay {
             ReadFrom::Fresh if !has_leader => return Offer::Leader,
             ReadFrom::Fresh | ReadFrom::Session | ReadFrom::Any => {}
         }
+        // The leader has what the session reads: temporary tables, say.
+        if self.handover.is_pinned() {
+            return Offer::Leader;
+        }
         if self.handover.login().is_none() || shared.reader.borrow().is_none() {
             return Offer::Leader;
         }

@@ -54,6 +54,7 @@ impl Relay {
         if self.origin.vouched.is_none() {
             self.handover.forget_login();
         }
+        self.handover.forget_cursors();
         let in_block = self.reads.is_in_block();
         let before = std::mem::take(&mut self.reads);
         self.reads.block = before.block;

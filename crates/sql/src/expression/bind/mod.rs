@@ -179,6 +179,11 @@ pub struct Binder<'a> {
     pub(crate) needs: Needs,
     /// Where what has been bound can run.
     pub(crate) route: Route,
+    /// Whether the query that is planned next is a cursor's; see
+    /// [`crate::select::plan_cursor`].
+    pub(crate) wants_records: bool,
+    /// The tables whose records the rows of that query have, by OID.
+    pub(crate) records: Vec<u32>,
 }
 
 impl<'a> Binder<'a> {
@@ -205,6 +210,8 @@ impl<'a> Binder<'a> {
             memory: StatementMemory::new(usize::MAX, session.around.budget()),
             needs: Needs::default(),
             route: Route::Anywhere,
+            wants_records: false,
+            records: Vec::new(),
         }
     }
 

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use super::node::{Node, SetFunction};
 use super::query::{plan_common_table, plan_in_frame};
 use crate::access::Privileges;
-use crate::catalog::{PUBLIC, Table};
+use crate::catalog::{PUBLIC, Table, is_temporary_schema};
 use crate::expression::{
     Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
 };
@@ -485,6 +485,18 @@ pub(super) fn resolve_relation(
     schema: Option<&str>,
     name: &str,
 ) -> Result<Resolved> {
+    let own = match schema {
+        Some(schema) => is_temporary_schema(schema),
+        // Temporary tables hide all others, unless the path has them elsewhere.
+        None => !binder
+            .session
+            .search_path
+            .iter()
+            .any(|each| is_temporary_schema(each)),
+    };
+    if own && let Some(table) = binder.catalog.temporary_table(name) {
+        return Ok(Resolved::Table(Arc::clone(table?)));
+    }
     match schema {
         Some(PUBLIC) => binder
             .catalog
@@ -506,7 +518,11 @@ pub(super) fn resolve_relation(
                 return Ok(Resolved::System(table));
             }
             for schema in path {
-                if schema == PUBLIC {
+                if is_temporary_schema(schema) {
+                    if let Some(table) = binder.catalog.temporary_table(name) {
+                        return Ok(Resolved::Table(Arc::clone(table?)));
+                    }
+                } else if schema == PUBLIC {
                     match binder.catalog.table(name) {
                         Ok(table) => return Ok(Resolved::Table(Arc::clone(table))),
                         Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {}

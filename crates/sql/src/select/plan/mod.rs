@@ -32,5 +32,5 @@ pub(crate) use node::{
     SetKind, SetOperation, Sort,
 };
 pub(crate) use query::with_tables;
-pub use query::{CommonTable, plan_in_frame, plan_query, plan_source};
+pub use query::{CommonTable, plan_cursor, plan_in_frame, plan_query, plan_source};
 pub use select::bind_list;

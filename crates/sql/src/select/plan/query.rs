@@ -47,6 +47,15 @@ pub fn plan_query(binder: &mut Binder<'_>, query: &Query) -> Result<QueryPlan> {
     plan_in_frame(binder, query, &frame)
 }
 
+/// [`plan_query`] for a cursor: behind its columns, each row has the records of the tables
+/// that WHERE CURRENT OF may name ([`QueryPlan::records`]).
+pub fn plan_cursor(binder: &mut Binder<'_>, query: &Query) -> Result<QueryPlan> {
+    binder.wants_records = true;
+    let mut plan = plan_query(binder, query)?;
+    plan.records = std::mem::take(&mut binder.records);
+    Ok(plan)
+}
+
 /// Plans the source of an INSERT: a query whose columns the planner casts to the types
 /// of the target columns.
 pub fn plan_source(
@@ -178,6 +187,7 @@ fn plan_body(
     frame: &Frame<'_>,
     untyped: Untyped,
 ) -> Result<Planned> {
+    let records = std::mem::take(&mut binder.wants_records);
     let limits = bind_limits(binder, query, frame)?;
     let order = query.order.as_slice();
     let whole_table;
@@ -197,6 +207,7 @@ fn plan_body(
                 limits,
                 locks: &query.locking,
                 untyped,
+                records,
             };
             plan_select(binder, select, around, frame)
         }

@@ -12,12 +12,12 @@ use coeval_sql_syntax::tree::{
     self, Distinctness, Expr, ExprKind, Locking, Path as Name, SortItem, Target,
 };
 
-use super::from::bind_from;
+use super::from::{FromKind, FromNode, bind_from};
 use super::group::{Regroup, bind_groups};
 use super::join_tree::{Spread, is_never_true, used_by_tree, used_columns};
 use super::lock::bind_locks;
 use super::name::column_name;
-use super::node::{Aggregate, Node, ProjectSet, Sort};
+use super::node::{Aggregate, Lock, Node, ProjectSet, Sort};
 use super::query::{Limits, Planned, Untyped, bare_name, by_number};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name, key_order,
@@ -42,6 +42,8 @@ pub(super) struct Around<'a> {
     pub limits: Limits,
     pub locks: &'a [Locking],
     pub untyped: Untyped,
+    /// Whether the rows end with the records of their tables, as a cursor needs them.
+    pub records: bool,
 }
 
 pub(super) fn plan_select(
@@ -81,8 +83,11 @@ fn plan_here(
         limits,
         locks,
         untyped,
+        records,
     } = around;
-    let (scope, tree) = bind_from(binder, &select.from, frame, !locks.is_empty())?;
+    let scans_one = is_one_table(&select.from);
+    let with_records = !locks.is_empty() || records && scans_one;
+    let (scope, tree) = bind_from(binder, &select.from, frame, with_records)?;
     binder.aggregates = Aggregates::Forbidden("WHERE");
     let conditions = match &select.filter {
         Some(filter) => binder.bind_condition(filter, &scope, "WHERE")?.conjuncts(),
@@ -148,12 +153,16 @@ fn plan_here(
         None
     };
     let lock = bind_locks(binder, locks, tree.as_ref(), &conditions, collected)?;
+    let places = match records && collected.is_none() {
+        true => record_places(lock.as_ref(), tree.as_ref().filter(|_| scans_one)),
+        false => Vec::new(),
+    };
     let tree_width = tree.as_ref().map_or(0, |tree| tree.end);
     let never = conditions.iter().any(is_never_true);
     let mut node = match tree {
         Some(tree) => Spread {
             used: &used,
-            with_records: !locks.is_empty(),
+            with_records,
         }
         .node(tree, conditions),
         None if conditions.is_empty() => Node::One,
@@ -237,7 +246,7 @@ fn plan_here(
             attribute: output.origin.map_or(0, |(_, attribute)| attribute),
         })
         .collect();
-    let expressions: Vec<Expression> = outputs
+    let mut expressions: Vec<Expression> = outputs
         .into_iter()
         .map(|output| output.bound.expression)
         .collect();
@@ -299,6 +308,10 @@ fn plan_here(
             by,
         };
     }
+    for (table, place) in places {
+        expressions.push(Expression::Column(place));
+        binder.records.push(table);
+    }
     node = Node::Project {
         input: Box::new(node),
         expressions,
@@ -307,6 +320,31 @@ fn plan_here(
         node: limits.apply(node),
         columns,
     })
+}
+
+/// Whether a FROM list names one relation and nothing else.
+fn is_one_table(list: &[tree::TableRef]) -> bool {
+    let [only] = list else {
+        return false;
+    };
+    only.joins.is_empty() && matches!(only.first, tree::TableFactor::Table { .. })
+}
+
+/// Where a row of the FROM list has the records of the tables that WHERE CURRENT OF may name,
+/// with the OIDs of those: the tables whose rows are locked, or the only one that is scanned.
+fn record_places(lock: Option<&Lock>, tree: Option<&FromNode>) -> Vec<(u32, usize)> {
+    if let Some(lock) = lock {
+        let targets = lock.targets.iter();
+        return targets.map(|each| (each.table.oid, each.record)).collect();
+    }
+    match tree {
+        Some(FromNode {
+            kind: FromKind::Table(table, _),
+            start,
+            ..
+        }) => vec![(table.oid, start + table.columns.len())],
+        _ => Vec::new(),
+    }
 }
 
 /// Replaces references to set-returning functions by column positions after the row's

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coeval_txn::MarkedMessages;
 use coeval_types::Timestamp;
 
-use super::{ActsAs, Login, Session, Settings, Writer};
+use super::{ActsAs, Login, Pinned, Session, Settings, Writer};
 
 /// Maximum number of changed statements in one delta; beyond it the delta contains all
 /// prepared statements.
@@ -27,6 +27,8 @@ pub(in crate::session) struct HandoverDelta {
     reads: Option<ToldForReads>,
     /// The last mark of the client's node.
     marked: MarkedMessages,
+    /// How far the session was bound to the leader when the client's node was told last.
+    pinned: Pinned,
 }
 
 /// What the client's node has been told for reads that it executes itself.
@@ -69,6 +71,7 @@ impl Session {
             named_only: false,
             reads: None,
             marked: MarkedMessages::default(),
+            pinned: Pinned::No,
         }));
     }
 
@@ -121,6 +124,8 @@ impl Session {
         let told =
             told.is_none_or(|told| told.login && told.committed == Some(self.newest_commit()));
         let is_marked = delta.marked.has_news(self.newest_commit());
+        let stays = delta.pinned == self.pinned_as_told();
+        let unchanged = unchanged && stays;
         let pieces = if unchanged && told && delta.names.is_empty() && !delta.any && !is_marked {
             Vec::new()
         } else {
@@ -162,7 +167,20 @@ impl Session {
         if let Some(mark) = delta.marked.take(newest) {
             writer.marked(mark, newest);
         }
+        let pinned = self.pinned_as_told();
+        if std::mem::replace(&mut delta.pinned, pinned) != pinned {
+            writer.pinned(pinned);
+        }
         writer.finish()
+    }
+
+    /// [`Session::pinned`], if every node understands it.
+    fn pinned_as_told(&self) -> Pinned {
+        let host = self.info.around.host();
+        match host.is_none_or(|host| host.keeps_objects()) {
+            true => self.pinned(),
+            false => Pinned::No,
+        }
     }
 }
 

@@ -20,6 +20,8 @@
 //!                  whether it has read (u8, 0 or 1)
 //!    10 mark       a number of the client's node (u64), before a message to the leader
 //!    11 marked     such a number (u64), and a commit that was made after it had come (u64)
+//!    12 pinned     u8: 0 no, 1 nothing is read on the client's node, 2 and the session ends with
+//!                  its leader
 //!   role       0 (u8) or 1 (u8), number (u32), name text
 //!   text       length in bytes (u32), UTF-8
 //! ```
@@ -28,7 +30,7 @@
 //! Kind 7 is for reads on the client's node, kind 8 for those and for the session's next
 //! leader; they are written from cluster version 3 on. A piece goes from the node of a client
 //! to the leader, and kind 9 is written, from cluster version 4 on; kind 10 from version 5 on, and
-//! kind 11 to a node that has written that. A record that cannot be
+//! kind 11 to a node that has written that; kind 12 from version 6 on. A record that cannot be
 //! decoded makes its piece [`Malformed`], and the decoder
 //! allocates no more than the piece holds.
 
@@ -37,7 +39,7 @@ use std::fmt;
 use coeval_txn::Isolation;
 use coeval_types::Timestamp;
 
-use super::{ActsAs, CarriedBlock, HandoverRole, HandoverStatement};
+use super::{ActsAs, CarriedBlock, HandoverRole, HandoverStatement, Pinned};
 use crate::session::Login;
 use crate::statement::Modes;
 
@@ -54,6 +56,7 @@ const COMMITTED: u8 = 8;
 const BLOCK: u8 = 9;
 const MARK: u8 = 10;
 const MARKED: u8 = 11;
+const PINNED: u8 = 12;
 
 /// The isolation levels, by their number less 1.
 const LEVELS: [Isolation; 3] = [
@@ -115,6 +118,7 @@ pub(super) enum Record<'piece> {
         mark: u64,
         commit: Timestamp,
     },
+    Pinned(Pinned),
 }
 
 /// Memory a setting or a statement takes in addition to its text, in bytes.
@@ -139,7 +143,8 @@ impl Record<'_> {
             | Self::Committed(_)
             | Self::Block(_)
             | Self::Mark(_)
-            | Self::Marked { .. } => 0,
+            | Self::Marked { .. }
+            | Self::Pinned(_) => 0,
         }
     }
 }
@@ -263,6 +268,12 @@ impl Writer {
         self.record.extend_from_slice(&mark.to_le_bytes());
         self.record
             .extend_from_slice(&commit.to_bits().to_le_bytes());
+        self.end();
+    }
+
+    pub(super) fn pinned(&mut self, pinned: Pinned) {
+        self.record.push(PINNED);
+        self.record.push(pinned as u8);
         self.end();
     }
 
@@ -498,6 +509,7 @@ impl<'piece> Reader<'piece> {
                 mark: self.long()?,
                 commit: Timestamp::from_bits(self.long()?),
             },
+            PINNED => Record::Pinned(Pinned::ALL[usize::from(self.choice(2)?)]),
             _ => return Err(unknown),
         };
         if before - self.rest.len() > MAX_RECORD {

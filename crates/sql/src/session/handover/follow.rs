@@ -60,8 +60,11 @@ impl Session {
             Record::Block(block) => self.take_block(&block)?,
             Record::Mark(mark) => self.mark(mark),
             // They concern the node that keeps the handover state.
-            Record::ActsAs(_) | Record::Login(_) | Record::Committed(_) | Record::Marked { .. } => {
-            }
+            Record::ActsAs(_)
+            | Record::Login(_)
+            | Record::Committed(_)
+            | Record::Marked { .. }
+            | Record::Pinned(_) => {}
         }
         Ok(())
     }

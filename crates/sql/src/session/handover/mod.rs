@@ -50,6 +50,7 @@ use super::prepared::Prepared;
 use super::settings::Settings;
 use crate::output::Column;
 use crate::statement::Modes;
+use crate::temporary::Temporary;
 
 /// Maximum size of one session's handover state, in bytes. An item that does not fit is
 /// not handed over, and the session lacks it on the other node.
@@ -67,8 +68,29 @@ pub struct SessionHandover {
     login: Option<Login>,
     /// The session's newest commit, as far as it was told.
     committed: Option<Timestamp>,
+    /// What the session has at the leader only.
+    pinned: Pinned,
     /// Approximate memory this state takes, in bytes.
     bytes: usize,
+}
+
+/// How far a session is bound to the leader that runs it, by state that is not handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum Pinned {
+    /// It is not.
+    #[default]
+    No,
+    /// The node of its client reads nothing for it: what it asks for may be a cursor that has
+    /// outlived its transaction.
+    Reads,
+    /// Likewise, and it ends with its leader: it has temporary tables, and without them would
+    /// reach the permanent ones that they hide.
+    Session,
+}
+
+impl Pinned {
+    const ALL: [Self; 3] = [Self::No, Self::Reads, Self::Session];
 }
 
 /// The roles that SET SESSION AUTHORIZATION and SET ROLE have named.
@@ -177,7 +199,7 @@ impl SessionHandover {
     /// Whether the state is empty, but for commits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.bytes == 0 && self.pinned == Pinned::No
     }
 
     /// Text of the prepared statement of this name, if it is part of the state: for a
@@ -213,6 +235,12 @@ impl SessionHandover {
         }
     }
 
+    /// Whether the node of the client executes no reads for the session.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned != Pinned::No
+    }
+
     /// Forgets the unnamed statement.
     pub fn forget_unnamed(&mut self) {
         self.forget_statement("");
@@ -234,6 +262,13 @@ impl SessionHandover {
     /// Forgets the role that has logged in, because another leader will tell its own.
     pub fn forget_login(&mut self) {
         self.login = None;
+    }
+
+    /// Forgets the cursors that the last leader had: another one has none.
+    pub fn forget_cursors(&mut self) {
+        if self.pinned == Pinned::Reads {
+            self.pinned = Pinned::No;
+        }
     }
 
     /// The newest commit of the session, as its present leader has told it, zero if it has
@@ -278,6 +313,7 @@ impl SessionHandover {
             }
             Record::Login(login) => self.login = Some(login),
             Record::Committed(commit) => self.keep_commit(commit),
+            Record::Pinned(pinned) => self.pinned = pinned,
             // A block is no state that outlives its transaction, and marks are no state.
             Record::Block(_) | Record::Mark(_) | Record::Marked { .. } => {}
             Record::Forget { name } => self.forget_statement(name),
@@ -325,11 +361,25 @@ impl SessionHandover {
         if let Some(commit) = self.committed.filter(|commit| *commit != Timestamp::ZERO) {
             writer.committed(commit);
         }
+        if self.pinned != Pinned::No {
+            writer.pinned(self.pinned);
+        }
         writer.finish()
     }
 }
 
 impl Session {
+    /// How far the session is bound to its leader.
+    fn pinned(&self) -> Pinned {
+        if self.temporary.as_ref().is_some_and(Temporary::is_used) {
+            Pinned::Session
+        } else if self.cursors.are_held() {
+            Pinned::Reads
+        } else {
+            Pinned::No
+        }
+    }
+
     /// The whole state of this session that another node needs, without the open
     /// transaction.
     #[must_use]
@@ -345,6 +395,9 @@ impl Session {
             writer.acts_as(&acts);
         }
         self.write_statements(&mut writer);
+        if self.pinned() != Pinned::No {
+            writer.pinned(self.pinned());
+        }
         for piece in writer.finish() {
             // This process has just encoded the piece, so applying it does not fail.
             let _ = handover.apply(&piece);

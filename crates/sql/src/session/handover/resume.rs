@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use coeval_types::Timestamp;
 
-use super::{HandoverRole, HandoverStatement, Session, SessionHandover, fingerprint};
+use super::{HandoverRole, HandoverStatement, Pinned, Session, SessionHandover, fingerprint};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::session::identity::{Identity, Who};
@@ -16,6 +16,7 @@ use crate::session::prepared::without_tree;
 use crate::session::transaction::Block;
 use crate::session::{Database, SessionOptions};
 use crate::statement::Statement;
+use crate::temporary::lost_with_leader;
 
 impl Session {
     /// Creates a session with the state it had on another node. Also returns an error for
@@ -25,12 +26,18 @@ impl Session {
     /// starts in a failed one. The session answers its next statement with 40001, even a
     /// COMMIT, and the statements after that with 25P02, until the block ends. ROLLBACK
     /// simply ends the block.
+    ///
+    /// # Errors
+    /// SQLSTATE 57P01 for a session that had temporary tables: they were its leader's.
     pub async fn resume(
         database: Arc<Database>,
         options: SessionOptions,
         handover: SessionHandover,
         lost_transaction: bool,
     ) -> Result<(Self, Vec<Error>)> {
+        if handover.pinned == Pinned::Session && !database.follows() {
+            return Err(lost_with_leader());
+        }
         let mut refused = Vec::new();
         let mut session = Self::begin(database, options, &mut |error| {
             refused.push(error);

@@ -32,6 +32,7 @@ enum Told {
     ActsAs(ActsAs),
     Statement(String, Option<HandoverStatement>),
     ForgetAll,
+    Pinned(Pinned),
 }
 
 fn told() -> impl Strategy<Value = Told> {
@@ -45,6 +46,7 @@ fn told() -> impl Strategy<Value = Told> {
         (name(), option::of(statement()))
             .prop_map(|(name, statement)| Told::Statement(name, statement)),
         Just(Told::ForgetAll),
+        (0..Pinned::ALL.len()).prop_map(|place| Told::Pinned(Pinned::ALL[place])),
     ]
 }
 
@@ -57,6 +59,7 @@ fn written(told: &[Told]) -> Vec<Vec<u8>> {
             Told::ActsAs(acts) => writer.acts_as(acts),
             Told::Statement(name, statement) => writer.statement(name, statement.as_ref()),
             Told::ForgetAll => writer.forget_all(),
+            Told::Pinned(pinned) => writer.pinned(*pinned),
         }
     }
     writer.finish()
@@ -81,6 +84,7 @@ fn handover_after(all: &[Told]) -> SessionHandover {
                 handover.statements.remove(&name);
             }
             Told::ForgetAll => handover.statements.retain(|name, _| name.is_empty()),
+            Told::Pinned(pinned) => handover.pinned = pinned,
         }
     }
     handover

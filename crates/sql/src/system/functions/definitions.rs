@@ -33,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("pg_get_expr", &[TEXT, OID], TEXT, first),
     Function::new("pg_get_expr", &[TEXT, OID, BOOL], TEXT, first),
     Function::new("pg_get_indexdef", &[OID], TEXT, |a, context| {
-        Ok(index(a, context, Some("public")))
+        Ok(index(a, context, false))
     })
     .stable(),
     Function::new("pg_get_indexdef", &[OID, INT4, BOOL], TEXT, |a, context| {
@@ -42,7 +42,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             // Pretty-printing qualifies the table's name only if the search path does
             // not find it.
             let bare = a.truth(2) && search_path(context).contains(&"public");
-            return Ok(index(a, context, (!bare).then_some("public")));
+            return Ok(index(a, context, bare));
         }
         let Some((table, index)) = index_by_oid(context.catalog, a.oid(0)) else {
             return Ok(Value::Null);
@@ -175,9 +175,10 @@ fn first(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     Ok(a.values.first().cloned().unwrap_or_default())
 }
 
-fn index(a: Arguments<'_>, context: &EvaluationContext<'_>, schema: Option<&str>) -> Value {
+/// The definition of an index; `bare` leaves the schema of its table out.
+fn index(a: Arguments<'_>, context: &EvaluationContext<'_>, bare: bool) -> Value {
     match index_by_oid(context.catalog, a.oid(0)) {
-        Some((table, index)) => Value::text(index_definition(table, index, schema)),
+        Some((table, index)) => Value::text(index_definition(table, index, bare)),
         None => Value::Null,
     }
 }

@@ -6,6 +6,7 @@ use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
 use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function, Place};
 use crate::instance::Interruption;
 use crate::instance::SERVER_VERSION;
+use crate::system::TEMPORARY;
 use crate::system::relation::search_path;
 use crate::{Error, Result, SqlState, Value};
 
@@ -79,7 +80,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Bool(false))
     })
     .volatile(Place::Anywhere),
-    Function::new("pg_my_temp_schema", &[], OID, |_, _| Ok(Value::Oid(0))).stable(),
+    Function::new("pg_my_temp_schema", &[], OID, |_, context| {
+        let exists = context.catalog.has_temporary();
+        Ok(Value::Oid(if exists { TEMPORARY } else { 0 }))
+    })
+    .stable(),
+    // No session sees another's.
     Function::new("pg_is_other_temp_schema", &[OID], BOOL, |_, _| {
         Ok(Value::Bool(false))
     })

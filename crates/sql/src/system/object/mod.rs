@@ -22,7 +22,7 @@ pub(super) use identifier::parse_identifier;
 use name::parse_name;
 
 use super::relation::{Relation, relation_by_oid, relation_in, search_path};
-use super::{SCHEMAS, role_by_name, role_name, schema_name};
+use super::{role_by_name, role_name, schema_name, schemas};
 use crate::catalog::quote_identifier;
 use crate::expression::{EvaluationContext, resolve_type};
 use crate::statement::parse_type;
@@ -97,10 +97,9 @@ pub(super) fn find(
         (ObjectType::Regclass, [schema, name] | [_, schema, name]) => {
             relation_in(context.catalog, schema, name)
         }
-        (ObjectType::Regnamespace, [name]) => SCHEMAS
-            .iter()
+        (ObjectType::Regnamespace, [name]) => schemas(context.catalog)
             .find(|(_, known, _)| known == name)
-            .map(|(oid, _, _)| *oid),
+            .map(|(oid, _, _)| oid),
         (ObjectType::Regrole, [name]) => role_by_name(name, context),
         (ObjectType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
         // The name has more parts than a name of this kind of object.

@@ -18,7 +18,7 @@ use crate::Value;
 use crate::access::{ObjectKind, Privileges};
 use crate::catalog::{Catalog, Index, Table};
 use crate::expression::EvaluationContext;
-use crate::system::relation::{Relation, constraints, relations};
+use crate::system::relation::{Relation, constraints, namespace_of, relations};
 use crate::system::table::system_table;
 use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, listed, role_name, schema_name};
 
@@ -55,13 +55,19 @@ system_table! {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(each.namespace()),
         table_name: Name = each.name(),
-        table_type: VarChar = if each.kind() == b'v' { "VIEW" } else { "BASE TABLE" },
+        table_type: VarChar = match (each.kind(), each.persistence()) {
+            (b'v', _) => "VIEW",
+            (_, b't') => "LOCAL TEMPORARY",
+            _ => "BASE TABLE",
+        },
         self_referencing_column_name: Name = Value::Null,
         reference_generation: VarChar = Value::Null,
         user_defined_type_catalog: Name = Value::Null,
         user_defined_type_schema: Name = Value::Null,
         user_defined_type_name: Name = Value::Null,
-        is_insertable_into: VarChar = yes_or_no(each.namespace() == PUBLIC_NAMESPACE),
+        is_insertable_into: VarChar = yes_or_no(
+            each.namespace() == PUBLIC_NAMESPACE || each.persistence() == b't'
+        ),
         is_typed: VarChar = "NO",
         commit_action: VarChar = Value::Null,
     }
@@ -143,10 +149,10 @@ system_table! {
     });
     (name, table, kind) => {
         constraint_catalog: Name = context.session.database.clone(),
-        constraint_schema: Name = "public",
+        constraint_schema: Name = schema_name(namespace_of(table)),
         constraint_name: Name = name,
         table_catalog: Name = context.session.database.clone(),
-        table_schema: Name = "public",
+        table_schema: Name = schema_name(namespace_of(table)),
         table_name: Name = &table.name,
         constraint_type: VarChar = kind,
         is_deferrable: VarChar = "NO",
@@ -174,10 +180,10 @@ system_table! {
         .filter(|(table, ..)| may_see(Relation::Table(table), OF_COLUMNS, context));
     (table, index, column, place) => {
         constraint_catalog: Name = context.session.database.clone(),
-        constraint_schema: Name = "public",
+        constraint_schema: Name = schema_name(namespace_of(table)),
         constraint_name: Name = &index.name,
         table_catalog: Name = context.session.database.clone(),
-        table_schema: Name = "public",
+        table_schema: Name = schema_name(namespace_of(table)),
         table_name: Name = &table.name,
         column_name: Name = column,
         ordinal_position: Int4 = place,
@@ -192,11 +198,11 @@ system_table! {
         .filter(|(table, ..)| may_see(Relation::Table(table), Privileges::NONE, context));
     (table, index, column, _) => {
         table_catalog: Name = context.session.database.clone(),
-        table_schema: Name = "public",
+        table_schema: Name = schema_name(namespace_of(table)),
         table_name: Name = &table.name,
         column_name: Name = column,
         constraint_catalog: Name = context.session.database.clone(),
-        constraint_schema: Name = "public",
+        constraint_schema: Name = schema_name(namespace_of(table)),
         constraint_name: Name = &index.name,
     }
 }

@@ -8,7 +8,7 @@ use crate::Value;
 use crate::access::Privileges;
 use crate::catalog::quote_identifier;
 use crate::system::definition::default_expression;
-use crate::system::relation::{Relation, relations};
+use crate::system::relation::{Relation, namespace_of, relations};
 use crate::system::table::system_table;
 use crate::system::{listed, schema_name};
 use crate::value::{ColumnType, DataType, DateTimeType, NumberType};
@@ -133,7 +133,7 @@ system_table! {
         });
     (table, column) => {
         constraint_catalog: Name = context.session.database.clone(),
-        constraint_schema: Name = "public",
+        constraint_schema: Name = schema_name(namespace_of(table)),
         constraint_name: Name = not_null_name(table, column.attribute),
         check_clause: VarChar = format!("{} IS NOT NULL", quote_identifier(&column.name)),
     }

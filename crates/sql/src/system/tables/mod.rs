@@ -6,6 +6,7 @@ mod activity;
 mod cluster_views;
 mod columns;
 mod contention;
+mod cursors;
 mod information;
 mod information_columns;
 mod relations;
@@ -57,6 +58,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         activity::COEVAL_METRICS,
     ],
     &[contention::LOCKS, contention::CONFLICTS],
+    &[cursors::PG_CURSORS],
     &[
         cluster_views::STATUS,
         cluster_views::MEMBERS,

@@ -6,11 +6,11 @@ use crate::access::ObjectKind;
 use crate::expression::EvaluationContext;
 use crate::system::definition::{index_definition, options};
 use crate::system::grants::grants;
-use crate::system::relation::{Relation, constraints, indexes, relations};
+use crate::system::relation::{Relation, constraints, indexes, namespace_of, relations};
 use crate::system::table::{array, system_table};
 use crate::system::{
     BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, constraint_oid, role_name, schema_name,
-    tables,
+    schemas, tables,
 };
 use crate::value::DataType;
 
@@ -34,7 +34,7 @@ system_table! {
         reltoastrelid: Oid = 0u32,
         relhasindex: Bool = matches!(each, Relation::Table(table) if !table.indexes.is_empty()),
         relisshared: Bool = false,
-        relpersistence: InternalChar = b'p',
+        relpersistence: InternalChar = each.persistence(),
         relkind: InternalChar = each.kind(),
         relnatts: Int2 = each.attribute_count(),
         relchecks: Int2 = 0i16,
@@ -109,7 +109,7 @@ system_table! {
     (table, index) => {
         oid: Oid = constraint_oid(index.oid),
         conname: Name = &index.name,
-        connamespace: Oid = PUBLIC_NAMESPACE,
+        connamespace: Oid = namespace_of(table),
         contype: InternalChar = if is_primary(index) { b'p' } else { b'u' },
         condeferrable: Bool = false,
         condeferred: Bool = false,
@@ -139,7 +139,7 @@ system_table! {
 system_table! {
     /// Schemas and their owners.
     PG_NAMESPACE = PG_CATALOG 2615 Table pg_namespace;
-    context => SCHEMAS;
+    context => schemas(context.catalog);
     (oid, name, _) => {
         oid: Oid = oid,
         nspname: Name = name,
@@ -195,11 +195,11 @@ system_table! {
     PG_INDEXES = PG_CATALOG 12043 View pg_indexes;
     context => indexes(context.catalog);
     (table, index) => {
-        schemaname: Name = schema_name(PUBLIC_NAMESPACE),
+        schemaname: Name = schema_name(namespace_of(table)),
         tablename: Name = &table.name,
         indexname: Name = &index.name,
         tablespace: Name = Value::Null,
-        indexdef: Text = index_definition(table, index, Some("public")),
+        indexdef: Text = index_definition(table, index, false),
     }
 }
 
