@@ -53,6 +53,10 @@ states! {
     INVALID_DATETIME_FORMAT = "22007";
     /// A date or time is out of its type's range.
     DATETIME_FIELD_OVERFLOW = "22008";
+    /// An offset from UTC is too large.
+    INVALID_TIME_ZONE_DISPLACEMENT = "22009";
+    /// An interval is too long.
+    INTERVAL_FIELD_OVERFLOW = "22015";
     /// An expression divides by zero.
     DIVISION_BY_ZERO = "22012";
     /// The length argument of `substring` is negative.

@@ -387,6 +387,16 @@ fn expressions() {
 }
 
 #[test]
+fn times() {
+    check(include_str!("../tests/golden/time.txt"));
+}
+
+#[test]
+fn templates() {
+    check(include_str!("../tests/golden/template.txt"));
+}
+
+#[test]
 fn queries() {
     check(include_str!("../tests/golden/query.txt"));
 }

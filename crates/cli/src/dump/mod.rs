@@ -48,6 +48,7 @@ use sink::Sink;
 /// Settings of the dumping session that fix the format of values.
 const BEGIN: &str = "\
     SET DateStyle = 'ISO'; \
+    SET IntervalStyle = 'postgres'; \
     SET TimeZone = 'UTC'; \
     SET extra_float_digits = 1; \
     SET statement_timeout = 0; \
@@ -61,6 +62,7 @@ SET lock_timeout = 0;
 SET client_encoding = 'UTF8';
 SET standard_conforming_strings = on;
 SET DateStyle = 'ISO';
+SET IntervalStyle = 'postgres';
 
 ";
 

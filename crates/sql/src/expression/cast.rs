@@ -7,7 +7,8 @@ use smol_str::SmolStr;
 use super::operator::out_of_range;
 use super::{EvaluationContext, ROW};
 use crate::value::{
-    ColumnType, DataType, DateTimeType, Family, Fit, NumberType, Numeric, Style, Value, calendar,
+    ColumnType, DataType, DateTimeType, Family, Fit, Interval, NumberType, Numeric, Style, Value,
+    calendar,
 };
 use crate::{Error, Result, SqlState};
 
@@ -25,7 +26,7 @@ pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
 }
 
 /// Whether parsing this literal at another time may give another value.
-pub(super) fn is_momentary(text: &str, data_type: DataType) -> bool {
+pub(crate) fn is_momentary(text: &str, data_type: DataType) -> bool {
     data_type.element().unwrap_or(data_type).is_moment() && {
         let text = text.to_ascii_lowercase();
         ["now", "today", "tomorrow", "yesterday"]
@@ -102,6 +103,9 @@ pub fn cast_value(
         | Value::Date(_)
         | Value::Timestamp(_)
         | Value::TimestampTz(_)
+        | Value::Time(_)
+        | Value::TimeTz(..)
+        | Value::Interval(_)
         | Value::Char(_)
         | Value::Array(_) => Err(mismatch(from, to)),
     }
@@ -162,7 +166,13 @@ pub(super) fn cast_pure(
         (Value::Text(text), target) => {
             // A value cast to `char(n)` or `varchar(n)` is cut to its length; a value
             // assigned to a column is refused.
-            return Value::parse(&text, target.into(), style)?.fit(to, fit);
+            // The fields of an interval's type give its numbers their units.
+            let read_as = if target == DataType::Interval {
+                to
+            } else {
+                target.into()
+            };
+            return Value::parse(&text, read_as, style)?.fit(to, fit);
         }
         (Value::Char(byte), DataType::Int4) => Value::Int4(i32::from(byte as i8)),
         (Value::Int4(number), DataType::InternalChar) => match i8::try_from(number) {
@@ -219,6 +229,9 @@ impl<'value> Number<'value> {
             | Value::Date(_)
             | Value::Timestamp(_)
             | Value::TimestampTz(_)
+            | Value::Time(_)
+            | Value::TimeTz(..)
+            | Value::Interval(_)
             | Value::Char(_)
             | Value::Array(_) => return None,
         })
@@ -374,6 +387,11 @@ fn to_date_or_time(
         i64::MIN | i64::MAX => Ok(moment),
         moment => calendar::in_range(style.local(moment)).ok_or_else(|| overflow("timestamp")),
     };
+    // An infinite moment has no time of day.
+    let of_day = |local: i64, make: &dyn Fn(i64) -> Value| match local {
+        i64::MIN | i64::MAX => Value::Null,
+        local => make(local.rem_euclid(calendar::DAY)),
+    };
     Ok(match (target, value) {
         (T::Date, Value::Timestamp(time)) => Value::Date(day(time)),
         (T::Date, Value::TimestampTz(time)) => Value::Date(day(local(time)?)),
@@ -381,6 +399,25 @@ fn to_date_or_time(
         (T::Timestamp, Value::TimestampTz(time)) => Value::Timestamp(local(time)?),
         (T::TimestampTz, Value::Date(days)) => Value::TimestampTz(moment(midnight(days)?)?),
         (T::TimestampTz, Value::Timestamp(time)) => Value::TimestampTz(moment(time)?),
-        (T::Date | T::Timestamp | T::TimestampTz, _) => return Err(mismatch(from, to)),
+        (T::Time, Value::Timestamp(time)) => of_day(time, &Value::Time),
+        (T::Time, Value::TimestampTz(time)) => of_day(local(time)?, &Value::Time),
+        (T::Time, Value::TimeTz(time, _)) => Value::Time(time),
+        (T::Time, Value::Interval(interval)) => {
+            Value::Time(interval.micros.rem_euclid(calendar::DAY))
+        }
+        (T::TimeTz, Value::TimestampTz(time)) => of_day(local(time)?, &|clock| {
+            Value::TimeTz(clock, -style.time_zone.offset_at(time))
+        }),
+        (T::TimeTz, Value::Time(time)) => {
+            // The zone's offset at that time of today.
+            let today = style.local(style.now).div_euclid(calendar::DAY);
+            let local = today * calendar::DAY + time;
+            let west = (style.time_zone.moment_of(local) - local) / calendar::SECOND;
+            Value::TimeTz(time, west as i32)
+        }
+        (T::Interval, Value::Time(time)) => Value::Interval(Interval::of_micros(time)),
+        (T::Date | T::Timestamp | T::TimestampTz | T::Time | T::TimeTz | T::Interval, _) => {
+            return Err(mismatch(from, to));
+        }
     })
 }

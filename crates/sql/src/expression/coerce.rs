@@ -81,8 +81,19 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
             (T::Int8, Assignment),
         ],
         T::Date => &[(T::Timestamp, Implicit), (T::TimestampTz, Implicit)],
-        T::Timestamp => &[(T::TimestampTz, Implicit), (T::Date, Assignment)],
-        T::TimestampTz => &[(T::Date, Assignment), (T::Timestamp, Assignment)],
+        T::Timestamp => &[
+            (T::TimestampTz, Implicit),
+            (T::Date, Assignment),
+            (T::Time, Assignment),
+        ],
+        T::TimestampTz => &[
+            (T::Date, Assignment),
+            (T::Timestamp, Assignment),
+            (T::Time, Assignment),
+            (T::TimeTz, Assignment),
+        ],
+        T::Time => &[(T::Interval, Implicit), (T::TimeTz, Implicit)],
+        T::TimeTz | T::Interval => &[(T::Time, Assignment)],
         T::Name | T::Float4 | T::Float8 | T::Numeric | T::Unknown | T::Void => &[],
         T::Int2Vector
         | T::OidVector
@@ -103,7 +114,10 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
         | T::DateArray
         | T::TimestampTzArray
         | T::NumericArray
-        | T::RegtypeArray => &[],
+        | T::RegtypeArray
+        | T::TimeArray
+        | T::TimeTzArray
+        | T::IntervalArray => &[],
     }
 }
 

@@ -270,7 +270,12 @@ impl Function {
 fn is_preferred(data_type: DataType) -> bool {
     matches!(
         data_type,
-        DataType::Text | DataType::Float8 | DataType::Bool | DataType::TimestampTz | DataType::Oid
+        DataType::Text
+            | DataType::Float8
+            | DataType::Bool
+            | DataType::TimestampTz
+            | DataType::Interval
+            | DataType::Oid
     )
 }
 

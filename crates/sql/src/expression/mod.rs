@@ -51,6 +51,7 @@ use std::sync::Arc;
 pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fold_name};
 pub(crate) use bind::{Aggregates, check_collation, joined, key_order, value_name, with_stack};
 pub use cast::cast_value;
+pub(crate) use cast::is_momentary;
 pub use coerce::{CastContext, castable, common_type};
 pub(crate) use context::BUDGET;
 pub use context::{EvaluationContext, ListedCursor, SessionInfo, SessionSettings, ShownSetting};
@@ -370,25 +371,17 @@ impl Expression {
 
 impl Cast {
     /// Whether the cast's result depends on the value and the two types alone: parsing
-    /// and printing timestamps reads the session's time zone, parsing object names
-    /// reads the catalog.
+    /// and printing dates, times and intervals reads the session's time zone and styles,
+    /// and so does what turns local time into moments; parsing object names reads the
+    /// catalog.
     fn is_immutable(&self) -> bool {
         use crate::value::DataType as T;
-        let fixed = |data_type| {
-            !matches!(
-                data_type,
-                T::TimestampTz
-                    | T::TimestampTzArray
-                    | T::Regclass
-                    | T::Regtype
-                    | T::Regproc
-                    | T::Regnamespace
-                    | T::Regrole
-            )
-        };
-        let reads_now =
-            self.from.data_type.is_string() && matches!(self.to.data_type, T::Date | T::Timestamp);
-        fixed(self.from.data_type) && fixed(self.to.data_type) && !reads_now
+        let base = |data_type: T| data_type.element().unwrap_or(data_type);
+        let (from, to) = (base(self.from.data_type), base(self.to.data_type));
+        let names = from.object().is_some() || to.object().is_some();
+        let zoned = |data_type| matches!(data_type, T::TimestampTz | T::TimeTz);
+        let printed = from.is_moment() != to.is_moment();
+        !(names || zoned(from) || zoned(to) || printed)
     }
 }
 

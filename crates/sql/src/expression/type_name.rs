@@ -1,8 +1,11 @@
 //! Resolution of SQL type names to column types.
 
-use coeval_sql_syntax::tree::{BaseType, Builtin, Expr, ExprKind, Literal, Path, TypeName};
+use coeval_sql_syntax::tree::{
+    BaseType, Builtin, Expr, ExprKind, IntervalFields, Literal, Path, TypeName,
+};
 
 use super::fold_name;
+use crate::value::interval::IntervalRange;
 use crate::value::{ColumnType, DataType, Modifier};
 use crate::{Error, Result, SqlState};
 
@@ -20,7 +23,10 @@ pub fn resolve_type(name: &TypeName) -> Result<ColumnType> {
     }
     let base = match &name.base {
         BaseType::Builtin(kind, modifiers) => builtin(*kind, modifiers)?,
-        BaseType::Interval(..) => return Err(Error::unsupported("the type interval")),
+        BaseType::Interval(fields, digits) => ColumnType {
+            data_type: DataType::Interval,
+            modifier: interval_modifier(*fields, digits.map(i64::from)),
+        },
         BaseType::Named(path, modifiers) => named(path, modifiers)?,
         BaseType::OfColumn(_) => return Err(Error::unsupported("%TYPE")),
     };
@@ -56,10 +62,16 @@ fn builtin(kind: Builtin, modifiers: &[Expr]) -> Result<ColumnType> {
         Builtin::TimestampWithZone => DataType::TimestampTz,
         Builtin::Bit => return Err(Error::unsupported("the type bit")),
         Builtin::BitVarying => return Err(Error::unsupported("the type bit varying")),
-        Builtin::Time => return Err(Error::unsupported("the type time")),
-        Builtin::TimeWithZone => return Err(Error::unsupported("the type time with time zone")),
+        Builtin::Time => DataType::Time,
+        Builtin::TimeWithZone => DataType::TimeTz,
     };
     with_modifiers(data_type, data_type.name(), modifiers)
+}
+
+/// The modifier of an interval type. More digits of a second's fraction than there are
+/// mean all.
+fn interval_modifier(fields: IntervalFields, digits: Option<i64>) -> i32 {
+    IntervalRange::modifier(fields, digits.map(|digits| digits.clamp(0, 6) as u32))
 }
 
 /// Looks a type up by its name in `pg_type`.
@@ -107,13 +119,21 @@ fn with_modifiers(known: DataType, name: &str, modifiers: &[Expr]) -> Result<Col
         (Modifier::PrecisionAndScale, [precision, scale]) => {
             ColumnType::numeric(length(*precision), *scale)
         }
+        (Modifier::Interval, [digits]) => Ok(ColumnType {
+            data_type: known,
+            modifier: interval_modifier(IntervalFields::All, Some(*digits)),
+        }),
         // A precision above the maximum means full precision.
         (Modifier::Fraction, [digits]) => Ok(ColumnType {
             data_type: known,
             modifier: length(*digits).min(6) as i32,
         }),
         (
-            Modifier::None | Modifier::Length | Modifier::PrecisionAndScale | Modifier::Fraction,
+            Modifier::None
+            | Modifier::Length
+            | Modifier::PrecisionAndScale
+            | Modifier::Fraction
+            | Modifier::Interval,
             _,
         ) => Err(Error::syntax(format!(
             "type modifier is not allowed for type \"{name}\""
@@ -131,9 +151,6 @@ const UNSUPPORTED: &[&str] = &[
     "smallserial",
     "money",
     "bytea",
-    "time",
-    "timetz",
-    "interval",
     "uuid",
     "json",
     "jsonb",

@@ -176,6 +176,8 @@ impl Session {
         let parsed = self.settings.parsed();
         self.info.style.time_zone = parsed.time_zone;
         self.info.style.date_order = parsed.date_order;
+        self.info.style.date_format = parsed.date_format;
+        self.info.style.interval_style = parsed.interval_style;
         self.info.work_memory = parsed.work_memory;
         self.info.search_path = parsed
             .search_path

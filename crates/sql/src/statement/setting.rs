@@ -1,12 +1,14 @@
 //! SET, SHOW and RESET, from their trees.
 
-use coeval_sql_syntax::tree::{Expr, ExprKind, Path, Setting, SettingAction};
+use coeval_sql_syntax::tree::{BaseType, Cast, Expr, ExprKind, Path, Setting, SettingAction};
 
 use super::command::{Command, SetCommand, SettingName};
 use super::copy::number_text;
 use super::lower::Lower;
 use super::transaction::modes;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::value::interval::IntervalRange;
+use crate::value::{ColumnType, DataType, Style, TimeZone, Value};
 
 pub(super) fn set(lower: &Lower<'_>, setting: Setting) -> Result<Command> {
     let local = setting.local;
@@ -64,9 +66,31 @@ fn assign(local: bool, name: String, values: Option<Vec<String>>) -> Command {
 pub(super) fn texts(lower: &Lower<'_>, values: &[Expr]) -> Result<Vec<String>> {
     let texts = values.iter().map(|value| match &value.kind {
         ExprKind::Literal(literal) => Ok(number_text(literal)),
-        _ => Err(lower.unsupported("SET TIME ZONE with an interval")),
+        ExprKind::Cast(cast) => zone_of(cast),
+        _ => Err(lower.unsupported("SET TIME ZONE with an expression")),
     });
     texts.collect()
+}
+
+/// The time zone that an interval means, the only cast that the grammar lets a value of a
+/// setting be.
+fn zone_of(cast: &Cast) -> Result<String> {
+    let BaseType::Interval(fields, digits) = &cast.target.base else {
+        return Err(Error::internal("a time zone that is no interval"));
+    };
+    let digits = digits.map(|digits| digits.clamp(0, 6) as u32);
+    let to = ColumnType {
+        data_type: DataType::Interval,
+        modifier: IntervalRange::modifier(*fields, digits),
+    };
+    let text = match &cast.operand.kind {
+        ExprKind::Literal(literal) => number_text(literal),
+        _ => String::new(),
+    };
+    match Value::parse(&text, to, &Style::default())? {
+        Value::Interval(interval) => TimeZone::of_interval(interval).map(|zone| zone.to_string()),
+        _ => Err(Error::internal("a time zone that is no interval")),
+    }
 }
 
 /// A setting's name, in lower case as all settings' names are.

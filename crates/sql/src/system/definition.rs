@@ -4,9 +4,9 @@ use coeval_sql_syntax::tree::{Arguments, Cast, Expr, ExprKind, Literal, Special}
 
 use super::tables;
 use crate::catalog::{Index, PUBLIC, TEMPORARY_ALIAS, Table, fold, quote_identifier};
-use crate::expression::{resolve_type, value_name, with_stack};
+use crate::expression::{is_momentary, resolve_type, value_name, with_stack};
 use crate::statement::parse_expression;
-use crate::value::{ColumnType, DataType};
+use crate::value::{ColumnType, DataType, Style, Value};
 
 /// The table's storage parameters, each as `name=value`.
 pub(super) fn options(table: &Table) -> impl Iterator<Item = String> {
@@ -187,8 +187,20 @@ fn text_literal(text: &str, wanted: DataType) -> String {
         {
             number.to_owned()
         }
-        _ => format!("'{}'::{}", text.replace('\'', "''"), typed(wanted)),
+        // PostgreSQL keeps the value, and shows it in its usual form.
+        DataType::Interval | DataType::Time | DataType::Date | DataType::Timestamp => {
+            let style = Style::default();
+            let value = Value::parse(text, wanted.into(), &style);
+            let value = value.ok().filter(|_| !is_momentary(text, wanted));
+            let shown = value.and_then(|value| value.to_text(wanted.into(), &style));
+            quoted(shown.as_deref().unwrap_or(text), wanted)
+        }
+        _ => quoted(text, wanted),
     }
+}
+
+fn quoted(text: &str, data_type: DataType) -> String {
+    format!("'{}'::{}", text.replace('\'', "''"), typed(data_type))
 }
 
 /// Prints a type's name as in a cast without a modifier.
@@ -247,6 +259,12 @@ mod tests {
             ),
             ("current_date", DataType::Date, "CURRENT_DATE"),
             ("'2020-01-01'", DataType::Date, "'2020-01-01'::date"),
+            ("'1 hour'", DataType::Interval, "'01:00:00'::interval"),
+            (
+                "'12:00'",
+                DataType::Time,
+                "'12:00:00'::time without time zone",
+            ),
             ("'x'::text", DataType::Text, "'x'::text"),
             ("'1'::int", DataType::Int4, "1"),
             ("'a\\b'", DataType::Text, "'a\\b'::text"),

@@ -53,6 +53,7 @@ fn fits(value: &Value, data_type: DataType) -> bool {
         Value::Text(_) => data_type.is_string(),
         Value::Object(..) => data_type == T::Regproc,
         Value::TimestampTz(_) => data_type == T::TimestampTz,
+        Value::Interval(_) => data_type == T::Interval,
         Value::Array(elements) => data_type
             .element()
             .is_some_and(|element| elements.iter().all(|each| fits(each, element))),
@@ -162,6 +163,7 @@ fn functions_of_the_leader_are_known() {
             "pg_tablespace_size",
             "pg_total_relation_size",
             "random",
+            "timeofday",
         ]
     );
     let of_leader: Vec<_> = super::table::all()

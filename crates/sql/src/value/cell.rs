@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | boolean | 1: 0 or 1 |
 //! | integers, dates, timestamps, floats | little endian, of their width |
+//! | time, timetz, interval | microseconds, then seconds west, or days and months; all little endian |
 //! | strings | UTF-8; `char(n)` without its padding |
 //! | numeric | scale, 2 bytes (65,533 −∞, 65,534 ∞, 65,535 NaN), then the unscaled number, two's complement, little endian, as short as can be |
 //!

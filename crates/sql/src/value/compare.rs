@@ -42,7 +42,10 @@ impl Value {
             Self::Oid(_) | Self::Object(..) => 11,
             Self::Char(_) => 12,
             Self::Array(_) => 13,
-            Self::Null => 14,
+            Self::Time(_) => 14,
+            Self::TimeTz(..) => 15,
+            Self::Interval(_) => 16,
+            Self::Null => 255,
         }
     }
 }

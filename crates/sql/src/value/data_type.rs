@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::interval::IntervalRange;
 use super::operations::{
     DateTimeType, Family, Modifier, NumberType, ObjectType, Structure, TypeFacts, TypeOperations,
 };
@@ -126,6 +127,18 @@ data_types! {
     NumericArray,
     /// Array of `regtype`.
     RegtypeArray,
+    /// A time of day without a time zone.
+    Time,
+    /// A time of day with its offset from UTC.
+    TimeTz,
+    /// A span of time.
+    Interval,
+    /// Array of `time`.
+    TimeArray,
+    /// Array of `timetz`.
+    TimeTzArray,
+    /// Array of `interval`.
+    IntervalArray,
 }
 
 pub(super) use for_type;
@@ -196,13 +209,14 @@ impl DataType {
         self.facts().family
     }
 
-    /// Whether the type is a date or timestamp type.
+    /// Whether the type is one of dates, times and intervals, whose text depends on the
+    /// session.
     #[must_use]
     pub const fn is_moment(self) -> bool {
         self.date_time().is_some()
     }
 
-    /// Which date or timestamp type it is; `None` for other types.
+    /// Which type of dates, times and intervals it is; `None` for other types.
     #[must_use]
     pub(crate) const fn date_time(self) -> Option<DateTimeType> {
         match self.facts().family {
@@ -390,6 +404,13 @@ impl fmt::Display for ColumnType {
                 Some((head, tail)) => write!(formatter, "{head}({}) {tail}", self.modifier),
                 None => write!(formatter, "{name}({})", self.modifier),
             },
+            Modifier::Interval => {
+                write!(
+                    formatter,
+                    "{name}{}",
+                    IntervalRange::of_modifier(self.modifier)
+                )
+            }
             Modifier::None | Modifier::Length | Modifier::Fraction => formatter.write_str(name),
         }
     }

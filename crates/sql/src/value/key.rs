@@ -13,6 +13,8 @@
 //! | type | bytes after the marker |
 //! | --- | --- |
 //! | integers, dates, timestamps | big endian, sign bit flipped |
+//! | timetz | its time in UTC, then seconds west |
+//! | interval | its length, 16 bytes |
 //! | floats | big endian; negative ones inverted, others with the sign bit set; −0 as 0, NaN last |
 //! | strings | UTF-8 (the C collation), then 00; text holds no NUL |
 //! | numeric | class (−∞ < negative < 0 < positive < ∞ < NaN); exponent of the first digit, 4 bytes; digits in pairs plus one, then 00; all inverted for negative numbers. Trailing zeros are omitted, so 1.0 is 1.00 |

@@ -26,6 +26,7 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub(crate) mod abbreviations;
 mod array;
 mod binary;
 pub mod calendar;
@@ -33,8 +34,10 @@ mod cell;
 mod compare;
 mod data_type;
 mod date_time;
+pub(crate) mod interval;
 mod key;
 mod key_read;
+pub(crate) mod moments;
 mod numeric;
 mod operations;
 #[cfg(test)]
@@ -50,6 +53,9 @@ use smol_str::SmolStr;
 pub(crate) use array::{parse_array, write_array};
 pub use binary::utf8;
 pub use data_type::{ColumnType, DataType};
+pub(crate) use date_time::{OffsetFault, parse_offset};
+pub(crate) use interval::Unit as TimeUnit;
+pub use interval::{Interval, IntervalStyle};
 pub use key::{KeyOrder, write_cell_key};
 pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
@@ -57,7 +63,7 @@ pub(crate) use operations::{
     Category, Collation, DateTimeType, Extremes, Family, Modifier, NumberType, ObjectType,
     OperatorClass, Structure,
 };
-pub use text::{DateOrder, Fit, Style, check_text, truncate_name};
+pub use text::{DateFormat, DateOrder, Fit, Style, check_text, truncate_name};
 pub use time_zone::TimeZone;
 
 /// A value of one of the types of [`DataType`].
@@ -96,6 +102,12 @@ pub enum Value {
     Char(u8),
     /// A one-dimensional array.
     Array(Arc<[Value]>),
+    /// `time`: microseconds since midnight.
+    Time(i64),
+    /// `timetz`: microseconds since midnight, and seconds west of Greenwich.
+    TimeTz(i64, i32),
+    /// `interval`.
+    Interval(Interval),
 }
 
 /// Evaluates an expression over a value's representation: `$written` is its
@@ -151,6 +163,15 @@ macro_rules! for_value {
             }
             $crate::value::Value::Array(content) => {
                 $crate::value::written_as!(Array, &content[..], $written, $content => $result)
+            }
+            $crate::value::Value::Time(content) => {
+                $crate::value::written_as!(Time, *content, $written, $content => $result)
+            }
+            $crate::value::Value::TimeTz(time, west) => {
+                $crate::value::written_as!(TimeTz, (*time, *west), $written, $content => $result)
+            }
+            $crate::value::Value::Interval(content) => {
+                $crate::value::written_as!(Interval, *content, $written, $content => $result)
             }
         }
     };

@@ -130,8 +130,8 @@ pub(crate) enum Family {
     Number(NumberType),
     /// Strings: they cast to each other implicitly.
     String,
-    /// Dates and timestamps: parsing and printing them depends on the session's time
-    /// zone.
+    /// Dates, times and intervals: parsing and printing them depends on the session's
+    /// time zone and styles.
     DateTime(DateTimeType),
     /// Object types: an OID that the catalog prints as a name.
     Object(ObjectType),
@@ -150,12 +150,15 @@ pub(crate) enum NumberType {
     Float8,
 }
 
-/// The date and timestamp types.
+/// The types of dates, times and intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DateTimeType {
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    TimeTz,
+    Interval,
 }
 
 /// The object types: an OID that the catalog prints as a name.
@@ -194,6 +197,8 @@ pub(crate) enum Modifier {
     PrecisionAndScale,
     /// Number of digits of a second's fraction.
     Fraction,
+    /// Fields of an interval, and digits of a second's fraction.
+    Interval,
 }
 
 /// `pg_type.typcategory`, by its letter.
@@ -206,6 +211,7 @@ pub(crate) enum Category {
     Numeric = b'N',
     Pseudo = b'P',
     String = b'S',
+    Timespan = b'T',
     Unknown = b'X',
     Internal = b'Z',
 }

@@ -283,6 +283,23 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
         DataType::TimestampTz => (calendar::MIN_TIMESTAMP..calendar::END_TIMESTAMP)
             .prop_map(Value::TimestampTz)
             .boxed(),
+        DataType::Time => (0..=calendar::DAY).prop_map(Value::Time).boxed(),
+        DataType::TimeTz => (0..=calendar::DAY, -57_599..57_600)
+            .prop_map(|(time, west)| Value::TimeTz(time, west))
+            .boxed(),
+        DataType::Interval => (
+            -300_000_i32..300_000,
+            -3_000_000_i32..3_000_000,
+            any::<i64>(),
+        )
+            .prop_map(|(months, days, micros)| {
+                Value::Interval(Interval {
+                    months,
+                    days,
+                    micros: micros >> 3,
+                })
+            })
+            .boxed(),
         DataType::InternalChar
         | DataType::Name
         | DataType::Int2Vector
@@ -312,7 +329,10 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
         | DataType::DateArray
         | DataType::TimestampTzArray
         | DataType::NumericArray
-        | DataType::RegtypeArray => return None,
+        | DataType::RegtypeArray
+        | DataType::TimeArray
+        | DataType::TimeTzArray
+        | DataType::IntervalArray => return None,
     })
 }
 

@@ -4,7 +4,7 @@ use smol_str::SmolStr;
 
 use super::data_type::for_type;
 use super::operations::{Representation, TypeOperations};
-use super::{ColumnType, DataType, TimeZone, Value, for_value};
+use super::{ColumnType, DataType, IntervalStyle, TimeZone, Value, for_value};
 use crate::{Error, Result, SqlState};
 
 /// Order of day, month and year in a date such as `01/02/2026`.
@@ -19,6 +19,20 @@ pub enum DateOrder {
     YearFirst,
 }
 
+/// How dates and timestamps are printed: the first part of `DateStyle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateFormat {
+    /// `2026-11-21 21:06:00+01`
+    #[default]
+    Iso,
+    /// `11/21/2026 21:06:00 CET`
+    Sql,
+    /// `Sat Nov 21 21:06:00 2026 CET`
+    Postgres,
+    /// `21.11.2026 21:06:00 CET`
+    German,
+}
+
 /// Session state that parsing and printing depend on, besides the type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
@@ -26,6 +40,10 @@ pub struct Style {
     pub time_zone: TimeZone,
     /// Order in which the parser reads the parts of an ambiguous date.
     pub date_order: DateOrder,
+    /// How dates and timestamps are printed.
+    pub date_format: DateFormat,
+    /// How intervals are printed.
+    pub interval_style: IntervalStyle,
     /// Start time of the transaction, in microseconds since 2000 UTC: the value of
     /// `now`, and the day of `today`.
     pub now: i64,
@@ -76,6 +94,11 @@ impl Value {
     ///
     /// The types `regclass` and its like need the catalog and are not parsed here.
     pub fn parse(text: &str, column_type: ColumnType, style: &Style) -> Result<Self> {
+        // The fields of an interval's type give its numbers their units.
+        if column_type.data_type == DataType::Interval {
+            let interval = super::interval::parse(text, column_type.modifier, style)?;
+            return Ok(Self::Interval(interval));
+        }
         for_type!(column_type.data_type, T => {
             T::fit(T::parse_text(text, style)?, column_type, Fit::Assign)
         })

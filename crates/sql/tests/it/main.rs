@@ -20,5 +20,6 @@ mod read_confirmation;
 mod reopen;
 mod row_locks;
 mod simulated;
+mod times;
 mod transcript;
 mod work_meter;

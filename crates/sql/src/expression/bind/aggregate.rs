@@ -249,6 +249,11 @@ fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnTy
     };
     match function {
         AggregateFunction::CountRows | AggregateFunction::Count => to(settled, T::Int8),
+        AggregateFunction::Sum | AggregateFunction::Average
+            if matches!(data_type, T::Interval | T::Time) =>
+        {
+            same(T::Interval)
+        }
         AggregateFunction::Sum => match data_type.number()? {
             N::Int2 | N::Int4 => to(data_type, T::Int8),
             N::Int8 => to(T::Int8, T::Numeric),

@@ -13,6 +13,40 @@ use crate::select::{bind_set_function, is_set_function};
 use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
 
+/// Names of a function's parameters.
+struct ParameterNames {
+    names: &'static [&'static str],
+    /// Whether a parameter that a call leaves out is zero.
+    zero_by_default: bool,
+}
+
+/// The names of the parameters of those functions that are called with names.
+fn parameter_names(function: &str) -> Option<&'static ParameterNames> {
+    Some(match function {
+        "make_interval" => &ParameterNames {
+            names: &["years", "months", "weeks", "days", "hours", "mins", "secs"],
+            zero_by_default: true,
+        },
+        "make_date" => &ParameterNames {
+            names: &["year", "month", "day"],
+            zero_by_default: false,
+        },
+        "make_time" => &ParameterNames {
+            names: &["hour", "min", "sec"],
+            zero_by_default: false,
+        },
+        "make_timestamp" => &ParameterNames {
+            names: &["year", "month", "mday", "hour", "min", "sec"],
+            zero_by_default: false,
+        },
+        "make_timestamptz" => &ParameterNames {
+            names: &["year", "month", "mday", "hour", "min", "sec", "timezone"],
+            zero_by_default: false,
+        },
+        _ => return None,
+    })
+}
+
 impl Binder<'_> {
     /// Binds a call with a syntax of its own, such as EXTRACT.
     pub(super) fn special(
@@ -24,16 +58,8 @@ impl Binder<'_> {
         let int4 = |value| Bound::new(Expression::Constant(Value::Int4(value)), DataType::Int4);
         let (name, arguments) = match special {
             Special::Value(value, precision) => {
-                let name = match value {
-                    SqlValue::CurrentTime => {
-                        return Err(Error::unsupported("CURRENT_TIME").at(position));
-                    }
-                    SqlValue::Localtime => {
-                        return Err(Error::unsupported("LOCALTIME").at(position));
-                    }
-                    value => value_name(*value),
-                };
-                (name, precision.iter().map(|digits| int4(*digits)).collect())
+                let digits = precision.iter().map(|digits| int4(*digits));
+                (value_name(*value), digits.collect())
             }
             Special::Coalesce(operands) => ("coalesce", self.bind_all(operands, scope)?),
             Special::Greatest(operands) => ("greatest", self.bind_all(operands, scope)?),
@@ -176,8 +202,69 @@ impl Binder<'_> {
             )
             .at(position));
         }
-        let arguments = self.positional(&list.arguments, position, scope)?;
+        let arguments = match parameter_names(&name) {
+            Some(names) => self.by_name(&name, names, &list.arguments, position, scope)?,
+            None => self.positional(&list.arguments, position, scope)?,
+        };
         self.call_with(&name, arguments, position)
+    }
+
+    /// Binds arguments of a function whose parameters have names. One that is left out has its
+    /// default, if the parameters have some.
+    fn by_name(
+        &mut self,
+        function: &str,
+        parameters: &ParameterNames,
+        arguments: &[Argument],
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Bound>> {
+        let mut bounds: Vec<Option<Bound>> = Vec::new();
+        let mut given = Vec::with_capacity(arguments.len());
+        let none_such = |given: &[String]| {
+            Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {function}({}) does not exist", given.join(", ")),
+            )
+            .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+            .at(position)
+        };
+        for argument in arguments {
+            let bound = self.bind(&argument.value, scope)?;
+            let data_type = bound.column_type.data_type;
+            given.push(match &argument.name {
+                Some(name) => format!("{} => {data_type}", fold_name(name)),
+                None => data_type.to_string(),
+            });
+            let Some(name) = &argument.name else {
+                bounds.push(Some(bound));
+                continue;
+            };
+            let name = fold_name(name);
+            let place = parameters.names.iter().position(|known| *known == name);
+            let Some(place) = place else {
+                return Err(none_such(&given));
+            };
+            if bounds.len() <= place {
+                bounds.resize(place + 1, None);
+            }
+            if bounds[place].replace(bound).is_some() {
+                return Err(
+                    Error::syntax(format!("argument name \"{name}\" used more than once"))
+                        .at(position),
+                );
+            }
+        }
+        if parameters.zero_by_default {
+            let count = parameters.names.len();
+            bounds.resize(bounds.len().max(count), None);
+        }
+        let zero = || Bound::new(Expression::Constant(Value::Int4(0)), DataType::Int4);
+        let all: Option<Vec<Bound>> = bounds
+            .into_iter()
+            .map(|bound| bound.or_else(|| parameters.zero_by_default.then(zero)))
+            .collect();
+        all.ok_or_else(|| none_such(&given))
     }
 
     /// Overload resolution: calls the function `name` whose parameters fit the bound

@@ -10,6 +10,7 @@ mod call;
 mod operator;
 mod predicate;
 mod query;
+mod time_operator;
 
 use std::sync::Arc;
 
@@ -363,7 +364,11 @@ impl<'a> Binder<'a> {
                 self.in_subquery(&test.operand, &test.query, test.negated, position, scope)
             }
             ExprKind::Quantified(test) => self.quantified(test, position, scope),
-            ExprKind::Overlaps(..) => Err(Error::unsupported("OVERLAPS").at(position)),
+            ExprKind::Overlaps(left, right) => {
+                let ends = left.iter().chain(right);
+                let ends: Result<Vec<Bound>> = ends.map(|end| self.bind(end, scope)).collect();
+                self.call_with("overlaps", ends?, position)
+            }
             ExprKind::Exists(query) => self.exists(query, scope),
             ExprKind::Subquery(query) => self.scalar_subquery(query, scope),
             ExprKind::Array(elements) => self.array(elements, scope),

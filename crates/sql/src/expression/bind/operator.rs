@@ -6,6 +6,7 @@ use std::sync::Arc;
 use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind};
 
 use super::Binder;
+use super::time_operator::TimeArithmetic;
 use crate::expression::coerce::{CastContext, castable, common_type};
 use crate::expression::{
     ArithmeticOperator, Bound, Comparison, Expression, LikePattern, RegexPattern, Scope,
@@ -146,6 +147,9 @@ impl Binder<'_> {
             )
             .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
             .at(position)),
+            "-" if data_type == DataType::Interval => {
+                self.call_with("interval_um", vec![inner], position)
+            }
             "-" | "+" if !data_type.is_number() => Err(missing()),
             "-" => Ok(
                 Bound::new(Expression::Negate(Box::new(inner.expression)), data_type).at(position),
@@ -357,10 +361,22 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         use ArithmeticOperator as A;
         use DataType as T;
+        let of_time = |bound: &Bound| bound.column_type.data_type.is_moment();
+        let (left, right) = if of_time(&left) || of_time(&right) {
+            match self.time_arithmetic(operator, left, right, position)? {
+                TimeArithmetic::Bound(bound) => return Ok(bound),
+                TimeArithmetic::OfDates(operands) => {
+                    let [left, right] = *operands;
+                    (left, right)
+                }
+            }
+        } else {
+            (left, right)
+        };
         let (mut from_left, mut from_right) =
             (left.column_type.data_type, right.column_type.data_type);
         // A literal takes the type of the other operand, except next to a date, where
-        // it is a number of days.
+        // it is a number of days if that is added.
         if from_left == T::Unknown && from_right == T::Unknown {
             return Err(Error::new(
                 SqlState::AMBIGUOUS_FUNCTION,
@@ -393,13 +409,6 @@ impl Binder<'_> {
             }
             A::Subtract if from_left == T::Date && from_right == T::Date => {
                 (T::Date, T::Date, T::Int4)
-            }
-            A::Add | A::Subtract
-                if [from_left, from_right]
-                    .iter()
-                    .any(|each| matches!(each, T::Timestamp | T::TimestampTz)) =>
-            {
-                return Err(Error::unsupported("the type interval").at(position));
             }
             A::BitAnd | A::BitOr | A::BitXor if integer(from_left) && integer(from_right) => {
                 let wide = widest(from_left, from_right);

@@ -8,7 +8,12 @@ mod formatting;
 mod math;
 mod session_information;
 mod strings;
+mod templates;
 mod time;
+mod time_make;
+mod time_parts;
+mod time_shift;
+mod time_zone;
 mod transaction;
 
 use super::SystemObjects;
@@ -34,6 +39,9 @@ mod kinds {
     pub(super) const DATE: ArgumentKind = ArgumentKind::Is(DataType::Date);
     pub(super) const TIMESTAMP: ArgumentKind = ArgumentKind::Is(DataType::Timestamp);
     pub(super) const MOMENT: ArgumentKind = ArgumentKind::Is(DataType::TimestampTz);
+    pub(super) const TIME: ArgumentKind = ArgumentKind::Is(DataType::Time);
+    pub(super) const TIMETZ: ArgumentKind = ArgumentKind::Is(DataType::TimeTz);
+    pub(super) const INTERVAL: ArgumentKind = ArgumentKind::Is(DataType::Interval);
 }
 
 /// All functions, including those over the system tables.
@@ -42,7 +50,12 @@ pub(crate) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Funct
         .iter()
         .chain(strings::FUNCTIONS)
         .chain(time::FUNCTIONS)
+        .chain(time_make::FUNCTIONS)
+        .chain(time_parts::FUNCTIONS)
+        .chain(time_shift::FUNCTIONS)
+        .chain(time_zone::FUNCTIONS)
         .chain(formatting::FUNCTIONS)
+        .chain(templates::FUNCTIONS)
         .chain(arrays::FUNCTIONS)
         .chain(session_information::FUNCTIONS)
         .chain(transaction::FUNCTIONS)

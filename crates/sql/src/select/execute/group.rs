@@ -7,7 +7,7 @@ use crate::expression::{
     AggregateCall, AggregateFunction, EvaluationContext, ROW, is_true, metered,
 };
 use crate::select::plan::Aggregate;
-use crate::value::{DataType, KeyOrder, Numeric};
+use crate::value::{DataType, Interval, KeyOrder, Numeric};
 use crate::{Error, Result, SqlState, Value};
 
 /// Memory of a group in bytes, besides its key and values.
@@ -47,6 +47,7 @@ enum Total {
     Integer(i128, i64),
     Numeric(Numeric, i64),
     Float(f64, i64),
+    Interval(Interval, i64),
     /// Extreme value so far, and whether the aggregate is `max`.
     Extreme(Value, bool),
     /// Rows of `array_agg` and `string_agg`: sort keys, value, separator.
@@ -62,6 +63,7 @@ impl Accumulator {
             F::Sum | F::Average => match call.argument_type.data_type {
                 DataType::Int2 | DataType::Int4 | DataType::Int8 => Total::Integer(0, 0),
                 DataType::Float4 | DataType::Float8 => Total::Float(0.0, 0),
+                DataType::Interval => Total::Interval(Interval::default(), 0),
                 _ => Total::Numeric(Numeric::from(0), 0),
             },
             F::Minimum => Total::Extreme(Value::Null, false),
@@ -146,6 +148,13 @@ impl Accumulator {
                     ));
                 }
             }
+            Total::Interval(sum, count) => {
+                let Value::Interval(interval) = value else {
+                    return Err(not_its_type());
+                };
+                *sum = sum.plus(interval)?;
+                *count += 1;
+            }
             Total::Extreme(extreme, greatest) => {
                 let order = value.order(extreme);
                 let better = if *greatest {
@@ -187,7 +196,12 @@ impl Accumulator {
         let average = call.function == AggregateFunction::Average;
         Ok(match self.total {
             Total::Count(count) => Value::Int8(count),
-            Total::Integer(_, 0) | Total::Numeric(_, 0) | Total::Float(_, 0) => Value::Null,
+            Total::Integer(_, 0)
+            | Total::Numeric(_, 0)
+            | Total::Float(_, 0)
+            | Total::Interval(_, 0) => Value::Null,
+            Total::Interval(sum, count) if average => Value::Interval(sum.divide(count as f64)?),
+            Total::Interval(sum, _) => Value::Interval(sum),
             Total::Integer(sum, count) if average => {
                 let mean = Numeric::from(sum).divide(&Numeric::from(count))?;
                 Value::Numeric(Box::new(mean))

@@ -4,7 +4,7 @@ use super::{Pulled, Row, State, row_or_return, spend};
 use crate::expression::EvaluationContext;
 use crate::select::plan::{ProjectSet, SetFunction, SetKind};
 use crate::system::SystemTable;
-use crate::value::{DataType, Numeric};
+use crate::value::{DataType, Interval, Numeric, moments};
 use crate::{Result, Value};
 
 /// State of a scan over rows that are materialised at once, or generated as a series.
@@ -32,6 +32,13 @@ enum Source {
         next: Numeric,
         last: Numeric,
         step: Numeric,
+    },
+    /// A series of timestamps, with a time zone or without.
+    Moments {
+        zoned: bool,
+        next: i64,
+        last: i64,
+        step: Interval,
     },
 }
 
@@ -129,6 +136,24 @@ impl RowsState {
                 row.push(Value::Numeric(Box::new(next.clone())));
                 *next = next.add(step)?;
             }
+            Source::Moments {
+                zoned,
+                next,
+                last,
+                step,
+            } => {
+                let ascends = step.span() > 0;
+                if ascends && *next > *last || !ascends && *next < *last {
+                    return Ok(Pulled::Done);
+                }
+                if *zoned {
+                    row.push(Value::TimestampTz(*next));
+                    *next = moments::add_in_zone(*next, *step, &context.session.style)?;
+                } else {
+                    row.push(Value::Timestamp(*next));
+                    *next = moments::add(*next, *step)?;
+                }
+            }
         }
         if let Some(ordinal) = &mut self.ordinal {
             *ordinal += 1;
@@ -148,6 +173,22 @@ fn series(data_type: DataType, arguments: &[Value]) -> Result<Source> {
             "step size cannot equal zero",
         )
     };
+    if let [
+        Value::Timestamp(next) | Value::TimestampTz(next),
+        Value::Timestamp(last) | Value::TimestampTz(last),
+        Value::Interval(step),
+    ] = arguments
+    {
+        if step.span() == 0 {
+            return Err(zero());
+        }
+        return Ok(Source::Moments {
+            zoned: data_type == DataType::TimestampTz,
+            next: *next,
+            last: *last,
+            step: *step,
+        });
+    }
     if data_type == DataType::Numeric {
         let number = |position: usize, otherwise: i32| match arguments.get(position) {
             Some(Value::Numeric(number)) => (**number).clone(),

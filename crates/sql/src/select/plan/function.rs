@@ -90,6 +90,19 @@ pub(crate) fn is_set_function(name: &str) -> bool {
     matches!(name, "generate_series" | "unnest" | "generate_subscripts")
 }
 
+/// Whether a series of these types is one of moments: its step is an interval.
+fn is_moments(types: &[DataType]) -> bool {
+    let moment = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Date | DataType::Timestamp | DataType::TimestampTz
+        )
+    };
+    let step = types.get(2).copied();
+    matches!(step, Some(DataType::Interval))
+        || matches!(step, Some(DataType::Unknown | DataType::Time)) && types[..2].iter().any(moment)
+}
+
 /// A bound set-returning function, and names and types of its columns.
 type BoundSet = (SetFunction, Vec<(SmolStr, DataType)>);
 
@@ -114,6 +127,23 @@ pub(crate) fn bind_set_function(
         .at(position)
     };
     let (kind, column, arguments) = match name {
+        "generate_series" if types.len() == 3 && is_moments(&types) => {
+            let data_type = match types[..2] {
+                [
+                    DataType::Timestamp,
+                    DataType::Timestamp | DataType::Unknown | DataType::Date,
+                ]
+                | [DataType::Unknown | DataType::Date, DataType::Timestamp] => DataType::Timestamp,
+                // Of dates, PostgreSQL prefers the type with time zone.
+                _ => DataType::TimestampTz,
+            };
+            let wanted = [data_type, data_type, DataType::Interval];
+            let mut bounds = Vec::with_capacity(3);
+            for (argument, wanted) in arguments.into_iter().zip(wanted) {
+                bounds.push(binder.implicit(argument, wanted)?.expression);
+            }
+            (SetKind::Series(data_type), data_type, bounds)
+        }
         "generate_series" if matches!(types.len(), 2 | 3) => {
             let data_type = match common_type(&types) {
                 Some(DataType::Int2 | DataType::Int4 | DataType::Text) => DataType::Int4,

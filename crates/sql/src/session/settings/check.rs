@@ -2,11 +2,11 @@
 
 use coeval_txn::Isolation;
 
+use super::date_style;
 use super::definitions::{Definition, SettingKind};
 use crate::error::{Error, Result, SqlState};
-use crate::value::TimeZone;
 
-fn invalid(name: &str, value: &str) -> Error {
+pub(super) fn invalid(name: &str, value: &str) -> Error {
     Error::new(
         SqlState::INVALID_PARAMETER_VALUE,
         format!("invalid value for parameter \"{name}\": \"{value}\""),
@@ -112,8 +112,8 @@ pub(super) fn write_quantity(value: i64, units: &Units) -> String {
     format!("{}{name}", value / factor)
 }
 
-/// Checks a value and writes it as SHOW does.
-pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String> {
+/// Checks a value and writes it as SHOW does. `current` is the value that the setting has.
+pub(super) fn check(definition: &Definition, values: &[String], current: &str) -> Result<String> {
     let name = definition.name;
     if !matches!(definition.kind, SettingKind::List | SettingKind::DateStyle) && values.len() != 1 {
         return Err(Error::new(
@@ -182,29 +182,8 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
         }
         SettingKind::Text => value.to_owned(),
         SettingKind::List => values.join(", "),
-        SettingKind::TimeZone => TimeZone::named(value)
-            .map(|zone| match zone {
-                TimeZone::Place(_) => zone.to_string(),
-                // The value is kept in a form that can be parsed again.
-                TimeZone::Fixed(_) => value.to_owned(),
-            })
-            .ok_or_else(wrong)?,
-        SettingKind::DateStyle => {
-            let mut order = "MDY";
-            for word in values.iter().flat_map(|value| value.split(',')) {
-                match word.trim().to_ascii_lowercase().as_str() {
-                    "iso" | "default" => {}
-                    "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
-                    "dmy" | "euro" | "european" => order = "DMY",
-                    "ymd" => order = "YMD",
-                    "sql" | "postgres" | "german" => {
-                        return Err(Error::unsupported("a DateStyle other than ISO"));
-                    }
-                    _ => return Err(invalid(name, &values.join(", "))),
-                }
-            }
-            format!("ISO, {order}")
-        }
+        SettingKind::TimeZone => date_style::time_zone(name, value)?,
+        SettingKind::DateStyle => date_style::date_style(name, values, current)?,
         SettingKind::Encoding => {
             let plain: String = value
                 .chars()

@@ -24,7 +24,7 @@ pub(super) enum SettingKind {
     List,
     /// The value is a time zone.
     TimeZone,
-    /// The value is a date style of PostgreSQL; only ISO is supported.
+    /// The value is a style of dates, and an order of their parts.
     DateStyle,
     /// The value is a character encoding; only UTF8 is supported.
     Encoding,
@@ -245,7 +245,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     reported(
         "IntervalStyle",
         "postgres",
-        SettingKind::Word(&["postgres"]),
+        SettingKind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         "Sets the display format for interval values.",
     ),
     reported(

@@ -7,6 +7,7 @@
 //! | setting | effect |
 //! | --- | --- |
 //! | `timezone` | conversion between `timestamptz` and text |
+//! | `DateStyle`, `IntervalStyle` | text of dates, times and intervals |
 //! | `extra_float_digits` | digits of floating-point output |
 //! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
 //! | `log_min_duration_statement` | which statements are logged as slow |
@@ -24,6 +25,7 @@
 //! to restore them keeps its pointer to the old copy.
 mod check;
 mod comparator;
+mod date_style;
 mod definitions;
 mod stored;
 
@@ -39,7 +41,7 @@ use crate::access::LoginSetting;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
 use crate::output::Severity;
-use crate::value::{DateOrder, TimeZone};
+use crate::value::{DateFormat, DateOrder, IntervalStyle, TimeZone};
 
 pub use self::comparator::ReadComparator;
 
@@ -50,8 +52,12 @@ pub(crate) use self::check::{isolation, isolation_name, switch};
 pub struct Parsed {
     /// Value of `timezone`.
     pub time_zone: TimeZone,
+    /// First part of `DateStyle`.
+    pub date_format: DateFormat,
     /// Second part of `DateStyle`.
     pub date_order: DateOrder,
+    /// Value of `IntervalStyle`.
+    pub interval_style: IntervalStyle,
     /// Value of `extra_float_digits`.
     pub extra_float_digits: i32,
     /// Value of `lock_timeout`; `None` for no limit.
@@ -185,7 +191,9 @@ impl Default for Settings {
             local_identity: None,
             parsed: Parsed {
                 time_zone: TimeZone::default(),
+                date_format: DateFormat::default(),
                 date_order: DateOrder::default(),
+                interval_style: IntervalStyle::default(),
                 extra_float_digits: 1,
                 lock_timeout: None,
                 statement_timeout: None,
@@ -305,7 +313,10 @@ impl Settings {
             None => return Err(unknown(name)),
         };
         let value = match definition(name) {
-            Some(definition) => check(definition, &[value.to_owned()])?,
+            Some(definition) => {
+                let current = self.show(definition.name).unwrap_or(definition.initial);
+                check(definition, &[value.to_owned()], current)?
+            }
             None => value.to_owned(),
         };
         self.parse(key, &value);
@@ -433,7 +444,11 @@ impl Settings {
     pub(crate) fn set(&mut self, name: &str, values: &[String], local: bool) -> Result<()> {
         let (key, value) = match definition(name) {
             Some(definition) if !self.may_set(definition) => return Err(denied(definition)),
-            Some(definition) => (definition.name.to_owned(), check(definition, values)?),
+            Some(definition) => {
+                let current = self.show(definition.name).unwrap_or(definition.initial);
+                let value = check(definition, values, current)?;
+                (definition.name.to_owned(), value)
+            }
             None if name.contains('.') => (name.to_owned(), values.join(", ")),
             None => return Err(unknown(name)),
         };
@@ -520,12 +535,9 @@ impl Settings {
         let time = || time(value).filter(|time| !time.is_zero());
         match name {
             "TimeZone" => parsed.time_zone = TimeZone::named(value).unwrap_or_default(),
-            "DateStyle" => {
-                parsed.date_order = match value.rsplit(' ').next() {
-                    Some("DMY") => DateOrder::DayFirst,
-                    Some("YMD") => DateOrder::YearFirst,
-                    _ => DateOrder::MonthFirst,
-                };
+            "DateStyle" => (parsed.date_format, parsed.date_order) = date_style::parts(value),
+            "IntervalStyle" => {
+                parsed.interval_style = IntervalStyle::named(value).unwrap_or_default();
             }
             "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
             "lock_timeout" => parsed.lock_timeout = time(),

@@ -14,7 +14,7 @@ impl SettingChecks for Settings {
         let Some(definition) = known(name, superuser)? else {
             return Ok((name.to_owned(), values.join(", ")));
         };
-        check(definition, values)?;
+        check(definition, values, definition.initial)?;
         let value = match definition.kind {
             SettingKind::List => {
                 let names = values.iter().map(|name| quote_identifier(name));

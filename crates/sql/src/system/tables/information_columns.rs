@@ -11,6 +11,7 @@ use crate::system::definition::default_expression;
 use crate::system::relation::{Relation, namespace_of, relations};
 use crate::system::table::system_table;
 use crate::system::{listed, schema_name};
+use crate::value::interval::IntervalRange;
 use crate::value::{ColumnType, DataType, DateTimeType, NumberType};
 
 /// Maximum number of bytes of a character.
@@ -49,11 +50,28 @@ fn digits(column_type: ColumnType) -> Option<(Option<i32>, i32, Option<i32>)> {
 fn fraction(column_type: ColumnType) -> Option<i32> {
     match column_type.data_type.date_time()? {
         DateTimeType::Date => Some(0),
-        DateTimeType::Timestamp | DateTimeType::TimestampTz if column_type.modifier >= 0 => {
-            Some(column_type.modifier)
+        DateTimeType::Interval => {
+            let range = IntervalRange::of_modifier(column_type.modifier);
+            Some(range.digits().map_or(6, |digits| digits as i32))
         }
-        DateTimeType::Timestamp | DateTimeType::TimestampTz => Some(6),
+        DateTimeType::Timestamp
+        | DateTimeType::TimestampTz
+        | DateTimeType::Time
+        | DateTimeType::TimeTz => Some(match column_type.modifier {
+            modifier if modifier >= 0 => modifier,
+            _ => 6,
+        }),
     }
+}
+
+/// The fields that an interval type keeps: `DAY TO SECOND(2)`.
+fn interval_fields(column_type: ColumnType) -> Option<String> {
+    if column_type.data_type != DataType::Interval {
+        return None;
+    }
+    let range = IntervalRange::of_modifier(column_type.modifier);
+    let fields = range.to_string().to_uppercase();
+    fields.strip_prefix(' ').map(str::to_owned)
 }
 
 fn type_name(data_type: DataType) -> &'static str {
@@ -89,7 +107,7 @@ system_table! {
         numeric_precision_radix: Int4 = digits(each.column_type).map(|(_, radix, _)| radix),
         numeric_scale: Int4 = digits(each.column_type).and_then(|(_, _, scale)| scale),
         datetime_precision: Int4 = fraction(each.column_type),
-        interval_type: VarChar = Value::Null,
+        interval_type: VarChar = interval_fields(each.column_type),
         interval_precision: Int4 = Value::Null,
         character_set_catalog: Name = Value::Null,
         character_set_schema: Name = Value::Null,

@@ -12,6 +12,7 @@ mod information_columns;
 mod relations;
 mod replication;
 mod roles;
+mod time_zones;
 mod types;
 
 pub(super) use relations::is_primary;
@@ -32,6 +33,10 @@ pub(super) const ALL: &[&[SystemTable]] = &[
     ],
     &[columns::PG_ATTRIBUTE, columns::PG_ATTRDEF],
     &[types::PG_TYPE, types::PG_COLLATION],
+    &[
+        time_zones::PG_TIMEZONE_NAMES,
+        time_zones::PG_TIMEZONE_ABBREVS,
+    ],
     &[
         access_methods::PG_AM,
         access_methods::PG_OPCLASS,

@@ -39,9 +39,10 @@ fn modifier(data_type: DataType, what: &str) -> Value {
     let base = data_type.element().unwrap_or(data_type);
     match base.facts().modifier {
         Modifier::None => function(""),
-        Modifier::Length | Modifier::PrecisionAndScale | Modifier::Fraction => {
-            function(&format!("{}{what}", base.name()))
-        }
+        Modifier::Length
+        | Modifier::PrecisionAndScale
+        | Modifier::Fraction
+        | Modifier::Interval => function(&format!("{}{what}", base.name())),
     }
 }
 
@@ -64,7 +65,8 @@ fn kind(data_type: DataType) -> u8 {
         | Category::DateTime
         | Category::Internal
         | Category::Numeric
-        | Category::String => b'b',
+        | Category::String
+        | Category::Timespan => b'b',
     }
 }
 

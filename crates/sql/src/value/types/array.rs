@@ -159,6 +159,9 @@ arrays_of! {
     TimestampTzArray of TimestampTz = 1185, "_timestamptz", "timestamp with time zone[]";
     NumericArray of Numeric = 1231, "_numeric", "numeric[]";
     RegtypeArray of Regtype = 2211, "_regtype", "regtype[]";
+    TimeArray of Time = 1183, "_time", "time without time zone[]";
+    IntervalArray of Interval = 1187, "_interval", "interval[]";
+    TimeTzArray of TimeTz = 1270, "_timetz", "time with time zone[]";
 }
 
 arrays! {

@@ -81,8 +81,8 @@ impl Representation for Date {
         Some(*days)
     }
 
-    fn write_text(days: i32, _column_type: ColumnType, _style: &Style, out: &mut Vec<u8>) {
-        write_date(days, out);
+    fn write_text(days: i32, _column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+        write_date(days, style, out);
     }
 
     #[inline]
@@ -214,11 +214,11 @@ macro_rules! timestamps {
 
 timestamps! {
     Timestamp, TimestampArray, parse_timestamp,
-        |time, _style, out| write_timestamp(time, out),
+        |time, style, out| write_timestamp(time, style, out),
         1114, "timestamp", "timestamp without time zone", false,
         "timestamp_", 3128, "timestamp_ops";
     TimestampTz, TimestampTzArray, parse_timestamp_tz,
-        |moment, style, out| write_timestamp_tz(moment, style.time_zone, out),
+        |moment, style, out| write_timestamp_tz(moment, style, out),
         1184, "timestamptz", "timestamp with time zone", true,
         "timestamptz_", 3127, "timestamptz_ops";
 }
@@ -240,7 +240,7 @@ fn parse_binary(bytes: [u8; 8]) -> Result<i64> {
 }
 
 /// Rounds a timestamp to `digits` digits of a second's fraction.
-fn round(time: i64, digits: i32) -> i64 {
+pub(super) fn round(time: i64, digits: i32) -> i64 {
     if !(0..6).contains(&digits) || time == i64::MIN || time == i64::MAX {
         return time;
     }

@@ -12,6 +12,7 @@ mod integer;
 mod numeric;
 mod object;
 mod string;
+mod time;
 
 pub(super) use array::*;
 pub(super) use boolean::Bool;
@@ -21,6 +22,7 @@ pub(super) use integer::{Int2, Int4, Int8};
 pub(super) use numeric::Numeric;
 pub(super) use object::{Object, Oid, Regclass, Regnamespace, Regproc, Regrole, Regtype};
 pub(super) use string::{Char, InternalChar, Name, Text, Unknown, VarChar, Void};
+pub(super) use time::{Interval, Time, TimeTz};
 
 use super::binary::malformed;
 use super::cell::{damaged, exact as exact_cell};
