@@ -147,7 +147,8 @@ impl Binder<'_> {
             )
             .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
             .at(position)),
-            "-" if data_type == DataType::Interval => {
+            // A time becomes an interval.
+            "-" if matches!(data_type, DataType::Interval | DataType::Time) => {
                 self.call_with("interval_um", vec![inner], position)
             }
             "-" | "+" if !data_type.is_number() => Err(missing()),

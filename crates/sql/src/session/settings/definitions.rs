@@ -441,6 +441,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "Sets the time zone for displaying and interpreting time stamps.",
     ),
     setting(
+        "timezone_abbreviations",
+        "Default",
+        SettingKind::Word(&["Default"]),
+        "Selects a file of time zone abbreviations.",
+    ),
+    setting(
         "transaction_deferrable",
         "off",
         SettingKind::Switch,

@@ -2,6 +2,7 @@
 //!
 //! | file | does |
 //! | --- | --- |
+//! | `plain` | reads the usual form at once |
 //! | `lexer` | splits a text into fields |
 //! | `words` | what words mean |
 //! | `decode` | gives each field its meaning |
@@ -15,6 +16,7 @@ mod civil;
 mod decode;
 mod fault;
 mod lexer;
+mod plain;
 mod words;
 mod write;
 
@@ -59,6 +61,9 @@ fn read(text: &str, kind: &str, wanted: Wanted, style: &Style) -> Result<Decoded
 
 /// Parses a date; returns days since 2000-01-01.
 pub(super) fn parse_date(text: &str, style: &Style) -> Result<i32> {
+    if let Some(plain) = plain::read(text) {
+        return Ok(plain.days as i32);
+    }
     let days = match read(text, "date", Wanted::DateTime, style)? {
         Decoded::Infinity { negative } => return Ok(if negative { i32::MIN } else { i32::MAX }),
         Decoded::Epoch => -calendar::UNIX_EPOCH_DAYS,
@@ -82,6 +87,9 @@ fn joined(days: i64, time: i64) -> Option<i64> {
 
 /// Parses a timestamp without time zone; ignores a zone in the string.
 pub(super) fn parse_timestamp(text: &str, style: &Style) -> Result<i64> {
+    if let Some(plain) = plain::read(text) {
+        return within(joined(plain.days, plain.time), text);
+    }
     match read(text, "timestamp", Wanted::DateTime, style)? {
         Decoded::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
         Decoded::Epoch => Ok(-calendar::UNIX_EPOCH),
@@ -91,6 +99,13 @@ pub(super) fn parse_timestamp(text: &str, style: &Style) -> Result<i64> {
 
 /// Parses a timestamp with time zone; uses the session's zone if the string has none.
 pub(super) fn parse_timestamp_tz(text: &str, style: &Style) -> Result<i64> {
+    if let Some(plain) = plain::read(text) {
+        let local = within(joined(plain.days, plain.time), text)?;
+        return Ok(match plain.east {
+            Some(east) => local - east * SECOND,
+            None => style.time_zone.moment_of(local),
+        });
+    }
     match read(text, "timestamp with time zone", Wanted::DateTime, style)? {
         Decoded::Infinity { negative } => Ok(if negative { i64::MIN } else { i64::MAX }),
         Decoded::Epoch => Ok(-calendar::UNIX_EPOCH),
