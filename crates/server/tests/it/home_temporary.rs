@@ -1,8 +1,11 @@
 //! Temporary tables and cursors of a client of a node that follows: what the leader keeps for
 //! a session is read there, and what a READ ONLY block declares is where the block is.
 
+use std::time::Duration;
+
 use coeval_testkit::wire::{Wire, error};
 
+use crate::follower;
 use crate::home::{Two, WHO, run, who};
 
 async fn asks(wire: &mut Wire, expected: &str, why: &str) {
@@ -113,5 +116,50 @@ fn a_cursor_of_a_read_only_block_is_where_the_block_is() {
             wire.rows("commit").await;
             asks(&mut wire, "home", "after the block").await;
         }
+    });
+}
+
+#[test]
+fn a_session_with_temporary_tables_ends_when_the_leader_changes() {
+    let change = |settings| settings;
+    follower::run(change, async |pair| {
+        let mut far = pair.reader().await;
+        far.rows("create table p (a int)").await;
+        far.rows("insert into p values (1)").await;
+        far.rows("create temp table p (a int)").await;
+        let mut near = pair.writer().await;
+        near.rows("create temp table p (a int)").await;
+        let mut holds = pair.reader().await;
+        holds
+            .rows("declare c cursor with hold for select a from p")
+            .await;
+        let mut plain = pair.reader().await;
+        plain.rows("set work_mem = '5MB'").await;
+        let leader = plain
+            .value("select leader from coeval.cluster_status")
+            .await;
+        let next = if leader.as_deref() == Some("1") { 2 } else { 1 };
+        while !pair.follower.leads() {
+            plain
+                .query(&format!("select coeval.cluster_transfer({next})"))
+                .await;
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+        for wire in [&mut far, &mut near] {
+            wire.send(&coeval_testkit::wire::query("select count(*) from p"))
+                .await;
+            let answers = wire.until_closed().await;
+            assert_eq!(error(&answers).sqlstate(), "57P01");
+        }
+        let answers = holds.query("fetch c").await;
+        assert_eq!(error(&answers).sqlstate(), "34000");
+        for wire in [&mut holds, &mut plain] {
+            assert_eq!(
+                wire.value("select count(*) from p").await.as_deref(),
+                Some("1")
+            );
+        }
+        let shown = plain.value("show work_mem").await;
+        assert_eq!(shown.as_deref(), Some("5MB"));
     });
 }

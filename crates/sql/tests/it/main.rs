@@ -20,6 +20,7 @@ mod read_confirmation;
 mod reopen;
 mod row_locks;
 mod simulated;
+mod temporary;
 mod times;
 mod transcript;
 mod work_meter;
