@@ -47,6 +47,14 @@ const EVERYTHING: &[&str] = &[
     "create table pair (a int, b varchar(3), c text, primary key (b, a))",
     "insert into pair values (1, 'x', ''), (1, 'y', 'z')",
     "create table without_rows (id int primary key, note text)",
+    "create table times (
+        id int primary key, t time default '12:00', t3 time(3), z timetz, i interval default '36 hours',
+        d interval day to second(2), m interval year to month)",
+    "insert into times values
+        (1, '24:00', '01:02:03.4567', '10:00-05:30', '-1 year 2 days -3:04:05.6', '1 2:03:04.567', '1-2'),
+        (2, null, null, null, null, null, null),
+        (3, '00:00:00.000001', '0:00', '23:59:59.999999+15:59', '-0.5 s', '-1 day +2:00', '-14 mons')",
+    "create index times_i on times (i, z desc)",
     "create table without_columns ()",
     "insert into without_columns default values",
 ];
@@ -116,6 +124,9 @@ fn a_dump_says_how_to_make_everything() {
             "CREATE TABLE public.\"Every Type\" (\n    id bigint NOT NULL,\n",
             "    money numeric(12,2) DEFAULT 0.00,\n",
             "    \"large\"\"st\" bigint,\n",
+            "    t time without time zone DEFAULT '12:00:00'::time without time zone,\n",
+            "    d interval day to second(2),\n",
+            "SET IntervalStyle = 'postgres';\n",
             "COPY public.pair (a, b, c) FROM stdin;\n1\tx\t\n1\ty\tz\n\\.\n",
             "COPY public.without_rows (id, note) FROM stdin;\n\\.\n",
             "ALTER TABLE ONLY public.pair\n    ADD CONSTRAINT pair_pkey PRIMARY KEY (b, a);\n",
@@ -165,6 +176,7 @@ fn psql_reads_a_dump_into_coeval_and_postgres() {
             "\"Every Type\"",
             "\"select\"",
             "pair",
+            "times",
             "without_rows",
             "without_columns",
         ] {
