@@ -143,6 +143,10 @@ settings! {
     /// compiled regular expressions, in bytes; further ones are refused with 53200. All sessions together keep at most a quarter
     /// of the memory limit.
     max_session_memory_bytes: u64 = 64 << 20, "BYTES";
+    /// How much memory a statement may take for sorting, grouping, hashing and collecting rows,
+    /// in kilobytes (1024 bytes): what sessions begin with as `work_mem`, unless their role or
+    /// the database has another.
+    work_mem_kilobytes: u64 = 64 << 10, "KB";
     /// The largest result of one statement, in bytes as sent; 0 for no limit.
     max_result_bytes: u64 = 0, "BYTES";
     /// How much of a result is produced ahead of what the client has taken, in
@@ -327,6 +331,10 @@ impl Settings {
         .into_iter()
         .filter(|(_, timeout)| *timeout != Timeout::NONE)
         .map(|(name, timeout)| (name, timeout.show()))
+        .chain(
+            (self.work_mem_kilobytes != Self::default().work_mem_kilobytes)
+                .then(|| ("work_mem", format!("{}kB", self.work_mem_kilobytes))),
+        )
         .chain([
             (
                 "log_min_duration_statement",
@@ -396,6 +404,10 @@ impl Settings {
         if !(64 << 10..=1 << 30).contains(&self.max_statement_bytes) {
             let reason = "must be from 65536 to 1073741824".into();
             return refuse("max_statement_bytes", reason);
+        }
+        if !(64..=1 << 30).contains(&self.work_mem_kilobytes) {
+            let reason = "must be from 64 to 1073741824".into();
+            return refuse("work_mem_kilobytes", reason);
         }
         if self.memory_limit_megabytes != 0
             && !(64..=1 << 30).contains(&self.memory_limit_megabytes)
