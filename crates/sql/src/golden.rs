@@ -46,6 +46,8 @@ pub(crate) struct Bench {
     engine: Serial,
     tables: Vec<Arc<Table>>,
     pub(crate) session: SessionInfo,
+    /// Whether plans depend on the numbers of rows; otherwise all tables count as equal.
+    pub(crate) counts: bool,
     next_number: u32,
 }
 
@@ -62,6 +64,7 @@ impl Bench {
                 work_memory: 1 << 20,
                 ..SessionInfo::new(crate::system::OBJECTS)
             },
+            counts: false,
             next_number: 100,
         }
     }
@@ -272,6 +275,9 @@ impl Bench {
         let catalog = self.catalog();
         let locate = |_| None;
         let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        if self.counts {
+            binder.engine = Some(&self.engine);
+        }
         let plan = Arc::new(plan_query(&mut binder, query)?);
         let mut transaction = self.begin();
         let mut context =
@@ -314,6 +320,9 @@ impl Bench {
         let catalog = self.catalog();
         let locate = |_| None;
         let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        if self.counts {
+            binder.engine = Some(&self.engine);
+        }
         plan_query(&mut binder, &query).unwrap().explain()
     }
 }

@@ -18,6 +18,7 @@
 //! - [`expression`]: expressions: binding of names and types, and evaluation over rows.
 //! - [`instance`]: state shared by all sessions: memory budget, admission, deadlines,
 //!   activity.
+//! - `statistics`: what columns are like, for the planner.
 //! - `outcome`: outcomes of transactions, for clients that ask later whether one has
 //!   committed.
 //! - [`output`]: results of a statement: columns, rows, notices, command tags.
@@ -51,6 +52,7 @@ pub mod route;
 pub mod select;
 pub mod session;
 pub mod statement;
+mod statistics;
 pub mod system;
 mod temporary;
 pub mod value;

@@ -122,7 +122,7 @@ impl Statement {
             Command::Explain(explain) => match explain.statement.command() {
                 // What it explains is part of the session.
                 Command::Execute { .. } => Route::Leader(Reason::Command),
-                _ if explain.analyze => explain.statement.route(),
+                _ if explain.options.analyze => explain.statement.route(),
                 _ => Route::Anywhere,
             },
             _ => Route::Leader(Reason::Command),

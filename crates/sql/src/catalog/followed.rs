@@ -4,12 +4,13 @@
 use coeval_txn::{Definitions, Rows};
 use coeval_types::{StorageDefinition, StorageId};
 
+use super::statistics_storage;
 use super::store::{Described, Store, TABLES_STORAGE, described};
 use super::{Content, Object};
 use crate::outcome;
 
 /// Knows which storages a database has: those of the catalog itself, the storage of
-/// transaction outcomes, and those of the tables and sequences that the catalog describes.
+/// transaction outcomes, that of statistics, and those of the tables and sequences that the catalog describes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FollowedCatalog;
 
@@ -21,6 +22,7 @@ impl Definitions for FollowedCatalog {
     fn read(&self, rows: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
         let mut storages = Vec::from(Store::definitions());
         storages.push(outcome::definition());
+        storages.push(statistics_storage::definition());
         let mut read = Ok(());
         rows(
             TABLES_STORAGE,

@@ -43,6 +43,7 @@ mod needs;
 mod object;
 mod quote;
 mod row_text;
+pub(crate) mod statistics_storage;
 mod store;
 mod table;
 mod temporary;

@@ -17,7 +17,7 @@ use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Bound, Expression, Frame, Scope, ScopeColumn, ScopeRelation};
 use crate::plan::{Access, RowReader};
-use crate::select;
+use crate::select::{self, hash_subqueries};
 
 /// Looks up the table that a statement changes.
 fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
@@ -409,9 +409,11 @@ fn assignments(
             default_expression(definition, binder.catalog, binder.session)?
         } else {
             let bound = binder.bind(value, scope)?;
-            binder
+            let mut value = binder
                 .assign(bound, &definition.name, definition.column_type)?
-                .expression
+                .expression;
+            hash_subqueries(binder, &mut value)?;
+            value
         };
         assignments.push(Assignment { column, value });
         Ok(())
@@ -478,7 +480,11 @@ fn target<'expression>(
                 current_of: Some(fold(cursor)),
             });
         }
-        Filter::Where(condition) => Some(binder.bind_condition(condition, scope, "WHERE")?),
+        Filter::Where(condition) => {
+            let mut condition = binder.bind_condition(condition, scope, "WHERE")?;
+            hash_subqueries(binder, &mut condition)?;
+            Some(condition)
+        }
     };
     let conditions = condition
         .clone()

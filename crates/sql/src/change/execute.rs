@@ -329,6 +329,7 @@ impl Targets {
             self.met.extend(self.rids.drain(..));
             self.next = 0;
             context.reads()?.begin_statement()?;
+            context.forget_subqueries();
             self.rids = collect(plan, target, context).await?;
             self.rids.retain(|rid| !self.met.contains(rid));
         }

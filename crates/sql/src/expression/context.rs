@@ -10,10 +10,10 @@ use coeval_txn::{Engine, Transaction};
 use coeval_types::{Rid, Timestamp};
 use smol_str::SmolStr;
 
-use super::SystemObjects;
 use super::meter::{Metered, ROW, WorkMeter};
 use super::regex::{CompiledPatterns, KeptPatterns};
 use super::subquery::Remembered;
+use super::{Instrument, SystemObjects};
 use crate::catalog::Catalog;
 use crate::instance::{
     ClusterChange, Deadline, Instance, SessionMemory, SessionsElsewhere, StatementMemory,
@@ -216,6 +216,8 @@ pub struct EvaluationContext<'a> {
     pub(super) compiled: CompiledPatterns,
     /// The record that WHERE CURRENT OF names.
     pub(crate) current_row: Option<Rid>,
+    /// Counters of the plan's nodes, for EXPLAIN ANALYZE.
+    pub(crate) instrument: Option<Box<Instrument>>,
 }
 
 impl<'a> EvaluationContext<'a> {
@@ -242,7 +244,13 @@ impl<'a> EvaluationContext<'a> {
             metered: Metered::new(),
             compiled: CompiledPatterns::default(),
             current_row: None,
+            instrument: None,
         }
+    }
+
+    /// Forgets the results of subqueries: what follows reads in another snapshot.
+    pub(crate) fn forget_subqueries(&mut self) {
+        self.remembered.clear();
     }
 
     /// Fails with 57014 if the statement is canceled or its deadline has passed.

@@ -42,8 +42,39 @@ fn truth(value: Option<bool>) -> Value {
 }
 
 impl Expression {
+    /// The value of a constant or a column, where it is.
+    #[inline]
+    fn peek<'value>(&'value self, row: &'value [Value]) -> Option<&'value Value> {
+        match self {
+            Self::Constant(value) => Some(value),
+            Self::Column(position) => row.get(*position),
+            _ => None,
+        }
+    }
+
+    /// The value, where it is or in `slot`: comparing and computing copy no operands.
+    #[inline]
+    pub(crate) fn borrow<'value>(
+        &'value self,
+        context: &mut EvaluationContext<'_>,
+        row: &'value [Value],
+        slot: &'value mut Value,
+    ) -> Result<&'value Value> {
+        if let Some(value) = self.peek(row) {
+            return Ok(value);
+        }
+        *slot = self.evaluate(context, row)?;
+        Ok(slot)
+    }
+
     /// Evaluates the expression over `row`.
     pub fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
+        if let Self::Compare(comparison, operands) = self
+            && let Some(left) = operands[0].peek(row)
+            && let Some(right) = operands[1].peek(row)
+        {
+            return Ok(truth(comparison.holds(left, right)));
+        }
         match self {
             Self::Constant(value) => Ok(value.clone()),
             Self::Column(position) => row
@@ -82,27 +113,30 @@ impl Expression {
                 Err(Error::internal("a placeholder that planning left behind"))
             }
             Self::Arithmetic(operator, operands) => {
-                let left = operands[0].evaluate(context, row)?;
-                let right = operands[1].evaluate(context, row)?;
                 if *operator == operator::ArithmeticOperator::Append {
+                    let left = operands[0].evaluate(context, row)?;
+                    let right = operands[1].evaluate(context, row)?;
                     let bytes = heap_bytes(std::slice::from_ref(&left))
                         .saturating_add(heap_bytes(std::slice::from_ref(&right)));
                     context.claim(bytes)?;
                     context.work(bytes)?;
                     return Ok(append(left, right));
                 }
+                let (mut first, mut second) = (Value::Null, Value::Null);
+                let left = operands[0].borrow(context, row, &mut first)?;
+                let right = operands[1].borrow(context, row, &mut second)?;
                 if left.is_null() || right.is_null() {
                     return Ok(Value::Null);
                 }
-                if let (Value::Text(left), Value::Text(right)) = (&left, &right) {
+                if let (Value::Text(left), Value::Text(right)) = (left, right) {
                     let bytes = left.len().saturating_add(right.len());
                     context.claim(bytes)?;
                     context.work(bytes)?;
                 }
-                if let (Value::Numeric(left), Value::Numeric(right)) = (&left, &right) {
+                if let (Value::Numeric(left), Value::Numeric(right)) = (left, right) {
                     context.work(digits(left) * digits(right) / DIGITS_PER_BYTE)?;
                 }
-                operator::arithmetic(*operator, &left, &right)
+                operator::arithmetic(*operator, left, right)
             }
             Self::Negate(operand) => {
                 let value = operand.evaluate(context, row)?;
@@ -112,9 +146,10 @@ impl Expression {
                 operator::negate(&value)
             }
             Self::Compare(comparison, operands) => {
-                let left = operands[0].evaluate(context, row)?;
-                let right = operands[1].evaluate(context, row)?;
-                Ok(truth(comparison.holds(&left, &right)))
+                let (mut first, mut second) = (Value::Null, Value::Null);
+                let left = operands[0].borrow(context, row, &mut first)?;
+                let right = operands[1].borrow(context, row, &mut second)?;
+                Ok(truth(comparison.holds(left, right)))
             }
             Self::And(operands) => evaluate_all(operands, context, row),
             Self::Or(operands) => evaluate_any(operands, context, row),
@@ -174,9 +209,10 @@ impl Expression {
             Self::InList(operand, list) => evaluate_in(operand, list, context, row),
             Self::Quantified { .. } => self.evaluate_quantified(context, row),
             Self::Like(operands, pattern) => {
-                let subject = operands[0].evaluate(context, row)?;
-                let wanted = operands[1].evaluate(context, row)?;
-                pattern.evaluate(&subject, &wanted, context)
+                let (mut first, mut second) = (Value::Null, Value::Null);
+                let subject = operands[0].borrow(context, row, &mut first)?;
+                let wanted = operands[1].borrow(context, row, &mut second)?;
+                pattern.evaluate(subject, wanted, context)
             }
             Self::Regex(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;
@@ -300,17 +336,19 @@ fn evaluate_in(
     context: &mut EvaluationContext<'_>,
     row: &[Value],
 ) -> Result<Value> {
-    let value = operand.evaluate(context, row)?;
+    let mut slot = Value::Null;
+    let value = operand.borrow(context, row, &mut slot)?;
     if value.is_null() {
         return Ok(Value::Null);
     }
     let mut unknown = false;
     for each in list {
         context.work(ROW)?;
-        let element = each.evaluate(context, row)?;
+        let mut slot = Value::Null;
+        let element = each.borrow(context, row, &mut slot)?;
         if element.is_null() {
             unknown = true;
-        } else if value.order(&element).is_eq() {
+        } else if value.order(element).is_eq() {
             return Ok(Value::Bool(true));
         }
     }

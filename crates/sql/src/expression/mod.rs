@@ -30,9 +30,11 @@ mod bind;
 mod cast;
 mod coerce;
 mod context;
+mod correlated;
 mod evaluate;
 mod function;
 mod functions;
+mod instrument;
 mod meter;
 pub(crate) mod metered;
 mod objects;
@@ -40,6 +42,7 @@ mod operator;
 mod pattern;
 mod regex;
 mod scope;
+mod show;
 mod subquery;
 mod type_name;
 
@@ -60,6 +63,7 @@ pub use evaluate::is_true;
 pub use function::{ArgumentKind, Arguments, Body, Function, Place};
 #[cfg(test)]
 pub(crate) use functions::all as all_functions;
+pub use instrument::{Counted, Instrument};
 pub(crate) use meter::ROW;
 pub use meter::WorkMeter;
 pub use objects::SystemObjects;
@@ -67,7 +71,8 @@ pub use operator::{ArithmeticOperator, Comparison};
 pub use pattern::LikePattern;
 pub use regex::RegexPattern;
 pub use scope::{Frame, Scope, ScopeColumn, ScopeRelation};
-pub use subquery::{Subquery, SubqueryKind};
+pub(crate) use show::{Names, column_name};
+pub use subquery::{HashedSubquery, Subquery, SubqueryKind};
 pub use type_name::resolve_type;
 
 use crate::Value;
@@ -195,8 +200,8 @@ impl Expression {
     /// The constant NULL.
     pub const NULL: Self = Self::Constant(Value::Null);
 
-    /// Calls `visit` for every direct operand, including the correlations of a
-    /// subquery.
+    /// Calls `visit` for every direct operand, including what a subquery
+    /// takes from the row.
     pub fn children<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Constant(_)
@@ -239,7 +244,10 @@ impl Expression {
                 if let Some(operand) = &subquery.operand {
                     visit(operand);
                 }
-                subquery.correlations.iter().for_each(visit);
+                subquery.correlations.iter().for_each(&mut *visit);
+                if let Some(hashed) = &subquery.hashed {
+                    hashed.keys.iter().for_each(visit);
+                }
             }
         }
     }
@@ -287,7 +295,10 @@ impl Expression {
                 if let Some(operand) = &mut subquery.operand {
                     visit(operand);
                 }
-                subquery.correlations.iter_mut().for_each(visit);
+                subquery.correlations.iter_mut().for_each(&mut *visit);
+                if let Some(hashed) = &mut subquery.hashed {
+                    hashed.keys.iter_mut().for_each(visit);
+                }
             }
         }
     }

@@ -1,14 +1,16 @@
 //! Execution of subqueries inside expressions.
 //!
 //! An uncorrelated subquery has one result for the whole statement: the evaluator runs
-//! it once and caches the result, as a set for IN. A correlated subquery runs for every
-//! row.
+//! it once and remembers the result, as a set for IN, as the least and the greatest value
+//! for other comparisons. A correlated subquery runs for every row whose values it has not
+//! met ([`super::correlated`]).
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::context::BUDGET;
+use super::correlated::Correlated;
 use super::{Comparison, EvaluationContext, Expression};
 use crate::select::{Cursor, QueryPlan};
 use crate::value::KeyOrder;
@@ -27,6 +29,22 @@ pub struct Subquery {
     pub correlations: Vec<Expression>,
     /// Number of the subquery within the statement; the key of its cached result.
     pub number: usize,
+    /// Plan that finds the rows of all enclosing rows at once.
+    pub hashed: Option<Box<HashedSubquery>>,
+}
+
+/// The hashed form of a correlated subquery.
+#[derive(Clone, Debug)]
+pub struct HashedSubquery {
+    /// An uncorrelated plan: its first columns are the keys, the next one is the value of a
+    /// scalar subquery and the values of IN.
+    pub plan: Arc<QueryPlan>,
+    /// The keys, over the enclosing query's row.
+    pub keys: Vec<Expression>,
+    /// Whether the value is an aggregate over the rows with the key.
+    pub grouped: bool,
+    /// Number of runs of the correlated plan that cost less than one of this plan.
+    pub after: u64,
 }
 
 impl PartialEq for Subquery {
@@ -50,21 +68,108 @@ pub enum SubqueryKind {
     Array,
 }
 
-/// Cached result of an uncorrelated subquery.
-#[derive(Clone, Debug)]
+/// What is remembered of a subquery.
+#[derive(Debug)]
 pub(super) enum Remembered {
+    /// The result of an uncorrelated subquery.
     Value(Value),
+    /// The values of an uncorrelated IN subquery.
     Set(Arc<Set>),
+    /// What other comparisons with an uncorrelated subquery depend on.
+    Extremes(Arc<Extremes>),
+    /// Results of a correlated subquery.
+    Correlated(Box<Correlated>),
 }
 
-/// The values of an uncorrelated IN subquery.
-#[derive(Debug)]
+/// The values of an IN subquery.
+#[derive(Debug, Default)]
 pub(super) struct Set {
     keys: BTreeSet<Vec<u8>>,
     has_null: bool,
 }
 
-fn too_many_rows() -> Error {
+impl Set {
+    /// Adds a value. Returns the bytes that the set takes more.
+    pub(super) fn add(&mut self, value: &Value) -> usize {
+        if value.is_null() {
+            self.has_null = true;
+            return 0;
+        }
+        let mut key = Vec::new();
+        value.write_key(KeyOrder::ASCENDING, &mut key);
+        let bytes = key.len() + 48;
+        if self.keys.insert(key) { bytes } else { 0 }
+    }
+
+    /// Whether the operand is one of the values.
+    pub(super) fn contains(&self, operand: &Value) -> Value {
+        if self.keys.is_empty() && !self.has_null {
+            return Value::Bool(false);
+        }
+        if operand.is_null() {
+            return Value::Null;
+        }
+        let mut key = Vec::new();
+        operand.write_key(KeyOrder::ASCENDING, &mut key);
+        match (self.keys.contains(&key), self.has_null) {
+            (true, _) => Value::Bool(true),
+            (false, true) => Value::Null,
+            (false, false) => Value::Bool(false),
+        }
+    }
+}
+
+/// The least and the greatest of the values that ANY and ALL compare with: values are
+/// totally ordered, so no other one matters.
+#[derive(Debug, Default)]
+pub(super) struct Extremes {
+    ends: Option<(Value, Value)>,
+    has_null: bool,
+}
+
+impl Extremes {
+    fn add(&mut self, value: Value) {
+        if value.is_null() {
+            self.has_null = true;
+            return;
+        }
+        match &mut self.ends {
+            None => self.ends = Some((value.clone(), value)),
+            Some((least, _)) if value.order(least).is_lt() => *least = value,
+            Some((_, greatest)) if value.order(greatest).is_gt() => *greatest = value,
+            Some(_) => {}
+        }
+    }
+
+    /// The comparison of an operand with any or all of the values.
+    fn compare(&self, operand: &Value, comparison: Comparison, all: bool) -> Value {
+        let Some((least, greatest)) = &self.ends else {
+            return match self.has_null {
+                true => Value::Null,
+                false => Value::Bool(all),
+            };
+        };
+        if operand.is_null() {
+            return Value::Null;
+        }
+        let holds = |value: &Value| comparison.accepts(operand.order(value));
+        // Between the ends the comparison holds if it does at both, but for `=` and `<>`.
+        let decided = match (comparison, all) {
+            (Comparison::Equal, false) | (Comparison::NotEqual, true) => None,
+            (_, false) => Some(holds(least) || holds(greatest)),
+            (_, true) => Some(holds(least) && holds(greatest)),
+        };
+        match decided {
+            Some(decided) if decided != all => Value::Bool(decided),
+            Some(_) if self.has_null => Value::Null,
+            Some(_) => Value::Bool(all),
+            // The binder makes sets of these.
+            None => Value::Null,
+        }
+    }
+}
+
+pub(super) fn too_many_rows() -> Error {
     Error::new(
         SqlState::CARDINALITY_VIOLATION,
         "more than one row returned by a subquery used as an expression",
@@ -72,6 +177,13 @@ fn too_many_rows() -> Error {
 }
 
 impl Subquery {
+    /// Whether rows find their result by hash: the values of IN that are the same for all
+    /// rows, or the hashed form.
+    pub(crate) fn is_hashed(&self) -> bool {
+        let values = self.kind == SubqueryKind::Any(Comparison::Equal);
+        self.hashed.is_some() || values && self.correlations.is_empty()
+    }
+
     pub(super) fn evaluate(
         &self,
         context: &mut EvaluationContext<'_>,
@@ -85,29 +197,57 @@ impl Subquery {
         if constant {
             match context.remembered.get(&self.number) {
                 Some(Remembered::Value(value)) => return Ok(value.clone()),
-                Some(Remembered::Set(set)) => return Ok(is_in(&operand, &Arc::clone(set))),
-                None => {}
+                Some(Remembered::Set(set)) => return Ok(set.contains(&operand)),
+                Some(Remembered::Extremes(extremes)) => {
+                    let (comparison, all) = self.quantified();
+                    return Ok(extremes.compare(&operand, comparison, all));
+                }
+                Some(Remembered::Correlated(_)) | None => {}
             }
         }
+        if !self.correlations.is_empty() && !self.plan.is_volatile() {
+            return self.evaluate_correlated(context, &operand, row);
+        }
+        let value = self.run_over(context, &operand, row, constant)?;
+        if constant && self.operand.is_none() {
+            context
+                .remembered
+                .insert(self.number, Remembered::Value(value.clone()));
+        }
+        Ok(value)
+    }
+
+    /// The comparison of ANY or ALL, and whether it is ALL.
+    fn quantified(&self) -> (Comparison, bool) {
+        match self.kind {
+            SubqueryKind::Any(comparison) => (comparison, false),
+            SubqueryKind::All(comparison) => (comparison, true),
+            SubqueryKind::Scalar | SubqueryKind::Exists | SubqueryKind::Array => {
+                (Comparison::Equal, false)
+            }
+        }
+    }
+
+    /// Runs the subquery for a row of the enclosing query.
+    pub(super) fn run_over(
+        &self,
+        context: &mut EvaluationContext<'_>,
+        operand: &Value,
+        row: &[Value],
+        constant: bool,
+    ) -> Result<Value> {
         let mut taken = Vec::with_capacity(self.correlations.len());
         for correlation in &self.correlations {
             taken.push(correlation.evaluate(context, row)?);
         }
         let outer = std::mem::replace(&mut context.outer, taken);
         let budget = std::mem::replace(&mut context.budget, BUDGET);
-        let result = self.run(context, &operand, constant);
+        let result = self.run(context, operand, constant);
         context.outer = outer;
         // Charges the subquery's rows to the enclosing query's row budget.
         let spent = BUDGET.saturating_sub(context.budget);
         context.budget = budget.saturating_sub(spent);
-        let value = result?;
-        let depends_on_operand = self.operand.is_some();
-        if constant && !depends_on_operand {
-            context
-                .remembered
-                .insert(self.number, Remembered::Value(value.clone()));
-        }
-        Ok(value)
+        result
     }
 
     fn run(
@@ -167,7 +307,21 @@ impl Subquery {
                 context
                     .remembered
                     .insert(self.number, Remembered::Set(Arc::clone(&set)));
-                Ok(is_in(operand, &set))
+                Ok(set.contains(operand))
+            }
+            SubqueryKind::Any(comparison) | SubqueryKind::All(comparison)
+                if constant && self.kind != SubqueryKind::All(Comparison::NotEqual) =>
+            {
+                let mut extremes = Extremes::default();
+                cursor.visit_now(context, &mut |_, row| {
+                    extremes.add(first(row));
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                let all = matches!(self.kind, SubqueryKind::All(_));
+                let value = extremes.compare(operand, comparison, all);
+                let remembered = Remembered::Extremes(Arc::new(extremes));
+                context.remembered.insert(self.number, remembered);
+                Ok(value)
             }
             SubqueryKind::Any(comparison) => {
                 compare_all(cursor, context, operand, comparison, true)
@@ -186,21 +340,11 @@ fn first(row: Vec<Value>) -> Value {
 
 /// Collects the values of all rows into a set.
 fn collect(cursor: &mut Cursor, context: &mut EvaluationContext<'_>) -> Result<Set> {
-    let mut set = Set {
-        keys: BTreeSet::new(),
-        has_null: false,
-    };
+    let mut set = Set::default();
     cursor.visit_now(context, &mut |context, row| {
-        let value = first(row);
-        if value.is_null() {
-            set.has_null = true;
-        } else {
-            let mut key = Vec::new();
-            value.write_key(KeyOrder::ASCENDING, &mut key);
-            let bytes = key.len() + 48;
-            if set.keys.insert(key) {
-                context.memory.take(bytes)?;
-            }
+        let bytes = set.add(&first(row));
+        if bytes > 0 {
+            context.memory.take(bytes)?;
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -231,20 +375,4 @@ fn compare_all(
         })
     })?;
     Ok(result)
-}
-
-fn is_in(operand: &Value, set: &Set) -> Value {
-    if set.keys.is_empty() && !set.has_null {
-        return Value::Bool(false);
-    }
-    if operand.is_null() {
-        return Value::Null;
-    }
-    let mut key = Vec::new();
-    operand.write_key(KeyOrder::ASCENDING, &mut key);
-    match (set.keys.contains(&key), set.has_null) {
-        (true, _) => Value::Bool(true),
-        (false, true) => Value::Null,
-        (false, false) => Value::Bool(false),
-    }
 }

@@ -17,6 +17,7 @@ use super::memory_budget::MemoryBudget;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
+use crate::statistics::StatisticsCache;
 
 /// The server process that a database runs in.
 pub trait Host: Send + Sync + fmt::Debug {
@@ -142,6 +143,8 @@ pub struct Instance {
     /// How many long texts are parsed at once.
     pub(crate) parsers: Arc<Admission>,
     host: OnceLock<Box<dyn Host>>,
+    /// Statistics of tables.
+    pub(crate) statistics: StatisticsCache,
 }
 
 impl Default for Instance {
@@ -156,6 +159,7 @@ impl Default for Instance {
             sessions_memory: Arc::default(),
             parsers: Arc::new(parsers),
             host: OnceLock::new(),
+            statistics: StatisticsCache::default(),
         }
     }
 }

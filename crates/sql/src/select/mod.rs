@@ -29,6 +29,8 @@
 //! A node waits for row locks in the same way.
 
 mod execute;
+#[cfg(test)]
+mod join_tests;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -39,11 +41,14 @@ pub use execute::Cursor;
 pub(crate) use execute::row_bytes;
 pub use plan::{CommonTable, bind_list, plan_cursor, plan_in_frame, plan_query, plan_source};
 
-use crate::expression::Expression;
+use crate::expression::{Expression, Instrument};
 use crate::output::Column;
 use crate::value::ColumnType;
 
-pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function, with_tables};
+pub(crate) use plan::{
+    Described, ExplainOptions, Node, Relationship, SetFunction, Shape, bind_set_function,
+    hash_subqueries, is_set_function, plan_with_shape, quoted, with_tables,
+};
 
 /// A planned query. Immutable, and shared by all executions.
 #[derive(Debug)]
@@ -120,11 +125,18 @@ impl QueryPlan {
         self.locks_rows
     }
 
-    /// The plan as EXPLAIN prints it, one line per node.
-    #[must_use]
-    pub fn explain(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        plan::explain(&self.root, 0, &mut lines);
-        lines
+    /// The plan in words; with what has been counted, if it has run.
+    pub(crate) fn describe(&self, counted: Option<&Instrument>, verbose: bool) -> Described {
+        plan::describe(self, counted, verbose)
+    }
+
+    /// The plan as EXPLAIN prints it without costs.
+    #[cfg(test)]
+    pub(crate) fn explain(&self) -> Vec<String> {
+        let options = ExplainOptions {
+            costs: false,
+            ..ExplainOptions::default()
+        };
+        self.describe(None, false).text(&options)
     }
 }

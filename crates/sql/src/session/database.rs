@@ -6,11 +6,13 @@ use std::time::Duration;
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
 use crate::access::{FIRST_ROLE, LoginSetting, Role};
+use crate::catalog::statistics_storage::{self, STATISTICS_STORAGE};
 use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
 use crate::instance::{Admission, Instance};
 use crate::outcome::{self, OUTCOME_STORAGE};
+use crate::statistics;
 use crate::system::PROBE;
 
 /// A role that has passed authentication.
@@ -93,6 +95,7 @@ impl Database {
             engine.attach_storage(definition)?;
         }
         engine.attach_storage(outcome::definition())?;
+        engine.attach_storage(statistics_storage::definition())?;
         let store = Store::new();
         let mut transaction = coeval_txn::begin(
             &*engine,
@@ -114,7 +117,7 @@ impl Database {
         drop(transaction);
         let has_probe = catalog.access().role_by_name(PROBE).is_some();
         let mut known = CATALOG_STORAGES.to_vec();
-        known.push(OUTCOME_STORAGE);
+        known.extend([OUTCOME_STORAGE, STATISTICS_STORAGE]);
         for table in catalog.tables() {
             engine.attach_storage(table.definition())?;
             known.push(table.storage);
@@ -248,6 +251,35 @@ impl Database {
     #[doc(hidden)]
     pub async fn forget_outcomes_at(&self, retention: Duration, now: i64) -> Result<()> {
         outcome::forget(&*self.engine, &self.around.outcomes, retention, now).await
+    }
+
+    /// Takes statistics of the tables that have grown or shrunk since theirs were taken, in a
+    /// transaction for each. The server calls this periodically, one call at a time. Does
+    /// nothing on a follower, and before every node of the cluster reads statistics.
+    ///
+    /// # Errors
+    /// When the engine refuses reads or writes. The next call continues where this one stopped.
+    pub async fn analyze_changed(&self) -> Result<()> {
+        if self.follows || !self.keeps_statistics() {
+            return Ok(());
+        }
+        let catalog = self.shown_catalog().await?;
+        for table in catalog.tables() {
+            let rows = self.engine.estimated_rows(table.storage);
+            let known = self.around.statistics.of(&*self.engine, table.oid);
+            if statistics::are_outdated(known.map(|known| known.rows), rows) {
+                statistics::analyze_alone(&*self.engine, table).await?;
+            }
+        }
+        // Those of a table that is created meanwhile may go along; they are taken again.
+        let newest = self.shown_catalog().await?;
+        let exists = |oid| newest.table_by_oid(oid).is_some();
+        statistics::forget_dropped(&*self.engine, &exists).await
+    }
+
+    /// Whether every node of the cluster reads the storage of statistics.
+    pub(crate) fn keeps_statistics(&self) -> bool {
+        self.around.host().is_none_or(|host| host.keeps_objects())
     }
 
     /// The storage engine.

@@ -8,13 +8,14 @@ use coeval_txn::Direction;
 use super::Session;
 use super::prepared::Plan;
 use super::transaction::Block;
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Table, quote_identifier};
 use crate::change::{ChangeKind, ChangePlan, ChangeTarget, Changed, InsertSource};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result};
-use crate::expression::EvaluationContext;
+use crate::expression::{EvaluationContext, Instrument, Names};
+use crate::plan::Access;
 use crate::route::Route;
-use crate::select::Cursor;
+use crate::select::{Cursor, Described, ExplainOptions, Relationship, quoted};
 use crate::statement::{Command, ExplainCommand, Statement};
 use crate::value::Value;
 
@@ -29,10 +30,12 @@ impl Session {
         parameters: &[Value],
         statement: &Statement,
     ) -> Result<Option<Vec<String>>> {
-        let mut lines = describe(plan);
-        lines.extend(self.describe_route(route));
-        if !explain.analyze {
-            return Ok(Some(lines));
+        let options = &explain.options;
+        if !options.analyze {
+            let described = describe(plan, None, options.verbose);
+            let mut notes = Vec::new();
+            notes.extend(self.describe_route(route));
+            return Ok(Some(printed(&described, options, notes, None)));
         }
         let given;
         let parameters = match explain.statement.command() {
@@ -44,6 +47,7 @@ impl Session {
             _ => parameters,
         };
         let began = coeval_env::now();
+        let mut counted = None;
         let rows = match plan {
             Plan::Query(query) => {
                 if query.locks_rows() {
@@ -63,12 +67,14 @@ impl Session {
                 );
                 context.settings = Some(&viewer);
                 context.engine = Some(&*self.database.engine);
+                context.instrument = Some(Box::new(Instrument::new(options.timing)));
                 let mut cursor = Cursor::new(query);
                 let mut rows: u64 = 0;
                 let mut row = Vec::new();
                 while cursor.next(&mut context, &mut row).await? {
                     rows += 1;
                 }
+                counted = context.instrument.take();
                 self.take_over(viewer);
                 rows
             }
@@ -81,16 +87,39 @@ impl Session {
             }
         };
         let took = began.elapsed();
-        lines.extend(self.describe_freshness(explain.timing));
-        lines.push(format!("Rows: {rows}"));
-        if explain.timing {
-            lines.push(format!(
-                "Execution Time: {:.3} ms",
-                took.as_secs_f64() * 1000.0
-            ));
-        }
-        Ok(Some(lines))
+        let described = describe(plan, counted.as_deref(), options.verbose);
+        let mut notes = Vec::new();
+        notes.extend(self.describe_route(route));
+        notes.extend(self.describe_freshness(options.timing));
+        notes.push(format!("Rows: {rows}"));
+        let took = (options.timing && options.summary).then_some(took);
+        Ok(Some(printed(&described, options, notes, took)))
     }
+}
+
+/// The rows that EXPLAIN returns: in text a line each, in JSON a single one.
+fn printed(
+    described: &Described,
+    options: &ExplainOptions,
+    notes: Vec<String>,
+    took: Option<Duration>,
+) -> Vec<String> {
+    let took = took.map(|took| took.as_secs_f64() * 1000.0);
+    if options.json {
+        let plan = described.json(options, None, 4);
+        let mut fields = vec![format!("    \"Plan\": {plan}")];
+        for note in notes {
+            if let Some((name, text)) = note.split_once(": ") {
+                fields.push(format!("    {}: {}", quoted(name), quoted(text)));
+            }
+        }
+        fields.extend(took.map(|took| format!("    \"Execution Time\": {took:.3}")));
+        return vec![format!("[\n  {{\n{}\n  }}\n]", fields.join(",\n"))];
+    }
+    let mut lines = described.text(options);
+    lines.extend(notes);
+    lines.extend(took.map(|took| format!("Execution Time: {took:.3} ms")));
+    lines
 }
 
 /// How a follower came to the state that a statement reads.
@@ -157,59 +186,78 @@ impl Session {
     }
 }
 
-fn describe(plan: &Plan) -> Vec<String> {
+fn describe(plan: &Plan, counted: Option<&Instrument>, verbose: bool) -> Described {
     match plan {
-        Plan::Query(query) => query.explain(),
-        Plan::Change(change) => describe_change(change),
+        Plan::Query(query) => query.describe(counted, verbose),
+        Plan::Change(change) => describe_change(change, verbose),
         Plan::Copy(copy) => match &**copy {
-            CopyPlan::In(into) => vec![format!("Copy into {}", into.table.name)],
-            CopyPlan::Out(out) => below("Copy out".to_owned(), out.query.explain()),
+            CopyPlan::In(into) => Described::new(&format!("Copy into {}", into.table.name), 0.0),
+            CopyPlan::Out(out) => over("Copy out", out.query.describe(None, verbose)),
         },
-        Plan::Explain(plan, _) => describe(plan),
+        Plan::Explain(plan, _) => describe(plan, counted, verbose),
     }
 }
 
-fn below(head: String, lines: Vec<String>) -> Vec<String> {
-    let mut all = vec![head];
-    for (position, line) in lines.into_iter().enumerate() {
-        all.push(if position == 0 {
-            format!("  ->  {line}")
-        } else {
-            format!("      {line}")
-        });
-    }
-    all
+fn over(label: &str, below: Described) -> Described {
+    let mut described = Described::new(label, below.rows);
+    described.startup = below.startup;
+    described.total = below.total;
+    described.add(Relationship::Outer, below);
+    described
 }
 
-fn describe_change(change: &ChangePlan) -> Vec<String> {
+fn describe_change(change: &ChangePlan, verbose: bool) -> Described {
     let table = &*change.table;
     let name = &table.name;
     match &change.kind {
-        ChangeKind::Insert(insert) => match &insert.source {
-            InsertSource::Values(rows) => {
-                vec![
-                    format!("Insert on {name}"),
-                    format!("  ->  Values ({})", rows.len()),
-                ]
+        ChangeKind::Insert(insert) => {
+            let label = format!("Insert on {name}");
+            match &insert.source {
+                InsertSource::Values(rows) => {
+                    let count = rows.len();
+                    let values = Described::new(&format!("Values ({count})"), count as f64);
+                    over(&label, values)
+                }
+                InsertSource::Query { plan, .. } => over(&label, plan.describe(None, verbose)),
             }
-            InsertSource::Query { plan, .. } => below(format!("Insert on {name}"), plan.explain()),
-        },
-        ChangeKind::Update(update) => below(
-            format!("Update on {name}"),
+        }
+        ChangeKind::Update(update) => over(
+            &format!("Update on {name}"),
             describe_target(table, &update.target),
         ),
-        ChangeKind::Delete(delete) => below(
-            format!("Delete on {name}"),
+        ChangeKind::Delete(delete) => over(
+            &format!("Delete on {name}"),
             describe_target(table, &delete.target),
         ),
     }
 }
 
-fn describe_target(table: &Table, target: &ChangeTarget) -> Vec<String> {
-    target.access.path.describe(
+fn describe_target(table: &Table, target: &ChangeTarget) -> Described {
+    let column = |place: usize| quote_identifier(&table.columns[place].name);
+    let columns: Vec<String> = (0..table.columns.len()).map(column).collect();
+    let mut names = Names::default();
+    let Access { path, filter } = &target.access;
+    let described = path.describe(
         table,
         &table.name,
         Direction::Forward,
-        !target.access.filter.is_empty(),
-    )
+        &column,
+        (&mut names, &[]),
+    );
+    let mut scan = Described::new(&described.label, 1.0);
+    scan.kind = described.kind;
+    scan.index = described.index;
+    scan.relation = Some((table.name.clone(), table.name.clone()));
+    if let Some(condition) = described.condition {
+        scan.detail("Index Cond", condition);
+    }
+    if !filter.is_empty() {
+        let shown = names.list(filter, &columns, " AND ");
+        let shown = match filter.len() {
+            1 => shown,
+            _ => format!("({shown})"),
+        };
+        scan.detail("Filter", shown);
+    }
+    scan
 }

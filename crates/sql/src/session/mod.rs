@@ -35,11 +35,13 @@
 //!
 //! The state that a session shares with the other sessions is in [`crate::instance`].
 
+mod analyze;
 mod at_home;
 mod cluster_view;
 mod commit_waits;
 mod control;
 mod copying;
+mod counted;
 mod current_catalog;
 mod cursors;
 mod database;

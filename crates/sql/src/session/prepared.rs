@@ -14,6 +14,7 @@ use coeval_txn::TableLock;
 use coeval_types::StorageId;
 
 use super::Session;
+use super::counted::Counted;
 use super::handover::HandoverStatement;
 use super::run::{MAX_REPLANS, is_conflict, keeps_changing};
 use super::set::{show_columns, text_column};
@@ -59,6 +60,7 @@ struct Planned {
     bytes: u64,
     /// The role that passed the privilege check last, under this catalog version.
     allowed: Option<u32>,
+    counted: Counted,
 }
 
 /// The result of binding and planning a statement.
@@ -76,6 +78,7 @@ struct Bound {
     route: Route,
     /// Memory that all this takes, in bytes.
     bytes: u64,
+    counted: Counted,
 }
 
 /// A lock that a statement takes on a table that it names, before it runs.
@@ -432,6 +435,7 @@ impl Session {
             locks,
             route,
             bytes,
+            counted,
         } = bound;
         let columns = plan.columns();
         let described = columns.as_deref().map_or(0, bytes_of_columns)
@@ -450,6 +454,7 @@ impl Session {
                 route,
                 bytes: bytes + described as u64,
                 allowed: None,
+                counted,
             })),
             statement,
         });
@@ -636,6 +641,7 @@ impl Session {
             let mut planned = prepared.plan.lock().expect("no panic while it was held");
             if let Some(planned) = &mut *planned
                 && planned.version == version
+                && planned.counted.holds(&self.database)
             {
                 if planned.allowed != Some(role) {
                     planned.needs.check(catalog, role)?;
@@ -652,6 +658,7 @@ impl Session {
             locks,
             route,
             bytes,
+            counted,
             ..
         } = bound;
         needs.check(catalog, role)?;
@@ -676,6 +683,7 @@ impl Session {
             route,
             bytes,
             allowed: Some(role),
+            counted,
         });
         let mut charge = prepared.charge.lock().expect("no panic while it was held");
         if let Some(charge) = &mut *charge {
@@ -725,6 +733,7 @@ impl Session {
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
         binder.foresee(statement.plan_bytes());
+        binder.engine = Some(&*self.database.engine);
         let plan = match statement.command() {
             Command::Query(query) if statement.is_within_declare() => {
                 Plan::Query(Arc::new(select::plan_cursor(&mut binder, query)?))
@@ -753,7 +762,7 @@ impl Session {
                     _ => self.plan(&explain.statement, parameter_oids, catalog)?,
                 };
                 bound.plan = Plan::Explain(Arc::new(bound.plan), bound.route);
-                if !explain.analyze {
+                if !explain.options.analyze {
                     // Nothing of the statement is executed.
                     bound.route = Route::Anywhere;
                 }
@@ -771,6 +780,7 @@ impl Session {
             momentary: binder.parameters.is_momentary(),
             needs: binder.needs,
             bytes: 0,
+            counted: Counted::new(binder.counted, &self.database),
         })
     }
 }

@@ -205,13 +205,7 @@ impl Session {
                 CommandTag::new("VACUUM")
             }
             Command::Analyze(tables) => {
-                self.maintain_tables(statement, tables, "analyze", sink)
-                    .await?;
-                sink.notice(Notice::new(
-                    Severity::Notice,
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    "there is nothing to analyze: plans do not depend on statistics",
-                ));
+                self.analyze(statement, tables, sink).await?;
                 CommandTag::new("ANALYZE")
             }
             Command::Backup => self.backup(sink).await?,

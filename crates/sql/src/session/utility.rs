@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Takes a new snapshot, if the isolation level gives each statement its own.
-    async fn begin_statement(&mut self) -> Result<()> {
+    pub(super) async fn begin_statement(&mut self) -> Result<()> {
         if !self.ensure_running().await? {
             self.running()?.transaction.begin_statement()?;
         }

@@ -7,6 +7,7 @@ use super::cursor::{DeclareCommand, FetchCommand};
 use super::role_settings::RoleSettingsCommand;
 use super::{Statement, StatementKind};
 use crate::access::Privileges;
+use crate::select::ExplainOptions;
 
 /// A parsed statement.
 #[derive(Debug)]
@@ -194,7 +195,7 @@ impl Command {
             | Self::Execute { .. } => true,
             Self::Planned { writes, .. } => *writes,
             Self::Copy(copy) => copy.from,
-            Self::Explain(explain) => explain.analyze,
+            Self::Explain(explain) => explain.options.analyze,
             _ => false,
         }
     }
@@ -259,10 +260,8 @@ impl DiscardKind {
 /// An EXPLAIN statement.
 #[derive(Clone, Debug)]
 pub(crate) struct ExplainCommand {
-    /// ANALYZE: whether the statement is executed.
-    pub analyze: bool,
-    /// TIMING: whether the output includes times.
-    pub timing: bool,
+    /// What is shown, and whether the statement is executed.
+    pub options: ExplainOptions,
     /// The statement to explain.
     pub statement: Statement,
 }

@@ -5,20 +5,40 @@ use coeval_txn::{LockWait, TableLock};
 
 use super::command::{Command, ExplainCommand};
 use super::lower::{Lower, relations};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
+use crate::select::ExplainOptions;
 
 pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Command> {
-    let (mut analyze, mut timing) = (false, true);
+    let mut options = ExplainOptions::default();
+    let mut summary = None;
     for option in &explain.options {
         match option.name.text.as_str() {
-            "analyze" => analyze = is_on(option, lower)?,
-            "timing" => timing = is_on(option, lower)?,
-            "buffers" | "costs" | "verbose" | "settings" | "summary" | "wal" | "generic_plan" => {
+            "analyze" => options.analyze = is_on(option, lower)?,
+            "costs" => options.costs = is_on(option, lower)?,
+            "timing" => options.timing = is_on(option, lower)?,
+            "summary" => summary = Some(is_on(option, lower)?),
+            "verbose" => options.verbose = is_on(option, lower)?,
+            // Rows are in memory: there are no buffers to count, and no other settings.
+            "buffers" | "settings" | "wal" | "generic_plan" => {
                 is_on(option, lower)?;
             }
             "format" => match &option.value {
-                UtilityValue::Word(word) if word == "text" => {}
-                _ => return Err(lower.unsupported("EXPLAIN in a format but text")),
+                UtilityValue::Word(word) if word == "text" => options.json = false,
+                UtilityValue::Word(word) if word == "json" => options.json = true,
+                UtilityValue::Word(word) if word == "xml" || word == "yaml" => {
+                    let format = word.to_ascii_uppercase();
+                    return Err(lower.unsupported(format!("EXPLAIN (FORMAT {format})")));
+                }
+                UtilityValue::Word(word) => {
+                    let message =
+                        format!("unrecognized value for EXPLAIN option \"format\": \"{word}\"");
+                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                        .at(lower.position(option.name.at)));
+                }
+                _ => {
+                    return Err(Error::syntax("format requires a parameter")
+                        .at(lower.position(option.name.at)));
+                }
             },
             other => {
                 let message = format!("unrecognized EXPLAIN option \"{other}\"");
@@ -26,6 +46,7 @@ pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Comma
             }
         }
     }
+    options.summary = summary.unwrap_or(options.analyze);
     let statement = lower.inner(*explain.statement)?;
     let declared = match statement.command() {
         Command::Declare(declare) => Some(declare.query.clone()),
@@ -37,11 +58,7 @@ pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Comma
         | Command::Insert(_)
         | Command::Update(_)
         | Command::Delete(_)
-        | Command::Execute { .. } => Ok(Command::Explain(ExplainCommand {
-            analyze,
-            timing,
-            statement,
-        })),
+        | Command::Execute { .. } => Ok(Command::Explain(ExplainCommand { options, statement })),
         _ => Err(lower.unsupported("EXPLAIN of this statement")),
     }
 }

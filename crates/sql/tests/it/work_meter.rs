@@ -210,8 +210,18 @@ async fn operators_on_rows_tick() {
             2 * MANY,
         ),
         (
-            "select count(*) from r where n < 400 and m > all (select m from r y where y.n < 100)",
+            "select count(*) from r where n < 400 \
+             and m > all (select m from r y where y.n < 100 and y.m <> r.m)",
             MANY,
+        ),
+        // The hash of a full join, and the hashed form of a correlated subquery.
+        (
+            "select count(*) from r x full join r y on x.m = y.n + 0",
+            3 * MANY,
+        ),
+        (
+            "select count(*) from r where m < 0 or exists (select 1 from r y where y.m = r.n)",
+            3 * MANY,
         ),
         (
             &format!("select count(*) from (values {values}) x (a)"),

@@ -12,9 +12,13 @@ mod predicate;
 mod query;
 mod time_operator;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{self, Expr, ExprKind, Literal, Name, Path, Step};
+
+use coeval_txn::Engine;
+use coeval_types::StorageId;
 
 pub(crate) use aggregate::key_order;
 pub use aggregate::{AggregateCall, AggregateFunction};
@@ -166,6 +170,15 @@ pub struct Binder<'a> {
     /// must not contain any.
     pub(crate) sets: Option<Vec<SetFunction>>,
     pub(crate) with: Vec<crate::select::CommonTable>,
+    /// Whether the query that is planned next is asked for its logical form.
+    pub(crate) wants_shape: bool,
+    /// Logical forms of the subqueries in expressions, by the subquery's number.
+    pub(crate) shapes: BTreeMap<usize, crate::select::Shape>,
+    /// The storage engine, which knows how many rows a table has; `None` where plans do
+    /// not depend on that.
+    pub(crate) engine: Option<&'a dyn Engine>,
+    /// The row counts that plans depend on.
+    pub(crate) counted: BTreeMap<StorageId, u64>,
     /// Number of times the binder has planned a WITH query.
     pub(crate) tables_planned: usize,
     subqueries: usize,
@@ -203,6 +216,10 @@ impl<'a> Binder<'a> {
             aggregates: Aggregates::Forbidden("this expression"),
             sets: None,
             with: Vec::new(),
+            wants_shape: false,
+            shapes: BTreeMap::new(),
+            engine: None,
+            counted: BTreeMap::new(),
             tables_planned: 0,
             subqueries: 0,
             bound: 0,

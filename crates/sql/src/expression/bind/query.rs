@@ -7,25 +7,34 @@ use coeval_sql_syntax::tree::{self, Expr, ExprKind, Quantity, Query};
 
 use super::{Aggregates, Binder};
 use crate::expression::{Bound, Comparison, Expression, Frame, Scope, Subquery, SubqueryKind};
-use crate::select::{self, QueryPlan};
+use crate::select::{self, QueryPlan, Shape};
 use crate::value::DataType;
 use crate::{Error, Result};
 
+/// A planned subquery.
+struct Planned {
+    plan: Arc<QueryPlan>,
+    /// Its logical form, if the query around it may take it apart.
+    shape: Option<Shape>,
+    /// The expressions of the enclosing scope that it is correlated with.
+    correlations: Vec<Expression>,
+}
+
 impl Binder<'_> {
-    /// Plans a subquery; returns its plan and the expressions of `scope` that it is
-    /// correlated with.
-    fn subquery(
-        &mut self,
-        query: &Query,
-        scope: &Scope<'_>,
-    ) -> Result<(Arc<QueryPlan>, Vec<Expression>)> {
+    /// Plans a subquery.
+    fn subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Planned> {
         let frame = Frame::inside(scope);
         let outside = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("a subquery"));
         let sets = self.sets.take();
-        let plan = select::plan_in_frame(self, query, &frame);
+        let planned = select::plan_with_shape(self, query, &frame);
         self.aggregates = outside;
         self.sets = sets;
-        Ok((Arc::new(plan?), frame.into_taken()))
+        let (plan, shape) = planned?;
+        Ok(Planned {
+            plan: Arc::new(plan),
+            shape,
+            correlations: frame.into_taken(),
+        })
     }
 
     fn one_column(&self, plan: &QueryPlan, query: &Query) -> Result<()> {
@@ -45,41 +54,49 @@ impl Binder<'_> {
         &mut self,
         kind: SubqueryKind,
         operand: Option<Expression>,
-        plan: Arc<QueryPlan>,
-        correlations: Vec<Expression>,
+        planned: Planned,
     ) -> Expression {
         let number = self.next_subquery();
+        let Planned {
+            plan,
+            shape,
+            correlations,
+        } = planned;
+        if let Some(shape) = shape {
+            self.shapes.insert(number, shape);
+        }
         Expression::Subquery(Box::new(Subquery {
             kind,
             operand,
             plan,
             correlations,
             number,
+            hashed: None,
         }))
     }
 
     pub(super) fn exists(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
-        let (plan, correlations) = self.subquery(query, scope)?;
-        let test = self.build(SubqueryKind::Exists, None, plan, correlations);
+        let planned = self.subquery(query, scope)?;
+        let test = self.build(SubqueryKind::Exists, None, planned);
         Ok(Bound::new(test, DataType::Bool))
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
-        let (plan, correlations) = self.subquery(query, scope)?;
-        self.one_column(&plan, query)?;
-        let column_type = plan.columns()[0].column_type;
-        let value = self.build(SubqueryKind::Scalar, None, plan, correlations);
+        let planned = self.subquery(query, scope)?;
+        self.one_column(&planned.plan, query)?;
+        let column_type = planned.plan.columns()[0].column_type;
+        let value = self.build(SubqueryKind::Scalar, None, planned);
         Ok(Bound::new(value, column_type))
     }
 
     pub(super) fn array_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
-        let (plan, correlations) = self.subquery(query, scope)?;
-        self.one_column(&plan, query)?;
-        let element = plan.columns()[0].column_type.data_type;
+        let planned = self.subquery(query, scope)?;
+        self.one_column(&planned.plan, query)?;
+        let element = planned.plan.columns()[0].column_type.data_type;
         let Some(array) = element.array() else {
             return Err(Error::unsupported(format_args!("an array of {element}")));
         };
-        let value = self.build(SubqueryKind::Array, None, plan, correlations);
+        let value = self.build(SubqueryKind::Array, None, planned);
         Ok(Bound::new(value, array))
     }
 
@@ -115,20 +132,27 @@ impl Binder<'_> {
         }
         let operand = self.bind(expr, scope)?;
         let position = operand.position;
-        let (mut plan, correlations) = self.subquery(query, scope)?;
-        self.one_column(&plan, query)?;
-        let column_type = plan.columns()[0].column_type;
+        let mut planned = self.subquery(query, scope)?;
+        self.one_column(&planned.plan, query)?;
+        let column_type = planned.plan.columns()[0].column_type;
         let element = Bound::new(Expression::Column(0), column_type);
         let (operand, element) = self.comparable(comparison, operand, element, place)?;
         if element != Expression::Column(0) {
-            plan = Arc::new(QueryPlan::project(plan, element));
+            if let Some(shape) = &mut planned.shape {
+                shape.convert_first(&element);
+            }
+            planned.plan = Arc::new(QueryPlan::project(planned.plan, element));
         }
-        let kind = if all {
-            SubqueryKind::All(comparison)
-        } else {
-            SubqueryKind::Any(comparison)
+        let (kind, negated) = match (all, comparison) {
+            // `<> ALL` is NOT IN, whose values are found by hash.
+            (true, Comparison::NotEqual) => (SubqueryKind::Any(Comparison::Equal), true),
+            (true, _) => (SubqueryKind::All(comparison), false),
+            (false, _) => (SubqueryKind::Any(comparison), false),
         };
-        let test = self.build(kind, Some(operand), plan, correlations);
+        let mut test = self.build(kind, Some(operand), planned);
+        if negated {
+            test = Expression::Not(Box::new(test));
+        }
         Ok(Bound::new(test, DataType::Bool).at(position))
     }
 

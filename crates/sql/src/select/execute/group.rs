@@ -22,6 +22,8 @@ pub(in crate::select) struct AggregateState {
     /// Next group to return, once the operator has read all rows.
     next: Option<usize>,
     row: Row,
+    /// Values of the current row's keys.
+    keys: Row,
     key: Vec<u8>,
     bytes: usize,
 }
@@ -96,9 +98,10 @@ impl Accumulator {
             }
             return Ok(0);
         }
+        let mut slot = Value::Null;
         let value = match &call.argument {
-            Some(argument) => argument.evaluate(context, row)?,
-            None => Value::Null,
+            Some(argument) => argument.borrow(context, row, &mut slot)?,
+            None => &slot,
         };
         if value.is_null() && call.function != AggregateFunction::Array {
             return Ok(0);
@@ -115,7 +118,7 @@ impl Accumulator {
         match &mut self.total {
             Total::Count(count) => *count += 1,
             Total::Integer(sum, count) => {
-                let number = match value {
+                let number = match *value {
                     Value::Int2(number) => i128::from(number),
                     Value::Int4(number) => i128::from(number),
                     Value::Int8(number) => i128::from(number),
@@ -126,14 +129,14 @@ impl Accumulator {
                 *count += 1;
             }
             Total::Numeric(sum, count) => {
-                let Value::Numeric(number) = &value else {
+                let Value::Numeric(number) = value else {
                     return Err(not_its_type());
                 };
                 *sum = sum.add(number)?;
                 *count += 1;
             }
             Total::Float(sum, count) => {
-                let number = match value {
+                let number = match *value {
                     Value::Float4(number) => f64::from(number),
                     Value::Float8(number) => number,
                     _ => return Err(not_its_type()),
@@ -152,7 +155,7 @@ impl Accumulator {
                 let Value::Interval(interval) = value else {
                     return Err(not_its_type());
                 };
-                *sum = sum.plus(interval)?;
+                *sum = sum.plus(*interval)?;
                 *count += 1;
             }
             Total::Extreme(extreme, greatest) => {
@@ -163,7 +166,7 @@ impl Accumulator {
                     order.is_lt()
                 };
                 if extreme.is_null() || better {
-                    *extreme = value;
+                    *extreme = value.clone();
                 }
             }
             Total::Rows(rows) => {
@@ -176,12 +179,12 @@ impl Accumulator {
                     None => Value::Null,
                 };
                 kept += row_bytes(&keys)
-                    + row_bytes(std::slice::from_ref(&value))
+                    + row_bytes(std::slice::from_ref(value))
                     + row_bytes(std::slice::from_ref(&separator));
-                rows.push((keys, value, separator));
+                rows.push((keys, value.clone(), separator));
             }
             Total::Truth(truth) => {
-                let this = is_true(&value);
+                let this = is_true(value);
                 *truth = Some(match (*truth, call.function) {
                     (None, _) => this,
                     (Some(before), AggregateFunction::Every) => before && this,
@@ -304,6 +307,7 @@ impl AggregateState {
             by_key: FixedMap::default(),
             next: None,
             row: Row::new(),
+            keys: Row::new(),
             key: Vec::new(),
             bytes: 0,
         }
@@ -342,16 +346,17 @@ impl AggregateState {
         if aggregate.keys.is_empty() {
             return Ok(0);
         }
-        let mut keys = Row::with_capacity(aggregate.keys.len());
+        self.keys.clear();
         self.key.clear();
         for key in &aggregate.keys {
             let value = key.evaluate(context, &self.row)?;
             value.write_key(KeyOrder::ASCENDING, &mut self.key);
-            keys.push(value);
+            self.keys.push(value);
         }
         if let Some(known) = self.by_key.get(&self.key) {
             return Ok(*known);
         }
+        let keys = std::mem::take(&mut self.keys);
         let bytes = GROUP_BYTES
             + self.key.len()
             + row_bytes(&keys)

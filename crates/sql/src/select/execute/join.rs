@@ -1,13 +1,14 @@
-//! The join operators: nested loops over the rows of the left side, a cache that turns
-//! a loop into a hash join, and RIGHT and FULL joins.
+//! The join operators: loops over the rows of the left side, and a cache that turns a
+//! loop into a hash join.
 
-use super::{FixedMap, Pulled, Row, State, row_bytes, row_or_return, spend, spend_kept};
+use super::{FixedMap, Pulled, Row, State, row_bytes, row_or_return, spend};
 use crate::expression::{EvaluationContext, Expression, ROW, is_true};
-use crate::select::plan::{Cache, FullJoin, Join};
+use crate::select::Node;
+use crate::select::plan::{Cache, Join, Matching};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
 
-/// State of a nested-loop join: for each left row, it reads the matching right rows.
+/// State of a join: for each left row, it reads the matching right rows.
 #[derive(Debug)]
 pub(in crate::select) struct JoinState {
     left: State,
@@ -16,6 +17,10 @@ pub(in crate::select) struct JoinState {
     /// `None` before the right side is opened over `left_row`; then whether the right
     /// side has returned a row.
     inside: Option<bool>,
+    /// Whether `left_row` is looked up in the hash table directly.
+    hashing: bool,
+    /// Buffer for keys.
+    key: Vec<u8>,
 }
 
 impl JoinState {
@@ -25,6 +30,8 @@ impl JoinState {
             right: State::new(&join.right),
             left_row: Row::new(),
             inside: None,
+            hashing: false,
+            key: Vec::new(),
         }
     }
 
@@ -39,7 +46,148 @@ impl JoinState {
         driving: &[Value],
     ) -> Result<()> {
         self.inside = None;
+        self.hashing = false;
         self.left.open(&join.left, context, driving)
+    }
+
+    /// Whether the right side is a cache that holds all its rows, perhaps with a filter above.
+    /// Rows that are counted one by one go through the nodes.
+    fn is_hashed(&self, join: &Join, context: &EvaluationContext<'_>) -> bool {
+        if context.instrument.is_some() {
+            return false;
+        }
+        let state = match (&self.right, &join.right) {
+            (State::Cache(state), Node::Cache(_)) => state,
+            (State::Filter { input }, Node::Filter { input: node, .. }) => {
+                match (&**input, &**node) {
+                    (State::Cache(state), Node::Cache(_)) => state,
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        };
+        matches!(state.mode, Mode::Collected { .. })
+    }
+
+    /// The next row of a join with a cache that holds all its rows. It does the same as the
+    /// cache and the filter, without copies of the left row for them.
+    fn next_hashed(
+        &mut self,
+        join: &Join,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Pulled> {
+        let (cache, condition) = match &join.right {
+            Node::Cache(cache) => (cache, None),
+            Node::Filter { input, condition } => match &**input {
+                Node::Cache(cache) => (cache, Some(condition)),
+                _ => return Err(not_hashed()),
+            },
+            _ => return Err(not_hashed()),
+        };
+        let state = match &mut self.right {
+            State::Cache(state) => state,
+            State::Filter { input } => match &mut **input {
+                State::Cache(state) => state,
+                _ => return Err(not_hashed()),
+            },
+            _ => return Err(not_hashed()),
+        };
+        let CacheState { mode, matches, .. } = &mut **state;
+        let Mode::Collected { rows, by_key } = mode else {
+            return Err(not_hashed());
+        };
+        self.hashing = true;
+        loop {
+            let Some(matched) = self.inside else {
+                row_or_return!(self.left.next(&join.left, context, &mut self.left_row)?);
+                *matches = if cache.keys.is_empty() {
+                    Matches::All(0)
+                } else {
+                    let known = cache.keys.iter().map(|(known, _)| known);
+                    match write_key(known, context, &self.left_row, &mut self.key)? {
+                        true => Matches::Key(Vec::new(), 0),
+                        false => Matches::None,
+                    }
+                };
+                self.inside = Some(false);
+                continue;
+            };
+            if spend(context)? {
+                return Ok(Pulled::Pause);
+            }
+            let (found, is_last) = match matches {
+                Matches::None => (None, true),
+                Matches::All(next) => {
+                    *next += 1;
+                    (rows.get(*next - 1), *next >= rows.len())
+                }
+                Matches::Key(_, next) => {
+                    let places = by_key.get(&self.key).map_or(&[][..], Vec::as_slice);
+                    *next += 1;
+                    let place = places.get(*next - 1);
+                    let found = place.and_then(|place| rows.get(*place as usize));
+                    (found, *next >= places.len())
+                }
+            };
+            let Some(found) = found else {
+                self.inside = None;
+                let nulls = match join.kind {
+                    Matching::Left(width) if !matched => width,
+                    Matching::Anti => 0,
+                    Matching::Inner | Matching::Left(_) | Matching::Semi => continue,
+                };
+                row.clear();
+                row.append(&mut self.left_row);
+                row.resize(row.len() + nulls, Value::Null);
+                return Ok(Pulled::Row);
+            };
+            row.clear();
+            if condition.is_none()
+                && is_last
+                && matches!(join.kind, Matching::Inner | Matching::Left(_))
+            {
+                // No later match needs the left row.
+                row.append(&mut self.left_row);
+                row.extend_from_slice(found);
+                self.inside = None;
+                return Ok(Pulled::Row);
+            }
+            if let Some(condition) = condition {
+                row.extend_from_slice(&self.left_row);
+                row.extend_from_slice(found);
+                if !is_true(&condition.evaluate(context, row)?) {
+                    continue;
+                }
+            }
+            match join.kind {
+                Matching::Inner | Matching::Left(_) => {
+                    if condition.is_none() {
+                        row.extend_from_slice(&self.left_row);
+                        row.extend_from_slice(found);
+                    }
+                    self.inside = Some(true);
+                    return Ok(Pulled::Row);
+                }
+                Matching::Semi => {
+                    self.inside = None;
+                    row.clear();
+                    row.append(&mut self.left_row);
+                    return Ok(Pulled::Row);
+                }
+                Matching::Anti => self.inside = None,
+            }
+        }
+    }
+
+    /// Returns the left row without a right one, extended by nulls, and goes on to the
+    /// next left row.
+    fn left_alone(&mut self, row: &mut Row, nulls: usize) -> Pulled {
+        self.inside = None;
+        row.clear();
+        row.append(&mut self.left_row);
+        row.resize(row.len() + nulls, Value::Null);
+        Pulled::Row
     }
 
     pub(super) fn next(
@@ -50,25 +198,31 @@ impl JoinState {
     ) -> Result<Pulled> {
         loop {
             let Some(matched) = self.inside else {
+                if self.is_hashed(join, context) {
+                    return self.next_hashed(join, context, row);
+                }
                 row_or_return!(self.left.next(&join.left, context, &mut self.left_row)?);
                 self.right.open(&join.right, context, &self.left_row)?;
                 self.inside = Some(false);
                 continue;
             };
+            if self.hashing {
+                return self.next_hashed(join, context, row);
+            }
             match self.right.next(&join.right, context, row)? {
-                Pulled::Row => {
-                    self.inside = Some(true);
-                    return Ok(Pulled::Row);
-                }
-                Pulled::Done => {
-                    self.inside = None;
-                    if let (Some(width), false) = (join.outer, matched) {
-                        row.clear();
-                        row.append(&mut self.left_row);
-                        row.resize(row.len() + width, Value::Null);
+                Pulled::Row => match join.kind {
+                    Matching::Inner | Matching::Left(_) => {
+                        self.inside = Some(true);
                         return Ok(Pulled::Row);
                     }
-                }
+                    Matching::Semi => return Ok(self.left_alone(row, 0)),
+                    Matching::Anti => self.inside = None,
+                },
+                Pulled::Done => match join.kind {
+                    Matching::Left(width) if !matched => return Ok(self.left_alone(row, width)),
+                    Matching::Anti => return Ok(self.left_alone(row, 0)),
+                    Matching::Inner | Matching::Left(_) | Matching::Semi => self.inside = None,
+                },
                 other => return Ok(other),
             }
         }
@@ -174,7 +328,7 @@ impl CacheState {
             row_or_return!(self.collect(cache, context, row)?);
         }
         match &self.mode {
-            Mode::Rereading => self.input.next(&cache.input, context, row),
+            Mode::Rereading => self.reread(cache, context, row),
             Mode::Collecting { .. } => Err(Error::internal("rows that were not collected")),
             Mode::Collected { rows, by_key } => {
                 if spend(context)? {
@@ -201,6 +355,26 @@ impl CacheState {
                 row.extend_from_slice(&self.driving);
                 row.extend_from_slice(found);
                 Ok(Pulled::Row)
+            }
+        }
+    }
+
+    /// The next row of the input that matches the driving row.
+    fn reread(
+        &mut self,
+        cache: &Cache,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Pulled> {
+        loop {
+            row_or_return!(self.input.next(&cache.input, context, row)?);
+            if cache.keys.is_empty() {
+                return Ok(Pulled::Row);
+            }
+            let wanted = key(cache.keys.iter().map(|(known, _)| known), context, row)?;
+            let own = key(cache.keys.iter().map(|(_, own)| own), context, row)?;
+            if wanted.is_some() && wanted == own {
+                return Ok(Pulled::Row);
             }
         }
     }
@@ -263,161 +437,35 @@ impl CacheState {
     }
 }
 
-/// Encodes values of expressions as one hash key; `None` if a value is null, because
+fn not_hashed() -> Error {
+    Error::internal("a hash join without a hash table")
+}
+
+/// Encodes values of expressions as one hash key; returns false if a value is null, because
 /// null equals nothing.
-fn key<'a>(
+fn write_key<'a>(
+    expressions: impl Iterator<Item = &'a Expression>,
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+    key: &mut Vec<u8>,
+) -> Result<bool> {
+    key.clear();
+    for expression in expressions {
+        let value = expression.evaluate(context, row)?;
+        if value.is_null() {
+            return Ok(false);
+        }
+        value.write_key(KeyOrder::ASCENDING, key);
+    }
+    Ok(true)
+}
+
+/// Encodes values of expressions as one hash key; `None` if a value is null.
+pub(super) fn key<'a>(
     expressions: impl Iterator<Item = &'a Expression>,
     context: &mut EvaluationContext<'_>,
     row: &[Value],
 ) -> Result<Option<Vec<u8>>> {
     let mut key = Vec::new();
-    for expression in expressions {
-        let value = expression.evaluate(context, row)?;
-        if value.is_null() {
-            return Ok(None);
-        }
-        value.write_key(KeyOrder::ASCENDING, &mut key);
-    }
-    Ok(Some(key))
-}
-
-/// State of RIGHT JOIN and FULL JOIN: it collects both sides.
-#[derive(Debug)]
-pub(in crate::select) struct FullJoinState {
-    driving: Row,
-    left: State,
-    right: State,
-    /// Next step of the join.
-    phase: Phase,
-    left_rows: Vec<Row>,
-    right_rows: Vec<Row>,
-    right_matched: Vec<bool>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-enum Phase {
-    CollectLeft,
-    OpenRight,
-    CollectRight,
-    /// Compares pairs of rows from this position on: left row, right row, whether the
-    /// left row has matched.
-    Pairs(usize, usize, bool),
-    /// Returns unmatched right rows from this position on.
-    Rest(usize),
-}
-
-impl FullJoinState {
-    pub(super) fn new(join: &FullJoin) -> Self {
-        Self {
-            driving: Row::new(),
-            left: State::new(&join.left),
-            right: State::new(&join.right),
-            phase: Phase::CollectLeft,
-            left_rows: Vec::new(),
-            right_rows: Vec::new(),
-            right_matched: Vec::new(),
-            bytes: 0,
-        }
-    }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes + self.left.held_bytes() + self.right.held_bytes()
-    }
-
-    pub(super) fn open(
-        &mut self,
-        join: &FullJoin,
-        context: &mut EvaluationContext<'_>,
-        driving: &[Value],
-    ) -> Result<()> {
-        context.memory.give_back(self.held_bytes());
-        *self = Self::new(join);
-        self.driving = driving.to_vec();
-        self.left.open(&join.left, context, driving)
-    }
-
-    pub(super) fn next(
-        &mut self,
-        join: &FullJoin,
-        context: &mut EvaluationContext<'_>,
-        row: &mut Row,
-    ) -> Result<Pulled> {
-        loop {
-            match self.phase {
-                Phase::CollectLeft => match self.left.next(&join.left, context, row)? {
-                    Pulled::Row => {
-                        let own = row.split_off(self.driving.len());
-                        let bytes = row_bytes(&own);
-                        context.memory.take(bytes)?;
-                        self.bytes += bytes;
-                        self.left_rows.push(own);
-                    }
-                    Pulled::Done => self.phase = Phase::OpenRight,
-                    other => return Ok(other),
-                },
-                Phase::OpenRight => {
-                    let mut driving = self.driving.clone();
-                    driving.resize(driving.len() + join.widths[0], Value::Null);
-                    self.right.open(&join.right, context, &driving)?;
-                    self.phase = Phase::CollectRight;
-                }
-                Phase::CollectRight => match self.right.next(&join.right, context, row)? {
-                    Pulled::Row => {
-                        let own = row.split_off(self.driving.len() + join.widths[0]);
-                        let bytes = row_bytes(&own) + 1;
-                        context.memory.take(bytes)?;
-                        self.bytes += bytes;
-                        self.right_rows.push(own);
-                        self.right_matched.push(false);
-                    }
-                    Pulled::Done => self.phase = Phase::Pairs(0, 0, false),
-                    other => return Ok(other),
-                },
-                Phase::Pairs(left, right, matched) => {
-                    if spend(context)? {
-                        return Ok(Pulled::Pause);
-                    }
-                    let Some(left_row) = self.left_rows.get(left) else {
-                        self.phase = Phase::Rest(0);
-                        continue;
-                    };
-                    row.clear();
-                    row.extend_from_slice(&self.driving);
-                    row.extend_from_slice(left_row);
-                    let Some(right_row) = self.right_rows.get(right) else {
-                        self.phase = Phase::Pairs(left + 1, 0, false);
-                        if !matched && join.keep_left {
-                            row.resize(row.len() + join.widths[1], Value::Null);
-                            return Ok(Pulled::Row);
-                        }
-                        continue;
-                    };
-                    row.extend_from_slice(right_row);
-                    let holds = is_true(&join.condition.evaluate(context, row)?);
-                    self.phase = Phase::Pairs(left, right + 1, matched || holds);
-                    if holds {
-                        self.right_matched[right] = true;
-                        return Ok(Pulled::Row);
-                    }
-                }
-                Phase::Rest(right) => {
-                    if spend_kept(context)? {
-                        return Ok(Pulled::Pause);
-                    }
-                    let Some(right_row) = self.right_rows.get(right) else {
-                        return Ok(Pulled::Done);
-                    };
-                    self.phase = Phase::Rest(right + 1);
-                    if !self.right_matched[right] {
-                        row.clear();
-                        row.extend_from_slice(&self.driving);
-                        row.resize(row.len() + join.widths[0], Value::Null);
-                        row.extend_from_slice(right_row);
-                        return Ok(Pulled::Row);
-                    }
-                }
-            }
-        }
-    }
+    Ok(write_key(expressions, context, row, &mut key)?.then_some(key))
 }

@@ -5,6 +5,7 @@
 //! `next` puts the node's next row into a buffer that the caller reuses. After a pause,
 //! `next` continues from the kept state.
 
+mod full_join;
 mod group;
 mod join;
 mod lock;
@@ -18,6 +19,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::{Node, QueryPlan};
 use crate::expression::{
@@ -78,7 +80,7 @@ pub(super) enum State {
         input: Box<State>,
     },
     Join(Box<join::JoinState>),
-    FullJoin(Box<join::FullJoinState>),
+    FullJoin(Box<full_join::FullJoinState>),
     Cache(Box<join::CacheState>),
     Derived(Box<DerivedState>),
     Project {
@@ -131,7 +133,7 @@ impl State {
             },
             Node::Join(join) => with_stack(|| Self::Join(Box::new(join::JoinState::new(join)))),
             Node::FullJoin(join) => {
-                with_stack(|| Self::FullJoin(Box::new(join::FullJoinState::new(join))))
+                with_stack(|| Self::FullJoin(Box::new(full_join::FullJoinState::new(join))))
             }
             Node::Cache(cache) => Self::Cache(Box::new(join::CacheState::new(cache))),
             Node::Derived(derived) => Self::Derived(Box::new(DerivedState {
@@ -167,6 +169,45 @@ impl State {
 
     /// Opens the node (again) over a driving row.
     pub(super) fn open(
+        &mut self,
+        node: &Node,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        if context.instrument.is_none() {
+            return self.open_here(node, context, driving);
+        }
+        let began = clock(context);
+        let result = self.open_here(node, context, driving);
+        let time = elapsed(began);
+        if let Some(instrument) = &mut context.instrument {
+            instrument.opened(node, time);
+        }
+        result
+    }
+
+    /// Puts the next row into `row`.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        node: &Node,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Pulled> {
+        if context.instrument.is_none() {
+            return self.next_here(node, context, row);
+        }
+        let began = clock(context);
+        let result = self.next_here(node, context, row);
+        let time = elapsed(began);
+        if let Some(instrument) = &mut context.instrument {
+            let returned = matches!(result, Ok(Pulled::Row));
+            instrument.pulled(node, returned, time);
+        }
+        result
+    }
+
+    fn open_here(
         &mut self,
         node: &Node,
         context: &mut EvaluationContext<'_>,
@@ -253,8 +294,7 @@ impl State {
         }
     }
 
-    /// Puts the next row into `row`.
-    pub(super) fn next(
+    fn next_here(
         &mut self,
         node: &Node,
         context: &mut EvaluationContext<'_>,
@@ -403,6 +443,19 @@ impl DerivedState {
             }
         }
     }
+}
+
+/// The time, if the statement takes that of its nodes.
+fn clock(context: &EvaluationContext<'_>) -> Option<coeval_env::Instant> {
+    let timing = context
+        .instrument
+        .as_ref()
+        .is_some_and(|each| each.takes_time());
+    timing.then(coeval_env::now)
+}
+
+fn elapsed(began: Option<coeval_env::Instant>) -> Duration {
+    began.map_or(Duration::ZERO, |began| began.elapsed())
 }
 
 fn mismatch() -> Error {

@@ -115,6 +115,9 @@ impl ScanState {
             }
             if let (Keys::One(key), Path::Key { index, .. }) = (&self.keys, &scan.path) {
                 // A lookup of one key reads the row directly into the caller's buffer.
+                if spend(context)? {
+                    return Ok(Pulled::Pause);
+                }
                 self.complete = true;
                 row.clear();
                 row.extend_from_slice(&self.driving);

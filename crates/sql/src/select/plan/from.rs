@@ -9,7 +9,8 @@ use coeval_sql_syntax::tree::{
 use smol_str::SmolStr;
 
 use super::node::{Node, SetFunction};
-use super::query::{plan_common_table, plan_in_frame};
+use super::query::{plan_common_table, plan_with_shape};
+use super::shape::Shape;
 use crate::access::Privileges;
 use crate::catalog::{PUBLIC, Table, is_temporary_schema};
 use crate::expression::{
@@ -21,8 +22,9 @@ use crate::system::{self, SystemTable};
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};
 
-/// A relation or join of the FROM list, with its column range in the row.
-#[derive(Debug)]
+/// A relation or join of the FROM list, with its column range in the row. Of a join, the
+/// range is known only once the tree has its layout.
+#[derive(Clone, Debug)]
 pub(super) struct FromNode {
     /// Kind of the relation or join.
     pub kind: FromKind,
@@ -30,28 +32,70 @@ pub(super) struct FromNode {
     pub start: usize,
     /// Position after its last column.
     pub end: usize,
+    /// What the planner expects of it.
+    pub expected: Expected,
 }
 
-#[derive(Debug)]
+impl FromNode {
+    /// A relation of one row without columns.
+    pub(super) fn nothing(at: usize) -> Self {
+        Self {
+            kind: FromKind::Nothing,
+            start: at,
+            end: at,
+            expected: Expected::default(),
+        }
+    }
+}
+
+/// What the planner expects of a relation or join, and has decided by that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    /// Number of rows that it returns, of a relation for each row of the left side.
+    pub rows: f64,
+    /// Whether the rows are collected and found by hash keys, though an index could find
+    /// them.
+    pub hashed: bool,
+}
+
+#[derive(Clone, Debug)]
 pub(super) enum FromKind {
+    /// A single row without columns.
+    Nothing,
     /// A table, with its alias.
     Table(Arc<Table>, SmolStr),
     /// A system table, with its alias.
     System(&'static SystemTable, SmolStr),
     /// A subquery; with its correlations if it is LATERAL.
-    Derived(Node, Option<Vec<Expression>>),
+    Derived(Node, Option<Vec<Expression>>, Source),
     /// A set-returning function.
     Function(SetFunction),
     /// A join of two items, with its ON conditions.
     Join(JoinKind, Box<[FromNode; 2]>, Vec<Expression>),
 }
 
+/// Where the rows of a subquery in FROM come from.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// Name of the subquery.
+    pub alias: SmolStr,
+    /// Names of its columns.
+    pub columns: Vec<SmolStr>,
+    /// Its logical form, if the query around it may take it apart.
+    pub shape: Option<Box<Shape>>,
+}
+
+/// Kind of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JoinKind {
     Inner,
     Left,
     Right,
     Full,
+    /// Left rows that have a match, without the right columns.
+    Semi,
+    /// Left rows that have no match, without the right columns.
+    Anti,
 }
 
 /// Limit on joins in a row: planning them takes more than a step for each.
@@ -84,11 +128,18 @@ pub(super) fn bind_from<'a>(
     Ok((from.scope, tree))
 }
 
-fn joined(kind: JoinKind, left: FromNode, right: FromNode, on: Vec<Expression>) -> FromNode {
+/// A join of two items.
+pub(super) fn joined(
+    kind: JoinKind,
+    left: FromNode,
+    right: FromNode,
+    on: Vec<Expression>,
+) -> FromNode {
     FromNode {
         start: left.start,
         end: right.end,
         kind: FromKind::Join(kind, Box::new([left, right]), on),
+        expected: Expected::default(),
     }
 }
 
@@ -347,6 +398,7 @@ impl From<'_, '_, '_> {
             kind,
             start,
             end: self.width,
+            expected: Expected::default(),
         }
     }
 
@@ -437,15 +489,21 @@ impl From<'_, '_, '_> {
     }
 
     fn derived(&mut self, lateral: bool, query: &Query, alias: Option<&Alias>) -> Result<FromNode> {
-        let (plan, correlations) = if lateral {
+        let ((plan, shape), correlations) = if lateral {
             let frame = Frame::inside(&self.scope);
-            let plan = plan_in_frame(self.binder, query, &frame)?;
-            (plan, Some(frame.into_taken()))
+            let planned = plan_with_shape(self.binder, query, &frame)?;
+            (planned, Some(frame.into_taken()))
         } else {
-            (plan_in_frame(self.binder, query, self.scope.frame)?, None)
+            let planned = plan_with_shape(self.binder, query, self.scope.frame)?;
+            (planned, None)
         };
         let columns = plan.columns().to_vec();
-        self.subquery(plan.root, &columns, correlations, SmolStr::default(), alias)
+        let name = SmolStr::default();
+        let mut node = self.subquery(plan.root, &columns, correlations, name, alias)?;
+        if let FromKind::Derived(_, _, source) = &mut node.kind {
+            source.shape = shape.map(Box::new);
+        }
+        Ok(node)
     }
 
     fn subquery(
@@ -457,6 +515,18 @@ impl From<'_, '_, '_> {
         alias: Option<&Alias>,
     ) -> Result<FromNode> {
         let start = self.width;
+        let shown = alias.map_or_else(
+            || name.clone(),
+            |alias| SmolStr::from(fold_name(&alias.name)),
+        );
+        let source = Source {
+            alias: shown,
+            columns: columns
+                .iter()
+                .map(|column| SmolStr::from(column.name.as_str()))
+                .collect(),
+            shape: None,
+        };
         let scope_columns = columns
             .iter()
             .enumerate()
@@ -469,7 +539,7 @@ impl From<'_, '_, '_> {
             .collect();
         self.add(name, None, scope_columns, alias)?;
         let width = columns.len();
-        Ok(self.place(FromKind::Derived(plan, correlations), width))
+        Ok(self.place(FromKind::Derived(plan, correlations, source), width))
     }
 }
 

@@ -2,11 +2,14 @@
 //! down to the first node that can check it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use coeval_txn::Direction;
+use smol_str::SmolStr;
 
 use super::from::{FromKind, FromNode, JoinKind};
-use super::node::{Cache, Derived, FullJoin, Join, Node, Scan};
+use super::node::{Cache, Derived, FullJoin, Join, Matching, Node, Scan};
+use crate::catalog::Table;
 use crate::expression::{Comparison, Expression};
 use crate::plan::{Access, Path, RowReader};
 use crate::value::Value;
@@ -33,8 +36,8 @@ pub(super) fn used_columns<'a>(
 /// Collects the columns that expressions inside the join tree use.
 pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
     match &node.kind {
-        FromKind::Table(..) | FromKind::System(..) => {}
-        FromKind::Derived(_, correlations) => {
+        FromKind::Nothing | FromKind::Table(..) | FromKind::System(..) => {}
+        FromKind::Derived(_, correlations, _) => {
             for expression in correlations.iter().flatten() {
                 columns_of(expression, columns);
             }
@@ -55,23 +58,40 @@ pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
     }
 }
 
+/// Makes a node that returns the rows of the join tree for which all conditions are true.
+/// Scans read only the columns that are `used`, and append each row's record id as a last
+/// column if `with_records`.
+pub(super) fn spread(
+    tree: Option<FromNode>,
+    conditions: Vec<Expression>,
+    used: &BTreeSet<usize>,
+    with_records: bool,
+) -> Node {
+    match tree {
+        Some(tree) => Spread { used, with_records }.node(tree, conditions),
+        None => filtered(Node::One, conditions),
+    }
+}
+
 /// Options for turning a join tree into nodes.
-pub(super) struct Spread<'a> {
+struct Spread<'a> {
     /// Columns that any part of the query uses; scans read only these.
-    pub used: &'a BTreeSet<usize>,
+    used: &'a BTreeSet<usize>,
     /// Whether scans append each row's record id as a last column.
-    pub with_records: bool,
+    with_records: bool,
 }
 
 impl Spread<'_> {
-    /// Makes a node that returns the rows of `from` for which all conditions are true.
-    pub(super) fn node(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
+    fn node(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
         crate::expression::with_stack(|| self.node_here(from, conditions))
     }
 
     fn node_here(&self, from: FromNode, conditions: Vec<Expression>) -> Node {
         let (start, end) = (from.start, from.end);
+        let expected = from.expected;
+        let rows = expected.rows;
         match from.kind {
+            FromKind::Nothing => filtered(Node::One, conditions),
             FromKind::Join(JoinKind::Inner, sides, on) => {
                 let [left, right] = *sides;
                 let (left_conditions, right_conditions) =
@@ -81,79 +101,76 @@ impl Spread<'_> {
                 Node::Join(Box::new(Join {
                     left: self.node(left, left_conditions),
                     right: self.node(right, right_conditions),
-                    outer: None,
+                    kind: Matching::Inner,
+                    rows,
                 }))
             }
-            FromKind::Join(JoinKind::Left, sides, on) => {
+            FromKind::Join(
+                kind @ (JoinKind::Left | JoinKind::Semi | JoinKind::Anti),
+                sides,
+                on,
+            ) => {
                 let [left, right] = *sides;
                 let (left_conditions, above) = split(conditions, |columns| {
                     columns.iter().all(|column| *column < left.end)
                 });
-                let width = right.end - right.start;
+                let kind = match kind {
+                    JoinKind::Semi => Matching::Semi,
+                    JoinKind::Anti => Matching::Anti,
+                    _ => Matching::Left(right.end - right.start),
+                };
                 let join = Node::Join(Box::new(Join {
                     left: self.node(left, left_conditions),
                     right: self.node(right, on),
-                    outer: Some(width),
+                    kind,
+                    rows,
                 }));
                 filtered(join, above)
             }
-            FromKind::Join(kind, sides, on) => {
+            FromKind::Join(kind @ (JoinKind::Right | JoinKind::Full), sides, on) => {
+                let mut below = BTreeSet::new();
+                for side in &*sides {
+                    used_by_tree(side, &mut below);
+                }
                 let [left, right] = *sides;
                 let widths = [left.end - left.start, right.end - right.start];
+                let mut on = on.into_iter().flat_map(Expression::conjuncts).collect();
+                let keys = take_keys(&mut on, right.start);
                 let join = Node::FullJoin(Box::new(FullJoin {
                     left: self.node(left, Vec::new()),
                     right: self.node(right, Vec::new()),
                     widths,
+                    keys,
                     condition: Expression::all_of(on),
                     keep_left: kind == JoinKind::Full,
+                    rows,
                 }));
-                filtered(join, conditions)
+                if below.iter().any(|column| *column < start) {
+                    return filtered(join, conditions);
+                }
+                cached(join, start, end, conditions)
             }
             FromKind::Table(table, alias) => {
-                let known = |column: usize| column < start;
-                let scan = |access: Access| {
-                    let reader =
-                        RowReader::of(&table, &|position| self.used.contains(&(start + position)));
-                    Node::Scan(Box::new(Scan {
-                        table: std::sync::Arc::clone(&table),
-                        alias: alias.to_string(),
-                        path: access.path,
-                        direction: Direction::Forward,
-                        filter: (!access.filter.is_empty())
-                            .then(|| Expression::all_of(access.filter)),
-                        reader,
-                        with_record: self.with_records,
-                    }))
+                let table = TableLeaf {
+                    spread: self,
+                    table,
+                    alias,
+                    start,
+                    rows,
                 };
-                let access = Access::choose(&table, start, conditions.clone(), &known);
-                if start == 0 || uses_row(&access.path) {
-                    return scan(access);
-                }
-                // No index lookup uses the driving row, so the planner makes a hash
-                // join on the equality conditions.
-                let (own, mixed) = split(conditions, |columns| {
-                    columns.iter().all(|column| *column >= start)
-                });
-                let keys = equal_keys(&mixed, start);
-                let input = scan(Access::choose(&table, start, own, &known));
-                if keys.is_empty() {
-                    return filtered(input, mixed);
-                }
-                filtered(
-                    Node::Cache(Box::new(Cache {
-                        input,
-                        offset: start,
-                        keys,
-                    })),
-                    mixed,
-                )
+                table.node(conditions, expected.hashed)
             }
             FromKind::System(table, _) => cached(Node::System(table), start, end, conditions),
-            FromKind::Derived(plan, correlations) => {
+            FromKind::Derived(plan, correlations, source) => {
                 let dependent = correlations
                     .as_ref()
                     .is_some_and(|taken| taken.iter().any(Expression::uses_row));
-                let node = Node::Derived(Box::new(Derived { plan, correlations }));
+                let node = Node::Derived(Box::new(Derived {
+                    plan,
+                    correlations,
+                    alias: source.alias,
+                    columns: source.columns,
+                }));
                 if dependent {
                     filtered(node, conditions)
                 } else {
@@ -161,9 +178,145 @@ impl Spread<'_> {
                 }
             }
             FromKind::Function(function) => {
-                filtered(Node::Function(Box::new(function)), conditions)
+                let stays = |each: &Expression| !each.uses_row() && !each.is_volatile();
+                let same = function.arguments.iter().all(stays);
+                let node = Node::Function(Box::new(function));
+                if same && !take_keys(&mut conditions.clone(), start).is_empty() {
+                    cached(node, start, end, conditions)
+                } else {
+                    filtered(node, conditions)
+                }
             }
         }
+    }
+}
+
+/// A table of the join tree.
+struct TableLeaf<'a, 'b> {
+    spread: &'a Spread<'b>,
+    table: Arc<Table>,
+    alias: SmolStr,
+    /// Position of its first column.
+    start: usize,
+    rows: f64,
+}
+
+/// Limit on the arms of an OR that become scans of an index each.
+const ARMS_AT_MOST: usize = 16;
+
+impl TableLeaf<'_, '_> {
+    fn choose(&self, conditions: Vec<Expression>) -> Access {
+        Access::choose(&self.table, self.start, conditions, &|column| {
+            column < self.start
+        })
+    }
+
+    fn scan(&self, access: Access, rows: f64) -> Node {
+        let used = self.spread.used;
+        let wanted = |position| used.contains(&(self.start + position));
+        Node::Scan(Box::new(Scan {
+            table: Arc::clone(&self.table),
+            alias: self.alias.to_string(),
+            path: access.path,
+            direction: Direction::Forward,
+            filter: (!access.filter.is_empty()).then(|| Expression::all_of(access.filter)),
+            reader: RowReader::of(&self.table, &wanted),
+            with_record: self.spread.with_records,
+            rows,
+        }))
+    }
+
+    /// The node of the table, collected and hashed if that is `hashed` to be.
+    fn node(&self, conditions: Vec<Expression>, hashed: bool) -> Node {
+        let access = self.choose(conditions.clone());
+        if self.start == 0 || uses_row(&access.path) && !hashed {
+            if matches!(access.path, Path::Table)
+                && let Some(union) = self.union(&conditions)
+            {
+                return union;
+            }
+            return self.scan(access, self.rows);
+        }
+        // No index lookup uses the driving row, so the planner makes a hash join on the
+        // equality conditions.
+        let (own, mut mixed) = split(conditions.clone(), |columns| {
+            columns.iter().all(|column| *column >= self.start)
+        });
+        let keys = take_keys(&mut mixed, self.start);
+        if keys.is_empty()
+            && let Some(union) = self.union(&conditions)
+        {
+            return union;
+        }
+        let access = self.choose(own.clone());
+        let union = match access.path {
+            Path::Table => self.union(&own),
+            _ => None,
+        };
+        let input = union.unwrap_or_else(|| self.scan(access, self.rows));
+        if keys.is_empty() && !hashed {
+            return filtered(input, mixed);
+        }
+        filtered(
+            Node::Cache(Box::new(Cache {
+                input,
+                offset: self.start,
+                keys,
+            })),
+            mixed,
+        )
+    }
+
+    /// For an OR of which each arm has an index to find its rows with: a scan for each arm,
+    /// without the rows that an earlier one has found.
+    fn union(&self, conditions: &[Expression]) -> Option<Node> {
+        let (place, arms) = conditions
+            .iter()
+            .enumerate()
+            .find_map(|(place, condition)| {
+                let Expression::Or(arms) = condition else {
+                    return None;
+                };
+                let fits = arms.len() <= ARMS_AT_MOST && !condition.is_volatile();
+                let found: Option<Vec<Access>> = arms
+                    .iter()
+                    .map(|arm| {
+                        let access = self.choose(arm.clone().conjuncts());
+                        is_narrow(&access.path).then_some(access)
+                    })
+                    .collect();
+                found.filter(|_| fits).map(|found| (place, found))
+            })?;
+        let Expression::Or(tests) = &conditions[place] else {
+            return None;
+        };
+        let rows = self.rows / arms.len() as f64;
+        let scans =
+            arms.into_iter().enumerate().map(|(number, mut access)| {
+                let others = conditions.iter().enumerate();
+                let others = others.filter(|(other, _)| *other != place);
+                access.filter.extend(others.map(|(_, each)| each.clone()));
+                let earlier = tests[..number].iter().cloned();
+                access.filter.extend(earlier.map(|test| {
+                    Expression::Not(Box::new(Expression::IsTruth(Box::new(test), true)))
+                }));
+                self.scan(access, rows)
+            });
+        Some(Node::Append(scans.collect()))
+    }
+}
+
+/// Whether a path reads a small part of its index.
+fn is_narrow(path: &Path) -> bool {
+    match path {
+        Path::Table => false,
+        Path::Key { .. } | Path::List { .. } => true,
+        Path::Range {
+            prefix,
+            lower,
+            upper,
+            ..
+        } => !prefix.is_empty() || lower.is_some() && upper.is_some(),
     }
 }
 
@@ -193,10 +346,10 @@ fn cached(input: Node, start: usize, end: usize, conditions: Vec<Expression>) ->
     if start == 0 {
         return filtered(input, conditions);
     }
-    let (own, mixed) = split(conditions, |columns| {
+    let (own, mut mixed) = split(conditions, |columns| {
         columns.iter().all(|column| (start..end).contains(column))
     });
-    let keys = equal_keys(&mixed, start);
+    let keys = take_keys(&mut mixed, start);
     filtered(
         Node::Cache(Box::new(Cache {
             input: filtered(input, own),
@@ -207,30 +360,31 @@ fn cached(input: Node, start: usize, end: usize, conditions: Vec<Expression>) ->
     )
 }
 
-/// Equality conditions between an expression over earlier columns and one over own
-/// columns: the keys of a hash join.
-fn equal_keys(conditions: &[Expression], start: usize) -> Vec<(Expression, Expression)> {
+/// Takes the equality conditions between an expression over earlier columns and one over
+/// own columns out of the conditions: the keys of a hash join.
+fn take_keys(conditions: &mut Vec<Expression>, start: usize) -> Vec<(Expression, Expression)> {
     let mut keys = Vec::new();
-    for condition in conditions {
+    let known = |side: &Expression| {
+        !side.is_volatile() && used_columns([side]).iter().all(|column| *column < start)
+    };
+    let own = |side: &Expression| {
+        let columns = used_columns([side]);
+        !side.is_volatile() && !columns.is_empty() && columns.iter().all(|column| *column >= start)
+    };
+    conditions.retain(|condition| {
         let Expression::Compare(Comparison::Equal, operands) = condition else {
-            continue;
-        };
-        let known = |side: &Expression| {
-            !side.is_volatile() && used_columns([side]).iter().all(|column| *column < start)
-        };
-        let own = |side: &Expression| {
-            let columns = used_columns([side]);
-            !side.is_volatile()
-                && !columns.is_empty()
-                && columns.iter().all(|column| *column >= start)
+            return true;
         };
         let [left, right] = &**operands;
         if known(left) && own(right) {
             keys.push((left.clone(), right.clone()));
         } else if known(right) && own(left) {
             keys.push((right.clone(), left.clone()));
+        } else {
+            return true;
         }
-    }
+        false
+    });
     keys
 }
 

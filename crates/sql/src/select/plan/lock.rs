@@ -164,7 +164,7 @@ fn collect_tables(
             system.push((table, alias.clone()));
             Ok(())
         }
-        FromKind::Function(_) => Ok(()),
+        FromKind::Nothing | FromKind::Function(_) => Ok(()),
     }
 }
 

@@ -1,36 +1,59 @@
-//! The query planner: turns a query's syntax tree into plan nodes by fixed rules.
+//! The query planner: turns a query's syntax tree into plan nodes.
 //!
-//! The planner uses no statistics and does not search. It reads tables in the order of
-//! the FROM list, each by the best access path that its conditions allow, where columns
-//! of earlier tables count as known; it checks a condition as soon as its columns are
-//! available. An input that cannot use an index is collected once, and hashed by its
-//! equality keys if it has any.
+//! ```text
+//!   bind ── simplify ── arrange ── spread
+//!   names   flatten,    order of   access paths,
+//!   types   pull up,    joins by   hash joins
+//!           reduce      cost
+//! ```
+//!
+//! Each SELECT is bound to a logical form: a tree of joins, and conditions over its columns.
+//! Rewrites of that form depend on nothing but its meaning; the order of joins depends on
+//! the number of rows of each table. At last the tree becomes nodes, and each condition is
+//! checked as soon as its columns are available. An input that no index serves is collected
+//! once, and hashed by its equality keys if it has any.
 //!
 //! - [`query`]: WITH, set operations, VALUES, LIMIT.
 //! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses GROUP
 //!   BY and FOR UPDATE.
 //! - [`from`]: the join tree of the FROM list, and the scope that it defines;
 //!   [`function`]: functions in it.
+//! - [`shape`]: the logical form; [`simplify`], [`flatten`], [`pull_up`],
+//!   [`push_down`]: its rewrites.
+//! - [`estimate`]: numbers of rows; [`join_order`]: the order of joins; [`layout`]: the
+//!   positions of columns in rows.
 //! - [`join_tree`]: turns the join tree into nodes, and distributes the conditions over
-//!   it.
+//!   it; [`explain`]: shows them.
 
+mod estimate;
 mod explain;
+mod explain_text;
+mod flatten;
 mod from;
 mod function;
 mod group;
+mod join_order;
 mod join_tree;
+mod layout;
 mod lock;
 mod name;
 mod node;
+mod pull_up;
+mod push_down;
 mod query;
 mod select;
+mod shape;
+mod simplify;
 
-pub(crate) use explain::explain;
+pub(crate) use explain::describe;
+pub(crate) use explain_text::{Described, ExplainOptions, Relationship, quoted};
 pub(crate) use function::{bind_set_function, is_set_function};
 pub(crate) use node::{
-    Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, ProjectSet, Scan, SetFunction,
-    SetKind, SetOperation, Sort,
+    Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Matching, Node, ProjectSet, Scan,
+    SetFunction, SetKind, SetOperation, Sort,
 };
-pub(crate) use query::with_tables;
+pub(crate) use pull_up::hash_subqueries;
 pub use query::{CommonTable, plan_cursor, plan_in_frame, plan_query, plan_source};
+pub(crate) use query::{plan_with_shape, with_tables};
 pub use select::bind_list;
+pub(crate) use shape::Shape;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use coeval_txn::{Direction, LockWait, RowLock};
+use smol_str::SmolStr;
 
 use crate::catalog::Table;
 use crate::expression::{AggregateCall, Expression};
@@ -14,7 +15,7 @@ use crate::value::{DataType, KeyOrder};
 /// A plan node. The executor pulls rows from it; each is the driving row with the
 /// node's own columns appended, except for nodes marked *new row*, whose rows hold only
 /// the node's own columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Node {
     /// Returns the driving row once.
     One,
@@ -36,7 +37,7 @@ pub(crate) enum Node {
         /// The condition.
         condition: Expression,
     },
-    /// Nested-loop join: for every left row, the matching right rows.
+    /// Join: for every left row, the matching right rows, or whether there are any.
     Join(Box<Join>),
     /// A join that also keeps unmatched right rows.
     FullJoin(Box<FullJoin>),
@@ -84,7 +85,7 @@ pub(crate) enum Node {
 }
 
 /// A scan of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scan {
     /// The table.
     pub table: Arc<Table>,
@@ -100,10 +101,12 @@ pub(crate) struct Scan {
     pub reader: RowReader,
     /// Whether the scan appends the row's record id as a last column.
     pub with_record: bool,
+    /// Estimated number of rows that one scan returns.
+    pub rows: f64,
 }
 
 /// A set-returning function call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SetFunction {
     /// Kind of function.
     pub kind: SetKind,
@@ -126,20 +129,35 @@ pub(crate) enum SetKind {
     Scalar,
 }
 
-/// A nested-loop join.
-#[derive(Debug)]
+/// A join. It is a loop over the left rows; what the right side is, a lookup in an index or
+/// in a [`Cache`] with keys, makes it a nested loop or a hash join.
+#[derive(Clone, Debug)]
 pub(crate) struct Join {
     /// The left side.
     pub left: Node,
     /// The right side, opened over each left row. It includes the join condition.
     pub right: Node,
-    /// For a left join, the number of nulls that extend an unmatched left row; `None`
-    /// for an inner join.
-    pub outer: Option<usize>,
+    /// What becomes of left rows with and without a match.
+    pub kind: Matching,
+    /// Estimated number of rows.
+    pub rows: f64,
+}
+
+/// What a join returns for a left row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matching {
+    /// The left row with each right row.
+    Inner,
+    /// Likewise, and a left row without a match extended by this many nulls.
+    Left(usize),
+    /// The left row, once, if there is a match.
+    Semi,
+    /// The left row if there is no match.
+    Anti,
 }
 
 /// RIGHT JOIN or FULL JOIN.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FullJoin {
     /// The left side.
     pub left: Node,
@@ -147,15 +165,20 @@ pub(crate) struct FullJoin {
     pub right: Node,
     /// Number of columns of the left and right side.
     pub widths: [usize; 2],
-    /// Join condition.
+    /// Equality keys: an expression over the left row, and one over a row with nulls in
+    /// place of the left columns. A row with a null key matches nothing.
+    pub keys: Vec<(Expression, Expression)>,
+    /// Join condition, without that the keys are equal.
     pub condition: Expression,
     /// Whether unmatched left rows are kept (FULL JOIN).
     pub keep_left: bool,
+    /// Estimated number of rows.
+    pub rows: f64,
 }
 
 /// Collects, once, the rows of an input that does not depend on the driving row, and
 /// looks them up by hash keys.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cache {
     /// Input whose rows are collected.
     pub input: Node,
@@ -167,18 +190,22 @@ pub(crate) struct Cache {
 }
 
 /// A subquery in FROM.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Derived {
     /// Plan of the subquery.
     pub plan: Node,
     /// Correlations of a LATERAL subquery with the driving row; `None` for a plain
     /// subquery, which shares the frame of the enclosing query.
     pub correlations: Option<Vec<Expression>>,
+    /// Name of the subquery in the statement, for EXPLAIN.
+    pub alias: SmolStr,
+    /// Names of its columns, for EXPLAIN.
+    pub columns: Vec<SmolStr>,
 }
 
 /// Set-returning functions in a select list: returns as many rows as the longest
 /// function, and fills the others up with nulls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ProjectSet {
     /// Input over whose rows the functions are called.
     pub input: Node,
@@ -187,7 +214,7 @@ pub(crate) struct ProjectSet {
 }
 
 /// Grouping with aggregates.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     /// Input to group.
     pub input: Node,
@@ -198,7 +225,7 @@ pub(crate) struct Aggregate {
 }
 
 /// Sorting.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sort {
     /// Input to sort.
     pub input: Node,
@@ -209,7 +236,7 @@ pub(crate) struct Sort {
 }
 
 /// INTERSECT or EXCEPT.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SetOperation {
     /// Left input.
     pub left: Node,
@@ -222,7 +249,7 @@ pub(crate) struct SetOperation {
 }
 
 /// Locks rows before they are returned.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lock {
     /// Input whose rows are locked.
     pub input: Node,
@@ -234,7 +261,7 @@ pub(crate) struct Lock {
 }
 
 /// A table whose part of a row is locked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockTarget {
     /// The table.
     pub table: Arc<Table>,
@@ -327,7 +354,13 @@ impl Node {
                 .flat_map(|function| &function.arguments)
                 .for_each(visit),
             Self::Filter { condition, .. } => visit(condition),
-            Self::FullJoin(join) => visit(&join.condition),
+            Self::FullJoin(join) => {
+                for (left, right) in &join.keys {
+                    visit(left);
+                    visit(right);
+                }
+                visit(&join.condition);
+            }
             Self::Cache(cache) => {
                 for (left, right) in &cache.keys {
                     visit(left);

@@ -11,6 +11,7 @@ use coeval_sql_syntax::tree::{
 use super::lock::shown;
 use super::node::{Node, SetOperation, Sort};
 use super::select::{Around, plan_select};
+use super::shape::Shape;
 use crate::expression::{
     Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name, key_order,
 };
@@ -97,6 +98,24 @@ pub fn plan_source(
 pub(super) struct Planned {
     pub node: Node,
     pub columns: Vec<Column>,
+    /// The logical form of the query, if it was asked for and is that of one SELECT.
+    pub shape: Option<Shape>,
+}
+
+/// [`plan_in_frame`], with the logical form of the query if it is a SELECT that a query
+/// around it can take apart.
+pub(crate) fn plan_with_shape(
+    binder: &mut Binder<'_>,
+    query: &Query,
+    frame: &Frame<'_>,
+) -> Result<(QueryPlan, Option<Shape>)> {
+    binder.wants_shape = true;
+    let planned =
+        crate::expression::with_stack(|| plan_parts(binder, query, frame, Untyped::Settle));
+    binder.wants_shape = false;
+    let planned = planned?;
+    let plan = QueryPlan::new(planned.node, planned.columns);
+    Ok((plan, planned.shape))
 }
 
 /// Plans a query inside `frame`, from which it may take correlated values.
@@ -118,7 +137,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn is_none(&self) -> bool {
+    pub(super) fn is_none(&self) -> bool {
         self.limit.is_none() && self.offset.is_none()
     }
 
@@ -145,10 +164,11 @@ fn plan_parts(
     frame: &Frame<'_>,
     untyped: Untyped,
 ) -> Result<Planned> {
+    let shaped = std::mem::take(&mut binder.wants_shape);
     match &query.with {
-        None => plan_body(binder, query, frame, untyped),
+        None => plan_body(binder, query, frame, untyped, shaped),
         Some(with) => with_tables(binder, with, |binder| {
-            plan_body(binder, query, frame, untyped)
+            plan_body(binder, query, frame, untyped, shaped)
         }),
     }
 }
@@ -186,6 +206,7 @@ fn plan_body(
     query: &Query,
     frame: &Frame<'_>,
     untyped: Untyped,
+    shaped: bool,
 ) -> Result<Planned> {
     let records = std::mem::take(&mut binder.wants_records);
     let limits = bind_limits(binder, query, frame)?;
@@ -208,6 +229,7 @@ fn plan_body(
                 locks: &query.locking,
                 untyped,
                 records,
+                shaped,
             };
             plan_select(binder, select, around, frame)
         }
@@ -221,7 +243,13 @@ fn plan_body(
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             let planned = match &query.body {
-                Body::Values(rows) => plan_values(binder, rows, frame)?,
+                Body::Values(rows) => {
+                    let mut planned = plan_values(binder, rows, frame)?;
+                    if shaped && limits.is_none() {
+                        planned.shape = single_row(&planned.node);
+                    }
+                    planned
+                }
                 Body::Set(first, steps) => plan_steps(binder, first, steps, frame, untyped)?,
                 Body::Select(_) | Body::Table(_) => {
                     return Err(Error::internal("a select that is none"));
@@ -239,6 +267,7 @@ fn plan_body(
             Ok(Planned {
                 node: limits.apply(node),
                 columns: planned.columns,
+                shape: planned.shape,
             })
         }
     }
@@ -429,7 +458,11 @@ fn plan_step(
             }))
         }
     };
-    Ok(Planned { node, columns })
+    Ok(Planned {
+        node,
+        columns,
+        shape: None,
+    })
 }
 
 /// Casts the columns of both sides to common types.
@@ -535,6 +568,27 @@ fn plan_values(
     Ok(Planned {
         node: Node::Values { rows },
         columns,
+        shape: None,
+    })
+}
+
+/// The logical form of VALUES with one row.
+fn single_row(node: &Node) -> Option<Shape> {
+    let Node::Values { rows } = node else {
+        return None;
+    };
+    let [row] = rows.as_slice() else {
+        return None;
+    };
+    Some(Shape {
+        tree: None,
+        width: 0,
+        conditions: Vec::new(),
+        outputs: row.clone(),
+        grouped: None,
+        distinct: false,
+        ordered: false,
+        levels: 1,
     })
 }
 

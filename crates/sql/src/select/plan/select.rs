@@ -14,11 +14,14 @@ use coeval_sql_syntax::tree::{
 
 use super::from::{FromKind, FromNode, bind_from};
 use super::group::{Regroup, bind_groups};
-use super::join_tree::{Spread, is_never_true, used_by_tree, used_columns};
+use super::join_tree::{is_never_true, spread, used_by_tree, used_columns};
+use super::layout::arrange;
 use super::lock::bind_locks;
 use super::name::column_name;
-use super::node::{Aggregate, Lock, Node, ProjectSet, Sort};
+use super::node::{Aggregate, Lock, Node, ProjectSet, SetFunction, Sort};
 use super::query::{Limits, Planned, Untyped, bare_name, by_number};
+use super::shape::{Grouped, LEVELS_AT_MOST, Shape, is_small, levels};
+use super::simplify::{Logical, simplify};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name, key_order,
 };
@@ -44,6 +47,8 @@ pub(super) struct Around<'a> {
     pub untyped: Untyped,
     /// Whether the rows end with the records of their tables, as a cursor needs them.
     pub records: bool,
+    /// Whether the logical form is asked for.
+    pub shaped: bool,
 }
 
 pub(super) fn plan_select(
@@ -84,12 +89,13 @@ fn plan_here(
         locks,
         untyped,
         records,
+        shaped,
     } = around;
     let scans_one = is_one_table(&select.from);
     let with_records = !locks.is_empty() || records && scans_one;
-    let (scope, tree) = bind_from(binder, &select.from, frame, with_records)?;
+    let (scope, mut tree) = bind_from(binder, &select.from, frame, with_records)?;
     binder.aggregates = Aggregates::Forbidden("WHERE");
-    let conditions = match &select.filter {
+    let mut conditions = match &select.filter {
         Some(filter) => binder.bind_condition(filter, &scope, "WHERE")?.conjuncts(),
         None => Vec::new(),
     };
@@ -118,28 +124,6 @@ fn plan_here(
     let groups = bind_groups(binder, &select.group, &outputs, &scope)?;
     let grouped = !calls.is_empty() || groups.is_some() || having.is_some();
 
-    // Columns of the FROM list that any clause uses.
-    let mut used = used_columns(
-        conditions
-            .iter()
-            .chain(outputs.iter().map(|output| &output.bound.expression))
-            .chain(&having)
-            .chain(sort.iter().map(|(key, _)| key))
-            .chain(distinct_on.iter().flatten())
-            .chain(groups.iter().flatten())
-            .chain(sets.iter().flat_map(|set| &set.arguments))
-            .chain(calls.iter().flat_map(|call| {
-                call.argument
-                    .iter()
-                    .chain(&call.separator)
-                    .chain(&call.filter)
-                    .chain(call.order.iter().map(|(key, ..)| key))
-            })),
-    );
-    if let Some(tree) = &tree {
-        used_by_tree(tree, &mut used);
-    }
-
     let is_distinct = select.distinct != Distinctness::All;
     let collected = if is_distinct {
         Some("DISTINCT clause")
@@ -157,20 +141,103 @@ fn plan_here(
         true => record_places(lock.as_ref(), tree.as_ref().filter(|_| scans_one)),
         false => Vec::new(),
     };
-    let tree_width = tree.as_ref().map_or(0, |tree| tree.end);
-    let never = conditions.iter().any(is_never_true);
-    let mut node = match tree {
-        Some(tree) => Spread {
-            used: &used,
-            with_records,
+
+    // Behind GROUP BY, expressions are over rows of the groups.
+    let mut distinct_on = distinct_on;
+    let mut grouping = match grouped {
+        false => None,
+        true => {
+            let keys = groups.unwrap_or_default();
+            let regroup = Regroup {
+                keys: &keys,
+                scope: &scope,
+            };
+            for output in &mut outputs {
+                regroup
+                    .apply(&mut output.bound.expression)
+                    .map_err(|error| error.at(output.bound.position))?;
+            }
+            for (key, _) in &mut sort {
+                regroup.apply(key)?;
+            }
+            for expression in distinct_on.iter_mut().flatten() {
+                regroup.apply(expression)?;
+            }
+            for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
+                regroup.apply(argument)?;
+            }
+            let mut having = having;
+            if let Some(having) = &mut having {
+                regroup.apply(having)?;
+            }
+            Some(Grouped {
+                keys,
+                calls,
+                having,
+            })
         }
-        .node(tree, conditions),
-        None if conditions.is_empty() => Node::One,
-        None => Node::Filter {
-            input: Box::new(Node::One),
-            condition: Expression::all_of(conditions),
-        },
     };
+
+    // Relations whose rows are locked, or named by a cursor, stay where they are.
+    let mut shape = None;
+    if !with_records {
+        let mut width = tree.as_ref().map_or(0, |tree| tree.end);
+        let mut rows = rows_of(&mut outputs, &mut sort, &mut distinct_on, &mut sets);
+        let mut logical = Logical {
+            tree: &mut tree,
+            width: &mut width,
+            conditions: &mut conditions,
+            grouping: &mut grouping,
+            rows: &mut rows,
+        };
+        simplify(binder, &mut logical)?;
+        let levels = 1 + tree.as_ref().map_or(0, levels);
+        let is_small = levels <= LEVELS_AT_MOST && tree.as_ref().is_none_or(is_small);
+        if shaped && is_small && limits.is_none() && sets.is_empty() && distinct_on.is_none() {
+            shape = Some(Shape {
+                tree: tree.clone(),
+                width,
+                conditions: conditions.clone(),
+                outputs: outputs
+                    .iter()
+                    .map(|output| output.bound.expression.clone())
+                    .collect(),
+                grouped: grouping.clone(),
+                distinct: is_distinct,
+                ordered: !sort.is_empty(),
+                levels,
+            });
+        }
+        let mut rows = rows_of(&mut outputs, &mut sort, &mut distinct_on, &mut sets);
+        let mut logical = Logical {
+            tree: &mut tree,
+            width: &mut width,
+            conditions: &mut conditions,
+            grouping: &mut grouping,
+            rows: &mut rows,
+        };
+        arrange(binder, &mut logical)?;
+    }
+
+    // Columns of the FROM list that any clause uses.
+    let mut used = match &grouping {
+        Some(grouped) => used_columns(grouped.expressions()),
+        None => used_columns(
+            outputs
+                .iter()
+                .map(|output| &output.bound.expression)
+                .chain(sort.iter().map(|(key, _)| key))
+                .chain(distinct_on.iter().flatten())
+                .chain(sets.iter().flat_map(|set| &set.arguments)),
+        ),
+    };
+    used.extend(used_columns(&conditions));
+    if let Some(tree) = &tree {
+        used_by_tree(tree, &mut used);
+    }
+    let never = conditions.iter().any(is_never_true);
+    let mut width = tree.as_ref().map_or(0, |tree| tree.end);
+    let mut node = spread(tree, conditions, &used, with_records);
     if never {
         node = Node::Limit {
             input: Box::new(node),
@@ -178,48 +245,9 @@ fn plan_here(
             offset: None,
         };
     }
-
-    let mut width = tree_width;
-    let mut distinct_on = distinct_on;
-    if grouped {
-        let keys = groups.unwrap_or_default();
-        let regroup = Regroup {
-            keys: &keys,
-            scope: &scope,
-        };
-        for output in &mut outputs {
-            regroup
-                .apply(&mut output.bound.expression)
-                .map_err(|error| error.at(output.bound.position))?;
-        }
-        for (key, _) in &mut sort {
-            regroup.apply(key)?;
-        }
-        for expression in distinct_on.iter_mut().flatten() {
-            regroup.apply(expression)?;
-        }
-        for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
-            regroup.apply(argument)?;
-        }
-        width = keys.len() + calls.len();
-        let having = match having {
-            Some(mut having) => {
-                regroup.apply(&mut having)?;
-                Some(having)
-            }
-            None => None,
-        };
-        node = Node::Aggregate(Box::new(Aggregate {
-            input: node,
-            keys,
-            calls,
-        }));
-        if let Some(condition) = having {
-            node = Node::Filter {
-                input: Box::new(node),
-                condition,
-            };
-        }
+    if let Some(grouped) = grouping {
+        width = grouped.keys.len() + grouped.calls.len();
+        node = group(node, grouped);
     }
 
     if !sets.is_empty() {
@@ -283,6 +311,7 @@ fn plan_here(
         return Ok(Planned {
             node: limits.apply(node),
             columns,
+            shape,
         });
     }
 
@@ -319,6 +348,7 @@ fn plan_here(
     Ok(Planned {
         node: limits.apply(node),
         columns,
+        shape,
     })
 }
 
@@ -344,6 +374,38 @@ fn record_places(lock: Option<&Lock>, tree: Option<&FromNode>) -> Vec<(u32, usiz
             ..
         }) => vec![(table.oid, start + table.columns.len())],
         _ => Vec::new(),
+    }
+}
+
+/// The expressions of a SELECT behind FROM, WHERE and GROUP BY.
+fn rows_of<'a>(
+    outputs: &'a mut [Output],
+    sort: &'a mut [SortKey],
+    distinct_on: &'a mut Option<Vec<Expression>>,
+    sets: &'a mut [SetFunction],
+) -> Vec<&'a mut Expression> {
+    outputs
+        .iter_mut()
+        .map(|output| &mut output.bound.expression)
+        .chain(sort.iter_mut().map(|(key, _)| key))
+        .chain(distinct_on.iter_mut().flatten())
+        .chain(sets.iter_mut().flat_map(|set| &mut set.arguments))
+        .collect()
+}
+
+/// Groups the rows of a node.
+pub(super) fn group(input: Node, grouped: Grouped) -> Node {
+    let node = Node::Aggregate(Box::new(Aggregate {
+        input,
+        keys: grouped.keys,
+        calls: grouped.calls,
+    }));
+    match grouped.having {
+        None => node,
+        Some(condition) => Node::Filter {
+            input: Box::new(node),
+            condition,
+        },
     }
 }
 

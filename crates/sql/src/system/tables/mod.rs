@@ -12,6 +12,7 @@ mod information_columns;
 mod relations;
 mod replication;
 mod roles;
+mod statistics;
 mod time_zones;
 mod types;
 
@@ -62,6 +63,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         activity::COEVAL_SETTINGS,
         activity::COEVAL_METRICS,
     ],
+    &[statistics::PG_STATS],
     &[contention::LOCKS, contention::CONFLICTS],
     &[cursors::PG_CURSORS],
     &[

@@ -15,7 +15,7 @@ use crate::system::{
 use crate::value::DataType;
 
 system_table! {
-    /// Tables, indexes and system tables. Row counts are −1, which means not counted.
+    /// Tables, indexes and system tables. Row counts are the engine's; −1 means not counted.
     PG_CLASS = PG_CATALOG 1259 Table pg_class;
     context => relations(context.catalog);
     each => {
@@ -29,7 +29,10 @@ system_table! {
         relfilenode: Oid = if matches!(each, Relation::System(_)) { 0 } else { each.oid() },
         reltablespace: Oid = 0u32,
         relpages: Int4 = 0i32,
-        reltuples: Float4 = -1.0f32,
+        reltuples: Float4 = match (&each, context.engine) {
+            (Relation::Table(table), Some(engine)) => engine.estimated_rows(table.storage) as f32,
+            _ => -1.0,
+        },
         relallvisible: Int4 = 0i32,
         reltoastrelid: Oid = 0u32,
         relhasindex: Bool = matches!(each, Relation::Table(table) if !table.indexes.is_empty()),
