@@ -59,6 +59,7 @@ pub mod value;
 pub mod verify;
 
 pub use catalog::FollowedCatalog;
+pub use catalog::statistics_storage::STATISTICS_STORAGE;
 pub use error::{Error, Result, SqlState};
 pub use outcome::{OUTCOME_STORAGE, is_mark};
 pub use session::{Database, Session, SessionOptions};

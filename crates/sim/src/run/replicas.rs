@@ -20,7 +20,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use coeval_peers::NodeId;
-use coeval_server::{OUTCOME_STORAGE, is_mark};
+use coeval_server::{OUTCOME_STORAGE, STATISTICS_STORAGE, is_mark};
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Isolation, ScanProgress, ScanRequest,
     ScanSource, Transaction,
@@ -178,15 +178,19 @@ pub(super) fn rows_of_storages(
 /// With `allows_marks` they are of a later leader. A server that becomes leader inserts a time mark among the transaction outcomes, which
 /// the previous node cannot have. The outcomes themselves are retained for longer than
 /// any run lasts, and no client commits any more: an added or missing outcome is a
-/// difference.
+/// difference. Statistics are no rows of clients: each leader takes them by itself when it finds
+/// tables changed, so those of a later one may be others. Whether all nodes have the same ones is
+/// compared at the same commit, [while nodes follow](super::following).
 pub(super) fn difference(one: &Rows, other: &Rows, allows_marks: bool) -> Option<String> {
     let places = one.keys().chain(other.keys());
     let is_new_mark = |place: &(StorageId, Rid)| {
         let mark = |row: &Vec<u8>| place.0 == OUTCOME_STORAGE && is_mark(RowRef::trusted(row));
         allows_marks && !one.contains_key(place) && other.get(place).is_some_and(mark)
     };
+    let is_analyzed = |place: &(StorageId, Rid)| allows_marks && place.0 == STATISTICS_STORAGE;
     let first = places
-        .filter(|place| one.get(place) != other.get(place) && !is_new_mark(place))
+        .filter(|place| one.get(place) != other.get(place))
+        .filter(|place| !is_new_mark(place) && !is_analyzed(place))
         .min()?;
     let (storage, rid) = first;
     Some(format!(

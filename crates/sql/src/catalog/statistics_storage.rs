@@ -7,8 +7,8 @@ use coeval_types::{IndexDefinition, IndexId, IndexKind, StorageDefinition, Stora
 
 use crate::record::FirstCell;
 
-/// The storage of statistics, next to the catalog's own storages.
-pub(crate) const STATISTICS_STORAGE: StorageId = StorageId(5);
+/// The storage of statistics of tables, which each leader takes by itself.
+pub const STATISTICS_STORAGE: StorageId = StorageId(5);
 pub(crate) const INDEX: IndexId = IndexId(5);
 /// Schema version of the storage, which never changes.
 pub(crate) const SCHEMA: u64 = 1;
