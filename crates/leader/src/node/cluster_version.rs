@@ -25,8 +25,8 @@
 //! | 5 | catalog rows with settings of roles and the database, and what nodes tell each other of
 //!       them at logins; questions of a node for the sessions of others, and interruptions of
 //!       those; marks among the messages of a session |
-//! | 6 | catalog rows of sequences and views, and tables with sections or with types of columns that
-//!       version 5 does not know |
+//! | 6 | catalog rows of unlogged tables, and of tables with types of columns that version 5 does not
+//!       know; statistics of tables; that a session is pinned to its leader |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -57,8 +57,9 @@ pub const ROLE_SETTINGS: u32 = 5;
 /// which tells the mark with a commit.
 pub const SESSION_MESSAGES: u32 = 5;
 
-/// The first version in which the catalog has rows of other objects than tables and roles, and
-/// tables of its third format.
+/// The first version in which the catalog has tables of its third format, and a storage of
+/// statistics has rows. Sequences, views and CHECK constraints are not among it: no build of this
+/// version keeps to them, so they need a later one.
 pub const SQL_OBJECTS: u32 = 6;
 
 /// What a connected member has announced.

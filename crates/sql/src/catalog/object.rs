@@ -13,7 +13,8 @@
 //!                   u16 n × use { u32 number, u16 n × u16 attribute }
 //! ```
 //!
-//! `owned` is as in `access::store`. In a cluster such rows are written from cluster version 6 on.
+//! `owned` is as in `access::store`. No statement writes such rows yet; in a cluster
+//! those that do ask for a cluster version above 6.
 
 use std::sync::Arc;
 
