@@ -15,7 +15,7 @@ use super::subquery::{Remembered, Set, Subquery, SubqueryKind, too_many_rows};
 use super::{EvaluationContext, Expression, HashedSubquery, ROW, heap_bytes};
 use crate::select::Cursor;
 use crate::value::KeyOrder;
-use crate::{Result, SqlState, Value};
+use crate::{Error, Result, SqlState, Value};
 
 /// A hash map with the same iteration order in every run, for deterministic simulation.
 type FixedMap<V> = HashMap<Vec<u8>, V, BuildHasherDefault<DefaultHasher>>;
@@ -54,8 +54,9 @@ enum Hash {
     Unread,
     /// The results by key.
     Read(FixedMap<Group>),
-    /// The rows exceed the statement's memory.
-    TooLarge,
+    /// The rows exceed the statement's memory, or one that no enclosing row may ask for has no
+    /// result, as where it divides by zero.
+    Unusable,
 }
 
 /// The result for a key.
@@ -125,9 +126,9 @@ impl Subquery {
         if !known.forgets {
             for correlation in &self.correlations {
                 let value = correlation.evaluate(context, row)?;
-                value.write_key(KeyOrder::ASCENDING, &mut key);
+                write_exactly(&value, &mut key);
             }
-            operand.write_key(KeyOrder::ASCENDING, &mut key);
+            write_exactly(operand, &mut key);
             if let Some(value) = known.kept.get(&key) {
                 known.found += 1;
                 context.work(ROW)?;
@@ -190,9 +191,9 @@ impl Subquery {
         context.budget = budget;
         match read {
             Ok(()) => Ok(Hash::Read(groups)),
-            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => {
+            Err(error) if is_of_rows(&error) => {
                 context.memory.give_back(bytes);
-                Ok(Hash::TooLarge)
+                Ok(Hash::Unusable)
             }
             Err(error) => Err(error),
         }
@@ -221,6 +222,28 @@ impl Correlated {
             Err(_) => context.memory.give_back(bytes),
         }
     }
+}
+
+/// Whether an error is due to the rows that were read or to their number: a data exception, a
+/// cardinality violation, or that they exceed the memory.
+fn is_of_rows(error: &Error) -> bool {
+    let state = error.state();
+    state == SqlState::OUT_OF_MEMORY || state.0.starts_with("22") || state.0.starts_with("21")
+}
+
+/// Encodes a value such that only the same one has these bytes: equal ones that are printed
+/// differently, such as 1.0 and 1.00, may have different results.
+fn write_exactly(value: &Value, key: &mut Vec<u8>) {
+    if value.is_null() {
+        key.push(0);
+        return;
+    }
+    key.push(1);
+    let at = key.len();
+    key.extend_from_slice(&[0; 8]);
+    value.write_cell(key);
+    let length = (key.len() - at - 8) as u64;
+    key[at..at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Encodes the values of the keys; `None` if one is null, which equals nothing.

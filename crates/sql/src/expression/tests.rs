@@ -182,6 +182,19 @@ fn depth_is_no_danger() {
         );
         let error = bench.run(&joined, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);
+        // Columns that each level uses twice do not double the plan at each.
+        let doubled = format!(
+            "select x from {}(select 0 as x) s{};",
+            "(select x + x as x from ".repeat(60),
+            ") s".repeat(60)
+        );
+        assert_eq!(bench.run(&doubled, &[]).unwrap(), ["0"]);
+        let filtered = format!(
+            "select x from {}(select 0 as x) s{} where x = 0;",
+            "(select x + x as x from ".repeat(60),
+            " group by x) s".repeat(60)
+        );
+        assert_eq!(bench.run(&filtered, &[]).unwrap(), ["0"]);
         let unions = format!("select 1{};", " union select 1".repeat(10_000));
         let error = bench.run(&unions, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX);

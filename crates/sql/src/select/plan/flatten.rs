@@ -5,7 +5,7 @@
 //! The subquery's columns are replaced by what computes them.
 
 use super::from::{FromKind, FromNode, JoinKind};
-use super::shape::{Shape, is_bound_to_frame, substitute, visit_tree};
+use super::shape::{Shape, is_bound_to_frame, is_cheap_to_repeat, substitute, visit_tree};
 use super::simplify::Logical;
 use crate::expression::Expression;
 
@@ -26,7 +26,9 @@ pub(super) fn flatten(logical: &mut Logical<'_, '_>) {
         // What has come from a subquery has no replaced columns left in it.
         visit_tree(&mut tree, &mut |expression| replace(expression, &replaced));
         logical.visit(&mut |expression| replace(expression, &replaced));
-        logical.conditions.append(&mut conditions);
+        // A subquery's conditions may keep values from those around it that these fail for.
+        conditions.append(logical.conditions);
+        *logical.conditions = conditions;
     }
     *logical.tree = Some(tree);
 }
@@ -77,6 +79,8 @@ impl Flatten {
         match node.kind {
             FromKind::Join(kind, sides, mut on) => {
                 let [left, right] = *sides;
+                // Those of subqueries come first, as below.
+                let mut first = Vec::new();
                 let outer = match place {
                     Standing::Full => Standing::Full,
                     Standing::Inner | Standing::Nullable => Standing::Nullable,
@@ -88,10 +92,10 @@ impl Flatten {
                     ),
                     JoinKind::Left => (
                         self.node(left, place, conditions),
-                        self.node(right, outer, &mut on),
+                        self.node(right, outer, &mut first),
                     ),
                     JoinKind::Right => (
-                        self.node(left, outer, &mut on),
+                        self.node(left, outer, &mut first),
                         self.node(right, place, conditions),
                     ),
                     JoinKind::Full => (
@@ -100,7 +104,8 @@ impl Flatten {
                     ),
                     JoinKind::Semi | JoinKind::Anti => (self.node(left, place, conditions), right),
                 });
-                node.kind = FromKind::Join(kind, Box::new([left, right]), on);
+                first.append(&mut on);
+                node.kind = FromKind::Join(kind, Box::new([left, right]), first);
                 node
             }
             FromKind::Derived(plan, mut correlations, mut source) => {
@@ -157,7 +162,9 @@ fn can_be_flattened(shape: &Shape, place: Standing, lateral: bool) -> bool {
     }
     // An expression that is computed wherever it is used must be cheap and always the same.
     let is_simple = |output: &Expression| {
-        !output.is_volatile() && !output.any(&|each| matches!(each, Expression::Subquery(_)))
+        is_cheap_to_repeat(output)
+            && !output.is_volatile()
+            && !output.any(&|each| matches!(each, Expression::Subquery(_)))
     };
     // Beneath an outer join, only a column is null in a row without a match.
     let is_nulled = |output: &Expression| matches!(output, Expression::Column(_));

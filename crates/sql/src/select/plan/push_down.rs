@@ -11,7 +11,7 @@
 use super::from::{FromKind, FromNode, JoinKind};
 use super::join_tree::used_columns;
 use super::pull_up::plan_shape;
-use super::shape::{Shape, is_bound_to_frame, substitute};
+use super::shape::{Shape, is_bound_to_frame, is_cheap_to_repeat, substitute};
 use super::simplify::Logical;
 use crate::Result;
 use crate::expression::{Binder, Expression};
@@ -100,7 +100,7 @@ fn over_rows(
             });
         }
         let has_subquery = output.any(&|each| matches!(each, Expression::Subquery(_)));
-        if output.is_volatile() || has_subquery {
+        if output.is_volatile() || has_subquery || !is_cheap_to_repeat(&output) {
             return None;
         }
         outputs.push((column, output));

@@ -6,6 +6,8 @@
 //! those of the query around it, and relations change their order without a change of
 //! expressions. [`super::layout`] gives the columns their positions in the rows at last.
 
+use std::cell::Cell;
+
 use super::from::{FromKind, FromNode};
 use crate::expression::{AggregateCall, Expression};
 
@@ -119,6 +121,18 @@ pub(super) fn move_expression(expression: &mut Expression, by: usize, correlatio
         Expression::Outer(number) => correlations.get(*number).cloned(),
         _ => None,
     });
+}
+
+/// Whether an expression may be put in place of each column that shows it: without a bound, each
+/// level of nested subqueries that uses a column twice would double the plan.
+pub(super) fn is_cheap_to_repeat(expression: &Expression) -> bool {
+    /// Most parts of it.
+    const PARTS: u32 = 32;
+    let parts = Cell::new(0);
+    !expression.any(&|_| {
+        parts.set(parts.get() + 1);
+        parts.get() > PARTS
+    })
 }
 
 /// Replaces the parts of an expression for which `replace` returns something.
