@@ -44,7 +44,9 @@ impl Session {
                 .map(|name| definition::find_table(&catalog, name, statement))
                 .collect::<Result<_>>()?,
         };
-        let own: Vec<Arc<Table>> = chosen.into_iter().filter(is_own).collect();
+        // Nothing of a temporary table goes into the storage of statistics, which is in the log.
+        let chosen = chosen.into_iter().filter(|table| !table.is_temporary());
+        let own: Vec<Arc<Table>> = chosen.filter(is_own).collect();
         if self.require_writable("ANALYZE").is_err() {
             return Ok(());
         }

@@ -19,11 +19,29 @@ const WIDEST: usize = 256;
 /// Part of the rows above which the number of distinct values is taken to grow with them.
 const GROWS_FROM: f64 = 0.1;
 
+/// A value in a sample.
+#[derive(Debug)]
+enum Sampled {
+    /// The value, of these bytes.
+    Value(Value, usize),
+    /// That there was one of so many bytes, which is too long to be kept.
+    Wide(usize),
+}
+
+impl Sampled {
+    fn of(value: Value) -> Self {
+        match width_of(&value) {
+            width if width > WIDEST => Self::Wide(width),
+            width => Self::Value(value, width),
+        }
+    }
+}
+
 /// A sample of the rows of a table.
 #[derive(Debug)]
 pub(crate) struct Sample {
     columns: Vec<(i16, DataType)>,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<Vec<Sampled>>,
     most: usize,
     /// Number of rows that have gone by.
     seen: u64,
@@ -63,6 +81,7 @@ impl Sample {
 
     /// Puts a row in its place.
     pub(crate) fn put(&mut self, place: usize, row: Vec<Value>) {
+        let row = row.into_iter().map(Sampled::of).collect();
         if place < self.rows.len() {
             self.rows[place] = row;
         } else {
@@ -90,15 +109,19 @@ impl Sample {
         let mut values = Vec::with_capacity(taken);
         let (mut bytes, mut wide) = (0, 0_usize);
         for row in &mut self.rows {
-            let Some(value) = row.get_mut(position).map(std::mem::take) else {
+            let Some(sampled) = row.get_mut(position) else {
                 continue;
             };
-            let width = width_of(&value);
-            bytes += width;
-            match value {
-                Value::Null => {}
-                _ if width > WIDEST => wide += 1,
-                value => values.push(value),
+            match std::mem::replace(sampled, Sampled::Wide(0)) {
+                Sampled::Value(Value::Null, _) => {}
+                Sampled::Value(value, width) => {
+                    bytes += width;
+                    values.push(value);
+                }
+                Sampled::Wide(width) => {
+                    bytes += width;
+                    wide += 1;
+                }
             }
         }
         let present = values.len() + wide;

@@ -63,6 +63,8 @@ async fn a_transaction_that_changes_nothing_else_commits_nothing() {
         "create index on t (a)",
         "alter table t add column b int default 1",
         "truncate t",
+        "analyze t",
+        "analyze",
         "drop table t",
     ] {
         must(&mut session, text).await;
