@@ -104,10 +104,8 @@ impl Transaction for WithTemporary {
         self.all.newest_seen()
     }
 
-    fn disclose_presence_only(&mut self) {
-        self.all.disclose_presence_only();
-    }
-
+    // Not passed on: that only the presence of rows is told holds for what is written with the
+    // transaction's log, and what is read may go into a temporary row, which is not.
     fn disclose_all(&mut self) {
         self.all.disclose_all();
     }

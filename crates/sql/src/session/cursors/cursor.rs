@@ -134,14 +134,21 @@ impl SqlCursor {
     }
 
     /// The record of the table with this OID in the row where the cursor stands; `None` if
-    /// the row has none of it.
-    pub(super) fn record(&self, table: u32) -> Option<Rid> {
-        let position = self.records.iter().position(|each| *each == table)?;
-        let row = self.rows.get(usize::try_from(self.at - self.first).ok()?)?;
-        match row.get(self.columns().len() + position) {
-            Some(Value::Int8(record)) => Some(Rid(*record as u64)),
-            _ => None,
-        }
+    /// the row has none of it. Fails if the row is not kept.
+    pub(super) fn record(&self, table: u32) -> Result<Option<Rid>> {
+        let Some(position) = self.records.iter().position(|each| *each == table) else {
+            return Ok(None);
+        };
+        Ok(
+            match self
+                .kept(self.at)
+                .ok_or_else(only_forward)?
+                .get(self.columns().len() + position)
+            {
+                Some(Value::Int8(record)) => Some(Rid(*record as u64)),
+                _ => None,
+            },
+        )
     }
 
     /// Number of rows that have to be taken from the query before row `number` is there.
@@ -177,10 +184,15 @@ impl SqlCursor {
 
     /// The columns of a row that is kept.
     pub(super) fn row(&self, number: u64) -> Result<&[Value]> {
-        let place = number.checked_sub(self.first);
-        let row = place.and_then(|place| self.rows.get(usize::try_from(place).ok()?));
+        let row = self.kept(number);
         let row = row.ok_or_else(|| Error::internal("a row that its cursor does not keep"))?;
         Ok(row.get(..self.columns().len()).unwrap_or(row))
+    }
+
+    /// A row with its records; `None` if it is not kept.
+    fn kept(&self, number: u64) -> Option<&Vec<Value>> {
+        let place = number.checked_sub(self.first)?;
+        self.rows.get(usize::try_from(place).ok()?)
     }
 
     /// Moves forwards over `count` rows. `more` were asked for, so the cursor stands behind

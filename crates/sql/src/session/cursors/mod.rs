@@ -389,7 +389,7 @@ impl Session {
                 "cursor \"{name}\" is not positioned on a row"
             )));
         }
-        Ok(cursor.record(table.oid))
+        cursor.record(table.oid)
     }
 }
 
