@@ -229,6 +229,7 @@ impl Binder<'_> {
             .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
             .at(position)
         };
+        let mut has_name = false;
         for argument in arguments {
             let bound = self.bind(&argument.value, scope)?;
             let data_type = bound.column_type.data_type;
@@ -237,9 +238,14 @@ impl Binder<'_> {
                 None => data_type.to_string(),
             });
             let Some(name) = &argument.name else {
+                if has_name {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(Error::syntax(message).at(position));
+                }
                 bounds.push(Some(bound));
                 continue;
             };
+            has_name = true;
             let name = fold_name(name);
             let place = parameters.names.iter().position(|known| *known == name);
             let Some(place) = place else {

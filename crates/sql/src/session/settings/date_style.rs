@@ -83,12 +83,12 @@ pub(super) fn date_style(name: &str, values: &[String], current: &str) -> Result
     } else {
         parts(current)
     };
-    let format = format.unwrap_or(now_format);
-    // German dates begin with the day, unless another order is named.
+    // German dates begin with the day, unless another order is named beside them.
     let order = order.unwrap_or(match format {
-        DateFormat::German if now_format != DateFormat::German => DateOrder::DayFirst,
+        Some(DateFormat::German) => DateOrder::DayFirst,
         _ => now_order,
     });
+    let format = format.unwrap_or(now_format);
     let (format, order) = shown(format, order);
     Ok(format!("{format}, {order}"))
 }

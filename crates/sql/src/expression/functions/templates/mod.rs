@@ -69,9 +69,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let elements = date_template::parse(a.text(1))?;
         let read = date_read::read(&elements, a.text(0), context)?;
         let zone = context.session.style.time_zone;
-        let moment = date_read::local(&read).map(|local| match read.east {
-            Some(east) => local - east * SECOND,
-            None => zone.moment_of(local),
+        let moment = date_read::local(&read).and_then(|local| match read.east {
+            Some(east) => local.checked_sub(east * SECOND),
+            None => Some(zone.moment_of(local)),
         });
         moment
             .and_then(calendar::in_range)
