@@ -234,16 +234,24 @@ fn is_of_rows(error: &Error) -> bool {
 /// Encodes a value such that only the same one has these bytes: equal ones that are printed
 /// differently, such as 1.0 and 1.00, may have different results.
 fn write_exactly(value: &Value, key: &mut Vec<u8>) {
-    if value.is_null() {
-        key.push(0);
-        return;
+    match value {
+        Value::Null => key.push(0),
+        Value::Array(elements) => {
+            key.push(1);
+            key.extend_from_slice(&(elements.len() as u64).to_le_bytes());
+            for element in elements.iter() {
+                write_exactly(element, key);
+            }
+        }
+        value => {
+            key.push(2);
+            let at = key.len();
+            key.extend_from_slice(&[0; 8]);
+            value.write_cell(key);
+            let length = (key.len() - at - 8) as u64;
+            key[at..at + 8].copy_from_slice(&length.to_le_bytes());
+        }
     }
-    key.push(1);
-    let at = key.len();
-    key.extend_from_slice(&[0; 8]);
-    value.write_cell(key);
-    let length = (key.len() - at - 8) as u64;
-    key[at..at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Encodes the values of the keys; `None` if one is null, which equals nothing.
