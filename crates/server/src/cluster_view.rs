@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use coeval_leader::node::{
-    Cause, Election, Link, MemberStatus, NODE_LOGINS, Node, OperationError, ROLE_SETTINGS,
-    SESSION_MESSAGES, SQL_OBJECTS, Status,
+    Cause, Election, Link, MemberStatus, NAMED_OBJECTS, NODE_LOGINS, Node, OperationError,
+    ROLE_SETTINGS, SESSION_MESSAGES, SQL_OBJECTS, Status,
 };
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
+use coeval_sql::catalog;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
     Cluster, ClusterChange, ClusterElection, ClusterLag, ClusterMember, ClusterProgress,
@@ -31,6 +32,10 @@ const READS: u32 = 3;
 /// The cluster version from which on every member reads what the node of a client tells a
 /// leader of transaction blocks, and watches the silence of its clients.
 const CARRIES: u32 = 4;
+
+// What SQL asks for is what the cluster counts.
+const _: () = assert!(catalog::SQL_OBJECTS == SQL_OBJECTS);
+const _: () = assert!(catalog::NAMED_OBJECTS == NAMED_OBJECTS);
 
 /// Interval between two status requests.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -128,8 +133,9 @@ fn note_version(shared: &Shared, status: &Status) {
     shared
         .keeps_role_settings
         .fetch_or(settings, Ordering::Relaxed);
-    let objects = status.cluster_version >= SQL_OBJECTS;
-    shared.keeps_objects.fetch_or(objects, Ordering::Relaxed);
+    shared
+        .cluster_version
+        .fetch_max(status.cluster_version, Ordering::Relaxed);
 }
 
 /// Whether each node of the cluster lets its own clients in, as far as this one knows.

@@ -1,6 +1,6 @@
 //! The state that all sessions of a server share, for the life of the process.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ pub(crate) struct Shared {
     pub(crate) lets_clients_in: AtomicBool,
     /// Whether every member reads catalog rows with settings of roles.
     pub(crate) keeps_role_settings: AtomicBool,
-    /// Whether every member reads catalog rows of sequences, views and tables with sections.
-    pub(crate) keeps_objects: AtomicBool,
+    /// The cluster version that every member reads, as far as this node knows; the greatest
+    /// number without a cluster.
+    pub(crate) cluster_version: AtomicU32,
     /// The node's last polled status.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -86,7 +87,7 @@ impl Shared {
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             keeps_role_settings: AtomicBool::new(node.is_none()),
-            keeps_objects: AtomicBool::new(node.is_none()),
+            cluster_version: AtomicU32::new(if node.is_none() { u32::MAX } else { 1 }),
             node,
             reader: watch::Sender::new(None),
             reader_is_given: AtomicBool::new(false),

@@ -27,6 +27,9 @@
 //!       those; marks among the messages of a session |
 //! | 6 | catalog rows of unlogged tables, and of tables with types of columns that version 5 does not
 //!       know; statistics of tables; that a session is pinned to its leader |
+//! | 7 | catalog rows of sequences, views, extensions and comments; tables with CHECK constraints, with
+//!       columns that the database computes, and with types of columns that version 6 does not store;
+//!       the numbers of sequences that a session was given |
 //!
 //! What a later build writes for the first time gets the next number here, and asks
 //! [`Membership::version`](coeval_consensus::Membership::version) before it writes.
@@ -39,7 +42,7 @@ use super::driver::Driver;
 use super::operation::Operation;
 
 /// The newest cluster version that this build reads.
-pub const NEWEST_VERSION: u32 = SQL_OBJECTS;
+pub const NEWEST_VERSION: u32 = NAMED_OBJECTS;
 
 /// The first version in which a follower asks its leader for the read index, and reports how
 /// far it shows its log.
@@ -58,9 +61,14 @@ pub const ROLE_SETTINGS: u32 = 5;
 pub const SESSION_MESSAGES: u32 = 5;
 
 /// The first version in which the catalog has tables of its third format, and a storage of
-/// statistics has rows. Sequences, views and CHECK constraints are not among it: no build of this
-/// version keeps to them, so they need a later one.
+/// statistics has rows.
 pub const SQL_OBJECTS: u32 = 6;
+
+/// The first version in which the catalog has rows of other objects than tables and roles, and in
+/// which every member keeps to what those and the sections of tables say. Builds of version 6 read
+/// rows of sequences and views, but keep no storages of sequences, and hold no writer to a CHECK
+/// constraint.
+pub const NAMED_OBJECTS: u32 = 7;
 
 /// What a connected member has announced.
 pub(super) fn announced(peers: &[PeerStatus], member: Member) -> Option<Announcement> {

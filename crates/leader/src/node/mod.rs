@@ -145,7 +145,7 @@ use standing::{Standing, Start};
 pub use apply_progress::ApplyProgress;
 pub use away::{HoldCounts, PauseDetector};
 pub use cluster_version::{
-    NEWEST_VERSION, NODE_LOGINS, ROLE_SETTINGS, SESSION_MESSAGES, SQL_OBJECTS,
+    NAMED_OBJECTS, NEWEST_VERSION, NODE_LOGINS, ROLE_SETTINGS, SESSION_MESSAGES, SQL_OBJECTS,
 };
 pub use elections::{Cause, Election};
 pub use error::Error;

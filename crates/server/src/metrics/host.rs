@@ -123,9 +123,9 @@ impl Host for ServerHost {
         shared.is_some_and(|shared| shared.keeps_role_settings.load(Ordering::Relaxed))
     }
 
-    fn keeps_objects(&self) -> bool {
+    fn reads_version(&self, version: u32) -> bool {
         let shared = self.shared.upgrade();
-        shared.is_some_and(|shared| shared.keeps_objects.load(Ordering::Relaxed))
+        shared.is_some_and(|shared| version <= shared.cluster_version.load(Ordering::Relaxed))
     }
 
     fn gamma(&self) -> Vec<NodeGamma> {

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! What tables could not always have is in sections. A table without any, all of whose types
-//! builds have always known, is written in format 2, which those builds read. In a cluster,
-//! format 3 is written from cluster version 6 on.
+//! builds have always known, is written in format 2, which those builds read. In a cluster, a
+//! table in format 3 is written from the cluster version on that its row needs.
 //!
 //! Integers are little endian; a string is a u32 length and UTF-8. The decoder refuses
 //! unknown formats: an older server must not misread what a newer one wrote. A decoder
@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use coeval_types::{IndexId, IndexKind, StorageId};
 
+use super::versions::{ALWAYS, NAMED_OBJECTS, SQL_OBJECTS, of_type};
 use super::{Check, Index, KeyColumn, Table, TableColumn};
 use crate::access::store::{decode_owned, encode_owned};
 use crate::access::{FIRST_ROLE, Owned};
@@ -52,10 +53,17 @@ const LOCAL: u8 = 2;
 const PERSISTENCE: u8 = 5;
 const UNLOGGED: u8 = 1;
 
-/// Whether builds of a cluster version below 6 cannot read the table's row.
-pub(crate) fn is_new(table: &Table) -> bool {
-    let is_new = |column: &TableColumn| !column.column_type.data_type.is_storable_always();
-    !sections(table).is_empty() || table.columns.iter().any(is_new)
+/// The cluster version that the table's row needs.
+pub(crate) fn needed_version(table: &Table) -> u32 {
+    let of_section = |(tag, _): &(u8, Vec<u8>)| match *tag {
+        PERSISTENCE => SQL_OBJECTS,
+        _ => NAMED_OBJECTS,
+    };
+    let columns = table.columns.iter();
+    let types = columns.map(|column| of_type(column.column_type.data_type));
+    let sections = sections(table);
+    let needed = sections.iter().map(of_section).chain(types);
+    needed.max().unwrap_or(ALWAYS)
 }
 
 /// What tables could not always have, as tags and contents; only what the table has.
@@ -111,7 +119,7 @@ fn read_section(tag: u8, reader: &mut Reader<'_>, table: &mut Table) -> Result<(
 
 /// Encodes a table descriptor.
 pub(super) fn encode(table: &Table) -> Vec<u8> {
-    let is_new = is_new(table);
+    let is_new = needed_version(table) > ALWAYS;
     let mut out = vec![if is_new { FORMAT } else { WITHOUT_SECTIONS }];
     out.extend_from_slice(&table.oid.to_le_bytes());
     string(&mut out, &table.name);

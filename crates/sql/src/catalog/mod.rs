@@ -47,11 +47,12 @@ pub(crate) mod statistics_storage;
 mod store;
 mod table;
 mod temporary;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use description::is_new;
+pub(crate) use description::needed_version;
 pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
@@ -63,6 +64,7 @@ pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Check, Table, TableColumn};
 pub use temporary::TEMPORARY;
 pub(crate) use temporary::{ALIAS as TEMPORARY_ALIAS, OWN_STORAGES, is_own, is_temporary_schema};
+pub use versions::{NAMED_OBJECTS, SQL_OBJECTS};
 
 use coeval_txn::UnbuiltIndexes;
 

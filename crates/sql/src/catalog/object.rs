@@ -14,7 +14,7 @@
 //! ```
 //!
 //! `owned` is as in `access::store`. No statement writes such rows yet; in a cluster
-//! those that do ask for a cluster version above 6.
+//! those that do ask for cluster version 7.
 
 use std::sync::Arc;
 

@@ -40,7 +40,8 @@ use coeval_txn::{Engine, Isolation, TableLock, Transaction};
 use coeval_types::StorageId;
 
 use crate::catalog::{
-    Catalog, Index, Object, QualifiedName, Relation, Store, Table, is_new, lock_version,
+    Catalog, Index, NAMED_OBJECTS, Object, QualifiedName, Relation, Store, Table, lock_version,
+    needed_version,
 };
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
@@ -314,7 +315,7 @@ impl Change<'_> {
     /// of the statement.
     #[expect(dead_code, reason = "no statement makes sequences or views yet")]
     async fn write_object(&mut self, object: Object) -> Result<Arc<Object>> {
-        self.require_objects(object.kind())?;
+        self.require_objects(&format!("a {}", object.kind()))?;
         let (store, oid) = (self.context.store, object.oid);
         let transaction = &mut *self.context.transaction;
         match self.catalog.object_by_oid(oid) {
@@ -326,24 +327,28 @@ impl Change<'_> {
         Ok(object)
     }
 
-    /// Fails as long as a node of the cluster may not read what `what` writes to the catalog.
+    /// Fails as long as a node of the cluster may not read the row that `what`, which is no
+    /// table, has in the catalog.
     fn require_objects(&self, what: &str) -> Result<()> {
-        let host = self.session.around.host();
-        if host.is_none_or(|host| host.keeps_objects()) {
-            return Ok(());
-        }
-        let feature = format!("a {what}, before all nodes of the cluster read it,");
-        Err(Error::unsupported(feature).with_hint(
-            "That takes cluster version 6; \"coeval cluster status\" says what holds it back.",
-        ))
+        self.require_version(NAMED_OBJECTS, what)
     }
 
     /// Fails as long as a node of the cluster may not read this table's row.
     fn require_readers(&self, table: &Table) -> Result<()> {
-        match is_new(table) {
-            true => self.require_objects("table of this kind"),
-            false => Ok(()),
+        self.require_version(needed_version(table), "a table of this kind")
+    }
+
+    /// Fails as long as a node of the cluster may not read this cluster version, which `what`
+    /// needs.
+    fn require_version(&self, version: u32, what: &str) -> Result<()> {
+        if self.session.around.reads_version(version) {
+            return Ok(());
         }
+        let feature = format!("{what}, before all nodes of the cluster read it,");
+        Err(Error::unsupported(feature).with_hint(format!(
+            "That takes cluster version {version}; \"coeval cluster status\" says what holds it \
+             back."
+        )))
     }
 
     /// Creates a table's storage, empty.

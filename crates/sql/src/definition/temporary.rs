@@ -9,7 +9,7 @@ use coeval_sql_syntax::tree::{
 };
 
 use super::Change;
-use crate::catalog::{Catalog, QualifiedName, Relation, Table};
+use crate::catalog::{Catalog, QualifiedName, Relation, SQL_OBJECTS, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::statement::Command;
 use crate::temporary::{self, Temporary};
@@ -105,7 +105,7 @@ impl Change<'_> {
         }
         refuse_sequences(create)?;
         // The node of the client has to know that it executes no reads for the session.
-        self.require_objects("temporary table")?;
+        self.require_version(SQL_OBJECTS, "a temporary table")?;
         Ok(Some(match create.storage.on_commit {
             None | Some(OnCommit::PreserveRows) => temporary::OnCommit::PreserveRows,
             Some(OnCommit::DeleteRows) => temporary::OnCommit::DeleteRows,

@@ -37,9 +37,8 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn keeps_role_settings(&self) -> bool {
         true
     }
-    /// Whether every node of the cluster reads catalog rows of sequences and views, and of tables
-    /// with sections.
-    fn keeps_objects(&self) -> bool {
+    /// Whether every node of the cluster reads this cluster version.
+    fn reads_version(&self, _version: u32) -> bool {
         true
     }
     /// The estimates of Γ that nodes of the cluster have made.
@@ -187,6 +186,11 @@ impl Instance {
     #[must_use]
     pub fn host(&self) -> Option<&dyn Host> {
         self.host.get().map(|host| &**host)
+    }
+
+    /// Whether every node that the database may be on reads this cluster version.
+    pub(crate) fn reads_version(&self, version: u32) -> bool {
+        self.host().is_none_or(|host| host.reads_version(version))
     }
 
     /// A setting of the server, which a session may read but not change; `unknown` if it has

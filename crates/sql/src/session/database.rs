@@ -7,7 +7,7 @@ use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
 use crate::access::{FIRST_ROLE, LoginSetting, Role};
 use crate::catalog::statistics_storage::{self, STATISTICS_STORAGE};
-use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
+use crate::catalog::{CATALOG_STORAGES, Catalog, SQL_OBJECTS, Store};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
 use crate::instance::{Admission, Instance};
@@ -279,7 +279,7 @@ impl Database {
 
     /// Whether every node of the cluster reads the storage of statistics.
     pub(crate) fn keeps_statistics(&self) -> bool {
-        self.around.host().is_none_or(|host| host.keeps_objects())
+        self.around.reads_version(SQL_OBJECTS)
     }
 
     /// The storage engine.

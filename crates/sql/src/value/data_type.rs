@@ -261,27 +261,6 @@ impl DataType {
     pub const fn is_storable(self) -> bool {
         for_type!(self, T => <T as TypeOperations>::STORABLE)
     }
-
-    /// Whether builds before cluster version 6 know tables with columns of this type.
-    #[must_use]
-    pub(crate) const fn is_storable_always(self) -> bool {
-        matches!(
-            self,
-            Self::Bool
-                | Self::Int2
-                | Self::Int4
-                | Self::Int8
-                | Self::Float4
-                | Self::Float8
-                | Self::Numeric
-                | Self::Text
-                | Self::Char
-                | Self::VarChar
-                | Self::Date
-                | Self::Timestamp
-                | Self::TimestampTz
-        )
-    }
 }
 
 /// A type with its modifier: `numeric(10,2)`, `varchar(20)`.

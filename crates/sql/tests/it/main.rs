@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod client;
+mod cluster_versions;
 mod cluster_views;
 mod commit_waits;
 mod concurrent;

@@ -7,6 +7,7 @@ use coeval_txn::MarkedMessages;
 use coeval_types::Timestamp;
 
 use super::{ActsAs, Login, Pinned, Session, Settings, Writer};
+use crate::catalog::SQL_OBJECTS;
 
 /// Maximum number of changed statements in one delta; beyond it the delta contains all
 /// prepared statements.
@@ -176,8 +177,7 @@ impl Session {
 
     /// [`Session::pinned`], if every node understands it.
     fn pinned_as_told(&self) -> Pinned {
-        let host = self.info.around.host();
-        match host.is_none_or(|host| host.keeps_objects()) {
+        match self.info.around.reads_version(SQL_OBJECTS) {
             true => self.pinned(),
             false => Pinned::No,
         }
