@@ -79,6 +79,8 @@ states! {
     INVALID_ESCAPE_SEQUENCE = "22025";
     /// An array subscript that is out of range.
     ARRAY_SUBSCRIPT_ERROR = "2202E";
+    /// A character that the encoding cannot have.
+    UNTRANSLATABLE_CHARACTER = "22P05";
     /// A string is not valid text of its type.
     INVALID_TEXT_REPRESENTATION = "22P02";
     /// Bytes are not a valid binary value of their type.

@@ -414,3 +414,13 @@ fn queries() {
 fn grammar() {
     check(include_str!("../tests/golden/grammar.txt"));
 }
+
+#[test]
+fn json() {
+    check(include_str!("../tests/golden/json.txt"));
+}
+
+#[test]
+fn bytes() {
+    check(include_str!("../tests/golden/bytes.txt"));
+}

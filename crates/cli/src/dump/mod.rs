@@ -51,6 +51,7 @@ const BEGIN: &str = "\
     SET IntervalStyle = 'postgres'; \
     SET TimeZone = 'UTC'; \
     SET extra_float_digits = 1; \
+    SET bytea_output = 'hex'; \
     SET statement_timeout = 0; \
     BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 

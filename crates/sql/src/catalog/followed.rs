@@ -33,6 +33,7 @@ impl Definitions for FollowedCatalog {
                         storages.push(sequence.definition());
                     }
                 }
+                Ok(Described::Extension(_)) => {}
                 Err(error) => read = Err(error.to_string()),
             },
         );

@@ -8,7 +8,7 @@
 //!               generated from
 //!   storage 2   one row per table: its OID, and its descriptor with columns,
 //!               indexes and constraints, its owner and its privileges;
-//!               one row per sequence and view
+//!               one row per sequence and view, and per extension
 //!   storage 3   one row per role; one for the privileges on the schema; one for the settings
 //!               of a role, the database, or a role in it
 //! ```
@@ -36,6 +36,7 @@
 //!   was committed and what the engine still knows.
 
 mod description;
+mod extension;
 mod followed;
 mod index;
 mod name;
@@ -53,6 +54,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use description::needed_version;
+pub use extension::{BUILT_IN, BuiltIn, Extension};
 pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
@@ -85,6 +87,8 @@ pub struct Catalog {
     tables: BTreeMap<u32, Arc<Table>>,
     /// Sequences and views by OID.
     objects: BTreeMap<u32, Arc<Object>>,
+    /// Extensions by name.
+    extensions: BTreeMap<String, Arc<Extension>>,
     /// OID of the table, sequence or view by name; with indexes they share one namespace.
     names: BTreeMap<String, u32>,
     /// Table OID by name, of the session's temporary tables and their indexes.
@@ -135,6 +139,27 @@ impl Catalog {
             names.insert(index.name.clone(), table.oid);
         }
         self.tables.insert(table.oid, table);
+    }
+
+    /// This state with these extensions.
+    pub(crate) fn with_extensions(
+        mut self,
+        extensions: impl IntoIterator<Item = Arc<Extension>>,
+    ) -> Self {
+        let named = extensions.into_iter().map(|each| (each.name.clone(), each));
+        self.extensions.extend(named);
+        self
+    }
+
+    /// The extension of this name, if it was created.
+    #[must_use]
+    pub fn extension(&self, name: &str) -> Option<&Arc<Extension>> {
+        self.extensions.get(name)
+    }
+
+    /// All extensions that were created, by name.
+    pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
+        self.extensions.values()
     }
 
     /// This state as plans may use it while indexes are being built: without them. It has a

@@ -14,7 +14,7 @@ use coeval_types::{
     Term, planted,
 };
 
-use super::{Catalog, FIRST_USER_OID, Object, Table, description, object};
+use super::{Catalog, Extension, FIRST_USER_OID, Object, Table, description, extension, object};
 use crate::access::store::{self as access, SECRET_KEY};
 use crate::access::{Access, Owned, OwnedSettings, Role, SettingOwner};
 use crate::error::{Error, Result};
@@ -311,7 +311,20 @@ impl Store {
         update_described(transaction, object.oid, &object_row(object)).await
     }
 
-    /// Deletes the row of a table, a sequence or a view.
+    /// Inserts the row of an extension.
+    pub(crate) async fn insert_extension(
+        &self,
+        transaction: &mut dyn Transaction,
+        extension: &Extension,
+    ) -> Result<()> {
+        let row = numbered_row(extension.oid, &extension::encode(extension));
+        match coeval_txn::insert(transaction, TABLES_STORAGE, RowRef::trusted(&row)).await? {
+            Insert::Inserted(_) => Ok(()),
+            Insert::Duplicate { .. } => Err(Error::internal("an object's number is used twice")),
+        }
+    }
+
+    /// Deletes the row of a table, a sequence, a view or an extension.
     pub(crate) async fn delete_described(
         &self,
         transaction: &mut dyn Transaction,
@@ -401,12 +414,16 @@ async fn update_described(transaction: &mut dyn Transaction, oid: u32, row: &[u8
 pub(super) enum Described {
     Table(Table),
     Object(Object),
+    Extension(Extension),
 }
 
 /// Decodes a row of the tables' storage.
 pub(super) fn described(content: &[u8]) -> Result<Described> {
     if content.first() == Some(&object::FORMAT) {
         return object::decode(content).map(Described::Object);
+    }
+    if content.first() == Some(&extension::FORMAT) {
+        return extension::decode(content).map(Described::Extension);
     }
     description::decode(content).map(Described::Table)
 }
@@ -543,11 +560,12 @@ async fn lock_row(transaction: &mut dyn Transaction, storage: StorageId, rid: Ri
 
 /// Loads the catalog from the rows that the transaction sees.
 fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
-    let (mut tables, mut objects) = (Vec::new(), Vec::new());
+    let (mut tables, mut objects, mut extensions) = (Vec::new(), Vec::new(), Vec::new());
     each_row(transaction, TABLES_STORAGE, TABLES_INDEX, &mut |content| {
         match described(content)? {
             Described::Table(table) => tables.push(Arc::new(table)),
             Described::Object(object) => objects.push(Arc::new(object)),
+            Described::Extension(extension) => extensions.push(Arc::new(extension)),
         }
         Ok(())
     })?;
@@ -555,7 +573,8 @@ fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
     each_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, &mut |content| {
         access::decode(content, &mut access)
     })?;
-    Ok(Catalog::new(version, tables, objects, Arc::new(access)))
+    let catalog = Catalog::new(version, tables, objects, Arc::new(access));
+    Ok(catalog.with_extensions(extensions))
 }
 
 /// Passes the content of each row of a catalog storage to `visit`.

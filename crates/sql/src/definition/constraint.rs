@@ -176,6 +176,16 @@ pub(super) fn key_columns<'name>(
                 .iter()
                 .position(|column| column.name == name)
                 .ok_or_else(|| Error::new(SqlState::UNDEFINED_COLUMN, missing(name)))?;
+            let data_type = columns[position].column_type.data_type;
+            if !data_type.is_comparable() {
+                return Err(Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!(
+                        "data type {data_type} has no default operator class for access method \"btree\""
+                    ),
+                )
+                .with_hint("You must specify an operator class for the index or define a default operator class for the data type."));
+            }
             Ok(KeyColumn {
                 column: position,
                 attribute: columns[position].attribute,

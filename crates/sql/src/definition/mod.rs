@@ -24,6 +24,7 @@
 
 mod alter;
 mod constraint;
+mod extension;
 mod grant;
 mod index;
 mod rewrite;
@@ -134,6 +135,10 @@ pub(crate) async fn execute(
         Command::Truncate(names) => change.truncate(names).await?,
         Command::Role(command) => change.role(command).await?,
         Command::Grant(command) => change.grant(command).await?,
+        Command::CreateExtension(create) => change.create_extension(create).await?,
+        Command::DropExtensions { names, if_exists } => {
+            change.drop_extensions(names, *if_exists).await?
+        }
         Command::SchemaOwner { schema, owner } => change.schema_owner(schema, owner).await?,
         other => {
             return Err(Error::internal(format!("not a definition: {other:?}")));

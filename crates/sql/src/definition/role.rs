@@ -278,6 +278,11 @@ impl Change<'_> {
                 depends.push(format!("privileges for {kind} {}", object.name));
             }
         }
+        for extension in self.catalog.extensions() {
+            if extension.owner == role.oid {
+                depends.push(format!("owner of extension {}", extension.name));
+            }
+        }
         if self.catalog.access().schema.concerns(role.oid) {
             depends.push("privileges for schema public".to_owned());
         }

@@ -4,11 +4,12 @@
 
 use smol_str::SmolStr;
 
+use super::functions::json::cast_scalar;
 use super::operator::out_of_range;
 use super::{EvaluationContext, ROW};
 use crate::value::{
-    ColumnType, DataType, DateTimeType, Family, Fit, Interval, NumberType, Numeric, Style, Value,
-    calendar,
+    ColumnType, DataType, DateTimeType, Family, Fit, Interval, Jsonb, NumberType, Numeric, Style,
+    Value, calendar, json,
 };
 use crate::{Error, Result, SqlState};
 
@@ -22,7 +23,12 @@ pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
     // the statement is bound, as in PostgreSQL.
     let moment = |data_type: DataType| data_type.element().unwrap_or(data_type).is_moment();
     let read = from == DataType::Unknown;
-    !needs_catalog(from) && !needs_catalog(to) && (read || !(moment(from) || moment(to)))
+    // How `bytea` prints is a setting.
+    let prints_bytes = from.element().unwrap_or(from) == DataType::Bytea;
+    !prints_bytes
+        && !needs_catalog(from)
+        && !needs_catalog(to)
+        && (read || !(moment(from) || moment(to)))
 }
 
 /// Whether parsing this literal at another time may give another value.
@@ -83,6 +89,15 @@ pub fn cast_value(
         return crate::value::parse_array(text, to.data_type, element, &style, &mut look)
             .map(|elements| Value::Array(elements.into()));
     }
+    if let (Value::Text(text), DataType::Json | DataType::Jsonb) = (&value, to.data_type)
+        && from.data_type != to.data_type
+    {
+        let mut look = |bytes| context.work(bytes);
+        if to.data_type == DataType::Jsonb {
+            return Jsonb::parse(text, &mut look).map(Value::Jsonb);
+        }
+        return json::check_json(text, &mut look).map(|()| value);
+    }
     if to.data_type.object().is_none() {
         return cast_pure(value, from, to, explicit, &context.session.style);
     }
@@ -107,7 +122,10 @@ pub fn cast_value(
         | Value::TimeTz(..)
         | Value::Interval(_)
         | Value::Char(_)
-        | Value::Array(_) => Err(mismatch(from, to)),
+        | Value::Array(_)
+        | Value::Bytes(_)
+        | Value::Uuid(_)
+        | Value::Jsonb(_) => Err(mismatch(from, to)),
     }
 }
 
@@ -185,6 +203,15 @@ pub(super) fn cast_pure(
             Value::text(if truth { "true" } else { "false" })
         }
         (value, DataType::Oid) => Value::Oid(to_oid(&value, from)?),
+        (Value::Jsonb(document), DataType::Json) => Value::text(document.to_text()),
+        (Value::Jsonb(document), target) if target == DataType::Bool || target.is_number() => {
+            let scalar = cast_scalar(&document, target)?;
+            let numeric = DataType::Numeric.into();
+            if target == DataType::Bool {
+                return Ok(scalar);
+            }
+            return cast_pure(scalar, numeric, to, explicit, style);
+        }
         (value, target) => match target.family() {
             Family::String => {
                 let text = value.to_text(from, style).unwrap_or(SmolStr::default());
@@ -233,7 +260,10 @@ impl<'value> Number<'value> {
             | Value::TimeTz(..)
             | Value::Interval(_)
             | Value::Char(_)
-            | Value::Array(_) => return None,
+            | Value::Array(_)
+            | Value::Bytes(_)
+            | Value::Uuid(_)
+            | Value::Jsonb(_) => return None,
         })
     }
 

@@ -94,7 +94,19 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
         ],
         T::Time => &[(T::Interval, Implicit), (T::TimeTz, Implicit)],
         T::TimeTz | T::Interval => &[(T::Time, Assignment)],
+        T::Json => &[(T::Jsonb, Assignment)],
+        T::Jsonb => &[
+            (T::Json, Assignment),
+            (T::Bool, Explicit),
+            (T::Int2, Explicit),
+            (T::Int4, Explicit),
+            (T::Int8, Explicit),
+            (T::Float4, Explicit),
+            (T::Float8, Explicit),
+            (T::Numeric, Explicit),
+        ],
         T::Name | T::Float4 | T::Float8 | T::Numeric | T::Unknown | T::Void => &[],
+        T::Bytea | T::Uuid | T::JsonPath => &[],
         T::Int2Vector
         | T::OidVector
         | T::BoolArray
@@ -117,7 +129,12 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
         | T::RegtypeArray
         | T::TimeArray
         | T::TimeTzArray
-        | T::IntervalArray => &[],
+        | T::IntervalArray
+        | T::JsonArray
+        | T::ByteaArray
+        | T::UuidArray
+        | T::JsonbArray
+        | T::JsonPathArray => &[],
     }
 }
 

@@ -1,7 +1,8 @@
 //! The expression evaluator: walks a bound expression's tree once for each row.
 
+use super::functions::json;
 use super::{Call, Cast, EvaluationContext, Expression, ROW, bind, cast, operator};
-use crate::value::Numeric;
+use crate::value::{DataType, Numeric};
 use crate::{Error, Result, Value};
 
 /// Size in bytes of arguments from which functions and casts claim memory before they
@@ -20,6 +21,8 @@ pub(crate) fn heap_bytes(values: &[Value]) -> usize {
     let heap = |value: &Value| match value {
         Value::Text(text) if text.is_heap_allocated() => text.len(),
         Value::Numeric(_) => 64,
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Jsonb(document) => document.bytes().len(),
         Value::Array(elements) => std::mem::size_of_val(&**elements) + heap_bytes(elements),
         _ => 0,
     };
@@ -367,6 +370,10 @@ impl Cast {
             return cast::cast_value(value, self.from, self.to, self.explicit, context);
         }
         context.claim(match (&value, self.to.data_type.element()) {
+            // So can a value in a document, which takes more.
+            (Value::Text(_), None) if self.to.data_type == DataType::Jsonb => {
+                bytes.saturating_mul(json::TREE_PER_BYTE)
+            }
             // An array element can take as little as two bytes of text.
             (Value::Text(_), Some(_)) => (bytes / 2).saturating_mul(size_of::<Value>()),
             (Value::Array(_), _) => bytes.saturating_mul(2),

@@ -28,13 +28,22 @@ pub struct Arguments<'a> {
     pub types: &'a [ColumnType],
 }
 
-impl Arguments<'_> {
+impl<'a> Arguments<'a> {
     /// A string argument; empty if the value is not a string.
     #[must_use]
-    pub fn text(&self, position: usize) -> &str {
+    pub fn text(&self, position: usize) -> &'a str {
         match self.values.get(position) {
             Some(Value::Text(text)) => text,
             _ => "",
+        }
+    }
+
+    /// The bytes of a `bytea` or a string argument; none if the value is neither.
+    #[must_use]
+    pub fn bytes(&self, position: usize) -> &'a [u8] {
+        match self.values.get(position) {
+            Some(Value::Bytes(bytes)) => bytes,
+            _ => self.text(position).as_bytes(),
         }
     }
 
@@ -148,7 +157,13 @@ impl Function {
             ArgumentKind::Any
                 | ArgumentKind::AnyArray
                 | ArgumentKind::AnyElement
-                | ArgumentKind::Is(DataType::Text | DataType::TextArray)
+                | ArgumentKind::Is(
+                    DataType::Text
+                        | DataType::TextArray
+                        | DataType::Bytea
+                        | DataType::Json
+                        | DataType::Jsonb
+                )
         )
     }
 

@@ -52,7 +52,9 @@ mod tests;
 use std::sync::Arc;
 
 pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fold_name};
-pub(crate) use bind::{Aggregates, check_collation, joined, key_order, value_name, with_stack};
+pub(crate) use bind::{
+    Aggregates, check_collation, joined, key_order, no_equality, no_order, value_name, with_stack,
+};
 pub use cast::cast_value;
 pub(crate) use cast::is_momentary;
 pub use coerce::{CastContext, castable, common_type};
@@ -63,6 +65,7 @@ pub use evaluate::is_true;
 pub use function::{ArgumentKind, Arguments, Body, Function, Place};
 #[cfg(test)]
 pub(crate) use functions::all as all_functions;
+pub(crate) use functions::json;
 pub use instrument::{Counted, Instrument};
 pub(crate) use meter::ROW;
 pub use meter::WorkMeter;
@@ -392,7 +395,9 @@ impl Cast {
         let names = from.object().is_some() || to.object().is_some();
         let zoned = |data_type| matches!(data_type, T::TimestampTz | T::TimeTz);
         let printed = from.is_moment() != to.is_moment();
-        !(names || zoned(from) || zoned(to) || printed)
+        // How `bytea` prints is a setting.
+        let prints_bytes = from == T::Bytea;
+        !(names || zoned(from) || zoned(to) || printed || prints_bytes)
     }
 }
 

@@ -47,6 +47,8 @@ pub struct ScopeRelation {
     /// Columns that a join with USING has merged: reachable by qualified name only, and
     /// left out of `*`.
     pub merged: Vec<bool>,
+    /// Whether it is a function with one column, so that its name means the column's value.
+    pub is_scalar: bool,
 }
 
 impl ScopeRelation {
@@ -59,6 +61,7 @@ impl ScopeRelation {
             schema,
             columns,
             merged,
+            is_scalar: false,
         }
     }
 }
@@ -131,11 +134,12 @@ impl<'a> Scope<'a> {
 
     /// Resolves an unqualified column name; errors 42703, 42702.
     pub fn column(&self, name: &str) -> Result<ScopeColumn> {
-        match self.find(name)? {
-            Some(column) => Ok(column),
-            None if self.relation(None, name)?.is_some() => {
-                Err(Error::unsupported("a whole row as a value"))
-            }
+        if let Some(column) = self.find(name)? {
+            return Ok(column);
+        }
+        match self.whole(name)? {
+            Some((mut columns, true)) if columns.len() == 1 => Ok(columns.remove(0)),
+            Some(_) => Err(Error::unsupported("a whole row as a value")),
             None => {
                 let error = Error::new(
                     SqlState::UNDEFINED_COLUMN,
@@ -167,6 +171,25 @@ impl<'a> Scope<'a> {
             return Ok(Some(column.clone()));
         }
         self.outside(|outside| outside.find(name))
+    }
+
+    /// The columns of a relation of this scope or one around it, and whether its name means
+    /// the value of the only one.
+    pub(crate) fn whole(&self, name: &str) -> Result<Option<(Vec<ScopeColumn>, bool)>> {
+        if let Some(relation) = self.relation(None, name)? {
+            return Ok(Some((relation.columns.clone(), relation.is_scalar)));
+        }
+        let Some(outside) = self.frame.outside else {
+            return Ok(None);
+        };
+        let found = outside.whole(name)?;
+        Ok(found.map(|(columns, is_scalar)| {
+            let taken = columns.into_iter().map(|column| ScopeColumn {
+                expression: self.frame.take(column.expression),
+                ..column
+            });
+            (taken.collect(), is_scalar)
+        }))
     }
 
     fn outside(

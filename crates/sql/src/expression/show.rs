@@ -204,6 +204,10 @@ impl<'a> Names<'a> {
             AggregateFunction::String => "string_agg",
             AggregateFunction::Every => "bool_and",
             AggregateFunction::Any => "bool_or",
+            AggregateFunction::JsonArray { .. } => "json_agg",
+            AggregateFunction::JsonbArray => "jsonb_agg",
+            AggregateFunction::JsonObject => "json_object_agg",
+            AggregateFunction::JsonbObject => "jsonb_object_agg",
         };
         let distinct = if call.distinct { "DISTINCT " } else { "" };
         let arguments = self.list(call.argument.iter().chain(&call.separator), columns, ", ");
@@ -239,6 +243,10 @@ fn constant(value: &Value) -> String {
         Value::TimestampTz(_) => quoted(DataType::TimestampTz),
         Value::Interval(_) => quoted(DataType::Interval),
         Value::Time(_) => quoted(DataType::Time),
+        Value::TimeTz(..) => quoted(DataType::TimeTz),
+        Value::Bytes(_) => quoted(DataType::Bytea),
+        Value::Uuid(_) => quoted(DataType::Uuid),
+        Value::Jsonb(_) => quoted(DataType::Jsonb),
         Value::Oid(_) => quoted(DataType::Oid),
         Value::Object(_, name) => format!("'{name}'"),
         Value::Array(elements) => {
@@ -246,9 +254,6 @@ fn constant(value: &Value) -> String {
             format!("ARRAY[{}]", shown.join(", "))
         }
         Value::Char(byte) => format!("'{}'::\"char\"", char::from(*byte)),
-        // Types that have no literal of their own here.
-        #[allow(unreachable_patterns, reason = "types are added to values")]
-        other => format!("{other:?}"),
     }
 }
 

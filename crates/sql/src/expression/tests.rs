@@ -90,7 +90,7 @@ fn what_is_not_there_is_named() {
     for (sql, feature) in [
         ("select t from t;", "a whole row as a value"),
         ("select '1'::money;", "the type money"),
-        ("select '{}'::json;", "the type json"),
+        ("select '<a/>'::xml;", "the type xml"),
         ("select row_number() over () from t;", "a window function"),
         (
             "with recursive r as (select 1 union all select * from r) select * from r;",
@@ -250,6 +250,8 @@ fn values_are_as_long_as_there_is_memory_for_them() {
         "select length(regexp_replace(repeat('a', 100000), 'a', repeat('b', 3000), 'g'));",
         "select length(format(repeat('%1$s', 3000), repeat('b', 100000)));",
         "select cardinality(string_to_array(repeat(',', 10000000), ','));",
+        "select length((('[' || repeat('1,', 20000000) || '1]')::jsonb)::text);",
+        "select length(encode(repeat('x', 200000000)::bytea, 'hex'));",
     ] {
         let error = bench.run(too_long, &[]).unwrap_err();
         assert_eq!(
@@ -269,6 +271,9 @@ fn values_are_as_long_as_there_is_memory_for_them() {
         "select cardinality(('{' || repeat('1,', 150000) || '1}')::int[]);",
         "select length(array_agg(repeat('x', 100000))::text) from generate_series(1, 20) g;",
         "select length(quote_literal(repeat('''', 1600000)));",
+        "select length(('[' || repeat('1,', 400000) || '1]')::jsonb::text);",
+        "select length(json_agg(repeat('x', 100000))::text) from generate_series(1, 20) g;",
+        "select length(repeat('x', 1700000)::bytea || repeat('x', 1700000)::bytea);",
     ] {
         let error = bench.run(too_much, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{too_much}");

@@ -265,7 +265,10 @@ fn fit(value: Value, data_type: DataType) -> Fitted {
         | Value::Oid(_)
         | Value::Object(..)
         | Value::Char(_)
-        | Value::Array(_) => return Fitted::Value(value),
+        | Value::Array(_)
+        | Value::Bytes(_)
+        | Value::Uuid(_)
+        | Value::Jsonb(_) => return Fitted::Value(value),
     };
     let narrow = match data_type.number() {
         Some(NumberType::Int2) => i16::try_from(wide).map(Value::Int2).ok(),

@@ -243,6 +243,8 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         | Command::Truncate(_)
         | Command::Role(_)
         | Command::Grant(_)
+        | Command::CreateExtension(_)
+        | Command::DropExtensions { .. }
         | Command::SchemaOwner { .. } => true,
         // They fail in every block.
         Command::Vacuum(_) | Command::Backup | Command::Discard(_) => true,

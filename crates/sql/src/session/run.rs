@@ -174,6 +174,8 @@ impl Session {
             | Command::Truncate(_)
             | Command::Role(_)
             | Command::Grant(_)
+            | Command::CreateExtension(_)
+            | Command::DropExtensions { .. }
             | Command::SchemaOwner { .. } => self.define(statement, sink).await?,
             Command::SetRole { tag, local, name } => {
                 self.set_role(*local, name.as_deref(), sink).await?;

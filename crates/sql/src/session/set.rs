@@ -178,6 +178,7 @@ impl Session {
         self.info.style.date_order = parsed.date_order;
         self.info.style.date_format = parsed.date_format;
         self.info.style.interval_style = parsed.interval_style;
+        self.info.style.bytes_as_escapes = parsed.bytes_as_escapes;
         self.info.work_memory = parsed.work_memory;
         self.info.search_path = parsed
             .search_path

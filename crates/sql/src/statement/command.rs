@@ -148,6 +148,15 @@ pub(crate) enum Command {
     Role(RoleCommand),
     /// GRANT and REVOKE: changes privileges and memberships.
     Grant(GrantCommand),
+    /// CREATE EXTENSION: makes the functions of an extension known by its name.
+    CreateExtension(CreateExtension),
+    /// DROP EXTENSION.
+    DropExtensions {
+        /// Names of the extensions.
+        names: Vec<String>,
+        /// Whether the statement succeeds if one of them does not exist.
+        if_exists: bool,
+    },
     /// ALTER SCHEMA … OWNER TO: changes the owner of a schema.
     SchemaOwner {
         /// Name of the schema.
@@ -445,4 +454,17 @@ pub(crate) enum GrantObjects {
     AllTables(Vec<String>),
     /// The schemas of these names.
     Schemas(Vec<String>),
+}
+
+/// A CREATE EXTENSION statement.
+#[derive(Debug)]
+pub(crate) struct CreateExtension {
+    /// Name of the extension.
+    pub(crate) name: String,
+    /// Whether the statement succeeds if the extension exists.
+    pub(crate) if_not_exists: bool,
+    /// Schema that SCHEMA names.
+    pub(crate) schema: Option<String>,
+    /// Version that VERSION names.
+    pub(crate) version: Option<String>,
 }

@@ -12,7 +12,7 @@ use coeval_sql_syntax::tree::{
     self, GrantTarget, Name, Object, ObjectAction, ObjectKind, StatementKind as Kind,
 };
 
-use super::command::{Command, DiscardKind};
+use super::command::{Command, CreateExtension, DiscardKind};
 use super::copy::copy;
 use super::cursor;
 use super::grant::{grant, grant_role};
@@ -71,6 +71,7 @@ impl Lower<'_> {
             Kind::Delete(delete) => Command::Delete(delete),
             Kind::CreateTable(create) => Command::CreateTable(create),
             Kind::CreateIndex(create) => Command::CreateIndex(create),
+            Kind::CreateExtension(create) => create_extension(create),
             Kind::CreateRole(create) => role::create(create)?,
             Kind::AlterRole(alter) => role::alter(alter)?,
             Kind::AlterRoleSetting(alter) => role_settings::of_role(self, alter)?,
@@ -173,6 +174,16 @@ impl Lower<'_> {
     }
 
     fn drop_objects(&self, drop: tree::Drop) -> Result<Command> {
+        if let Some(Object::Named(ObjectKind::Extension, _)) = drop.objects.first() {
+            let names = drop.objects.iter().filter_map(|object| match object {
+                Object::Named(_, name) => name.0.last().map(fold),
+                _ => None,
+            });
+            return Ok(Command::DropExtensions {
+                names: names.collect(),
+                if_exists: drop.if_exists,
+            });
+        }
         let (mut indexes, mut names) = (false, Vec::with_capacity(drop.objects.len()));
         for object in drop.objects {
             match object {
@@ -196,6 +207,24 @@ impl Lower<'_> {
             if_exists: drop.if_exists,
         })
     }
+}
+
+fn create_extension(create: tree::CreateExtension) -> Command {
+    let (mut schema, mut version) = (None, None);
+    for option in create.options {
+        match option {
+            tree::ExtensionOption::Schema(name) => schema = Some(fold(&name)),
+            tree::ExtensionOption::Version(given) => version = Some(given),
+            // Nothing that is built in needs another extension.
+            tree::ExtensionOption::Cascade => {}
+        }
+    }
+    Command::CreateExtension(CreateExtension {
+        name: fold(&create.name),
+        if_not_exists: create.if_not_exists,
+        schema,
+        version,
+    })
 }
 
 /// The names of relations. ONLY says nothing: no table inherits from another.

@@ -44,9 +44,9 @@ use coeval_sql_syntax::tree::{Expr, TypeName};
 use coeval_sql_syntax::{Fault, Limits, SyntaxError};
 
 pub(crate) use command::{
-    Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand,
-    GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions, SetCommand,
-    SettingName,
+    Argument, Command, CopyCommand, CopyOption, CopySource, CreateExtension, DiscardKind,
+    ExplainCommand, GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions,
+    SetCommand, SettingName,
 };
 pub(crate) use cursor::{DeclareCommand, FetchCommand, Scroll, invalid as invalid_cursor};
 pub use kind::StatementKind;
@@ -151,6 +151,8 @@ impl Statement {
             Command::Grant(grant) if grant.revoke => "REVOKE",
             Command::Grant(_) => "GRANT",
             Command::SchemaOwner { .. } => "ALTER SCHEMA",
+            Command::CreateExtension(_) => "CREATE EXTENSION",
+            Command::DropExtensions { .. } => "DROP EXTENSION",
             Command::SetRole { .. } => "SET ROLE",
             Command::SetAuthorization { .. } => "SET SESSION AUTHORIZATION",
             _ => return None,

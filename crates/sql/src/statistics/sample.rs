@@ -114,11 +114,11 @@ impl Sample {
             };
             match std::mem::replace(sampled, Sampled::Wide(0)) {
                 Sampled::Value(Value::Null, _) => {}
-                Sampled::Value(value, width) => {
+                Sampled::Value(value, width) if data_type.is_comparable() => {
                     bytes += width;
                     values.push(value);
                 }
-                Sampled::Wide(width) => {
+                Sampled::Value(_, width) | Sampled::Wide(width) => {
                     bytes += width;
                     wide += 1;
                 }
@@ -137,7 +137,11 @@ impl Sample {
                 _ => runs.push((value, 1)),
             }
         }
-        let distinct = self.distinct(&runs, wide, present);
+        // Of what has no equality nothing is known, as in PostgreSQL.
+        let distinct = match data_type.is_comparable() {
+            true => self.distinct(&runs, wide, present),
+            false => 0.0,
+        };
         let common = common(&runs, taken, distinct.is_sign_negative());
         let bounds = bounds(runs, &common);
         Some(ColumnStatistics {

@@ -54,6 +54,7 @@ fn fits(value: &Value, data_type: DataType) -> bool {
         Value::Object(..) => data_type == T::Regproc,
         Value::TimestampTz(_) => data_type == T::TimestampTz,
         Value::Interval(_) => data_type == T::Interval,
+        Value::Uuid(_) => data_type == T::Uuid,
         Value::Array(elements) => data_type
             .element()
             .is_some_and(|element| elements.iter().all(|each| fits(each, element))),
@@ -154,6 +155,8 @@ fn functions_of_the_leader_are_known() {
         [
             "clock_timestamp",
             "coeval.wait_for",
+            "gen_random_bytes",
+            "gen_random_uuid",
             "pg_database_size",
             "pg_indexes_size",
             "pg_is_in_recovery",
@@ -164,6 +167,9 @@ fn functions_of_the_leader_are_known() {
             "pg_total_relation_size",
             "random",
             "timeofday",
+            "uuid_generate_v1",
+            "uuid_generate_v1mc",
+            "uuid_generate_v4",
         ]
     );
     let of_leader: Vec<_> = super::table::all()

@@ -7,6 +7,10 @@
 //! | integers, dates, timestamps, floats | little endian, of their width |
 //! | time, timetz, interval | microseconds, then seconds west, or days and months; all little endian |
 //! | strings | UTF-8; `char(n)` without its padding |
+//! | oid | little endian, 4 bytes |
+//! | bytea, uuid | the bytes |
+//! | json, jsonpath | their text |
+//! | jsonb | its binary form ([`super::json`]) |
 //! | numeric | scale, 2 bytes (65,533 −∞, 65,534 ∞, 65,535 NaN), then the unscaled number, two's complement, little endian, as short as can be |
 //!
 //! A null has no bytes; the row records it.

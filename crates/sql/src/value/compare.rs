@@ -45,7 +45,10 @@ impl Value {
             Self::Time(_) => 14,
             Self::TimeTz(..) => 15,
             Self::Interval(_) => 16,
-            Self::Null => 255,
+            Self::Bytes(_) => 17,
+            Self::Uuid(_) => 18,
+            Self::Jsonb(_) => 19,
+            Self::Null => u8::MAX,
         }
     }
 }

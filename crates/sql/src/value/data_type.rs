@@ -139,6 +139,26 @@ data_types! {
     TimeTzArray,
     /// Array of `interval`.
     IntervalArray,
+    /// Bytes of any value.
+    Bytea,
+    /// A JSON text, kept as it was written.
+    Json,
+    /// A universally unique identifier.
+    Uuid,
+    /// A JSON document in its normal form.
+    Jsonb,
+    /// A path into a JSON document.
+    JsonPath,
+    /// Array of `json`.
+    JsonArray,
+    /// Array of `bytea`.
+    ByteaArray,
+    /// Array of `uuid`.
+    UuidArray,
+    /// Array of `jsonb`.
+    JsonbArray,
+    /// Array of `jsonpath`.
+    JsonPathArray,
 }
 
 pub(super) use for_type;
@@ -253,6 +273,16 @@ impl DataType {
             Family::Object(kind) => Some(kind),
             Family::Number(_) | Family::String | Family::DateTime(_) | Family::Other => None,
         }
+    }
+
+    /// Whether values of the type can be compared: `json` and `jsonpath`, and arrays of them,
+    /// have neither an order nor equality.
+    #[must_use]
+    pub const fn is_comparable(self) -> bool {
+        !matches!(
+            self,
+            Self::Json | Self::JsonPath | Self::JsonArray | Self::JsonPathArray
+        )
     }
 
     /// Whether a table can have a column of this type. All other types occur in the

@@ -17,6 +17,9 @@
 //! | interval | its length, 16 bytes |
 //! | floats | big endian; negative ones inverted, others with the sign bit set; −0 as 0, NaN last |
 //! | strings | UTF-8 (the C collation), then 00; text holds no NUL |
+//! | oid, uuid | big endian, the bytes |
+//! | bytea | the bytes, a zero byte followed by FF, then 00 00 |
+//! | jsonb | see `json/order.rs` |
 //! | numeric | class (−∞ < negative < 0 < positive < ∞ < NaN); exponent of the first digit, 4 bytes; digits in pairs plus one, then 00; all inverted for negative numbers. Trailing zeros are omitted, so 1.0 is 1.00 |
 //!
 //! A descending column has all bytes after the marker inverted.

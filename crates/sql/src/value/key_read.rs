@@ -38,6 +38,14 @@ impl KeyReader<'_> {
         self.invert = !self.invert;
     }
 
+    /// Decodes one of several parts of a value. An inversion that `read` begins ends with it.
+    pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let invert = self.invert;
+        let part = read(self);
+        self.invert = invert;
+        part
+    }
+
     /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.bytes.split_first_chunk::<N>()?;

@@ -35,16 +35,18 @@ mod compare;
 mod data_type;
 mod date_time;
 pub(crate) mod interval;
+pub(crate) mod json;
 mod key;
 mod key_read;
 pub(crate) mod moments;
 mod numeric;
 mod operations;
+pub(crate) mod path;
 #[cfg(test)]
 mod tests;
 mod text;
 mod time_zone;
-mod types;
+pub(crate) mod types;
 
 use std::sync::Arc;
 
@@ -56,6 +58,7 @@ pub use data_type::{ColumnType, DataType};
 pub(crate) use date_time::{OffsetFault, parse_offset};
 pub(crate) use interval::Unit as TimeUnit;
 pub use interval::{Interval, IntervalStyle};
+pub use json::Jsonb;
 pub use key::{KeyOrder, write_cell_key};
 pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
@@ -86,7 +89,8 @@ pub enum Value {
     Float8(f64),
     /// `numeric`.
     Numeric(Box<Numeric>),
-    /// `text`, `varchar`, `char(n)` (without its padding), `name`, `unknown`.
+    /// `text`, `varchar`, `char(n)` (without its padding), `name`, `unknown`, `json`,
+    /// `jsonpath`.
     Text(SmolStr),
     /// `date`: days since 2000-01-01.
     Date(i32),
@@ -108,6 +112,12 @@ pub enum Value {
     TimeTz(i64, i32),
     /// `interval`.
     Interval(Interval),
+    /// `bytea`.
+    Bytes(Arc<[u8]>),
+    /// `uuid`.
+    Uuid([u8; 16]),
+    /// `jsonb`.
+    Jsonb(Jsonb),
 }
 
 /// Evaluates an expression over a value's representation: `$written` is its
@@ -172,6 +182,15 @@ macro_rules! for_value {
             }
             $crate::value::Value::Interval(content) => {
                 $crate::value::written_as!(Interval, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Bytes(content) => {
+                $crate::value::written_as!(Bytea, &content[..], $written, $content => $result)
+            }
+            $crate::value::Value::Uuid(content) => {
+                $crate::value::written_as!(Uuid, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Jsonb(content) => {
+                $crate::value::written_as!(Jsonb, content, $written, $content => $result)
             }
         }
     };

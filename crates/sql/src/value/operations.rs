@@ -213,6 +213,7 @@ pub(crate) enum Category {
     String = b'S',
     Timespan = b'T',
     Unknown = b'X',
+    User = b'U',
     Internal = b'Z',
 }
 
@@ -281,8 +282,8 @@ const _: () = {
         let facts = data_type.facts();
         if data_type.is_storable() {
             assert!(
-                !matches!(facts.operator_class, OperatorClass::None),
-                "a type that tables can have columns of has an operator class"
+                !matches!(facts.operator_class, OperatorClass::None) || !data_type.is_comparable(),
+                "a type that tables can have columns of and that compares has an operator class"
             );
             assert!(
                 facts.array.is_some(),

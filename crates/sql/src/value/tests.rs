@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::json::Json;
 use super::*;
 use crate::SqlState;
 
@@ -256,6 +257,32 @@ fn numerics() -> impl Strategy<Value = Numeric> {
     ]
 }
 
+/// Strategy for JSON documents whose numbers are finite.
+fn documents() -> impl Strategy<Value = Json> {
+    let finite = numerics().prop_filter_map("JSON has no infinity", |number| {
+        number.parts().is_some().then_some(Json::Number(number))
+    });
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::Bool),
+        finite,
+        "[a-c\"\\\\\u{1}ä]{0,3}".prop_map(Json::text),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::Array),
+            proptest::collection::vec(("[a-c]{0,2}", inner), 0..4).prop_map(|pairs| {
+                Json::object(
+                    pairs
+                        .into_iter()
+                        .map(|(key, value)| (key.into(), value))
+                        .collect(),
+                )
+            }),
+        ]
+    })
+}
+
 /// Strategy for the values of a type; `None` for types that only the system catalogs
 /// have.
 fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
@@ -300,11 +327,27 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
                 })
             })
             .boxed(),
+        DataType::Name => "[a-c\u{1}ä]{0,4}".prop_map(Value::text).boxed(),
+        DataType::Oid => any::<u32>().prop_map(Value::Oid).boxed(),
+        DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
+        DataType::Bytea => prop_oneof![
+            proptest::collection::vec(0_u8..3, 0..5),
+            proptest::collection::vec(any::<u8>(), 0..40),
+        ]
+        .prop_map(|bytes| Value::Bytes(bytes.into()))
+        .boxed(),
+        DataType::Json => documents()
+            .prop_map(|json| Value::text(json.encode().unwrap().to_text()))
+            .boxed(),
+        DataType::Jsonb => documents()
+            .prop_map(|json| Value::Jsonb(json.encode().unwrap()))
+            .boxed(),
+        DataType::JsonPath => "[$](\\.\"[a-c]{1,3}\"|\\[\\*\\]){0,4}"
+            .prop_map(Value::text)
+            .boxed(),
         DataType::InternalChar
-        | DataType::Name
         | DataType::Int2Vector
         | DataType::Regproc
-        | DataType::Oid
         | DataType::OidVector
         | DataType::Unknown
         | DataType::Regclass
@@ -332,7 +375,12 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
         | DataType::RegtypeArray
         | DataType::TimeArray
         | DataType::TimeTzArray
-        | DataType::IntervalArray => return None,
+        | DataType::IntervalArray
+        | DataType::JsonArray
+        | DataType::ByteaArray
+        | DataType::UuidArray
+        | DataType::JsonbArray
+        | DataType::JsonPathArray => return None,
     })
 }
 

@@ -47,6 +47,8 @@ pub struct Style {
     /// Start time of the transaction, in microseconds since 2000 UTC: the value of
     /// `now`, and the day of `today`.
     pub now: i64,
+    /// Whether `bytea` prints in the escape format (`bytea_output`).
+    pub bytes_as_escapes: bool,
 }
 
 impl Style {

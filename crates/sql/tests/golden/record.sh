@@ -21,10 +21,11 @@ for file in "$@"; do
                 /^--/ && !inside { next }
                 /[^[:space:]]/ { inside = 1 }
                 inside && /;[[:space:]]*$/ { print "\\echo \001"; inside = 0 }'
-        } | psql -qAtX -f - 2>&1 | sed -E 's/^psql:[^ ]* ERROR:  ([0-9A-Z]{5}): /! \1 /; t; /^(LINE|DETAIL|HINT|LOCATION|NOTICE|WARNING)/d; /^ +\^$/d'
+        } | psql -qAtX -f - 2>&1 | sed -E 's/^psql:[^ ]* ERROR:  ([0-9A-Z]{5}): /! \1 /; t; /^(LINE|DETAIL|HINT|CONTEXT|LOCATION|NOTICE|WARNING)/d; /^ +\^$/d'
     )
-    grep -v -e '^> ' -e '^>$' -e '^! ' "$file" | awk -v answers="$answers" '
-        BEGIN { count = split(answers, lines, "\n"); next_line = 1 }
+    # By the environment, because awk reads backslashes in -v as escapes.
+    grep -v -e '^> ' -e '^>$' -e '^! ' "$file" | ANSWERS=$answers awk '
+        BEGIN { count = split(ENVIRON["ANSWERS"], lines, "\n"); next_line = 1 }
         { print }
         /^--/ && !inside { next }
         /[^[:space:]]/ { inside = 1 }

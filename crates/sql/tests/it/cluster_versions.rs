@@ -41,6 +41,9 @@ const STATEMENTS: &[(u32, &str, &str)] = &[
     (6, "create table i (a interval)", "a table of this kind"),
     (6, "alter table p add column b time", "a table of this kind"),
     (6, "create temporary table t (a int)", "a temporary table"),
+    (7, "create table j (a jsonb)", "a table of this kind"),
+    (7, "alter table p add column c name", "a table of this kind"),
+    (7, "create extension pgcrypto", "an extension"),
 ];
 
 #[tokio::test]

@@ -340,3 +340,61 @@ async fn now_as_a_parameter_is_the_present() {
     assert_eq!(lines.lines[1].trim(), "t");
     session.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn documents_bytes_and_identifiers_are_binary_parameters() {
+    let mut session = session(&database(occ()).await);
+    let text = "select encode($1, 'hex'), $2 ->> 'a', $3, $4 -> 0, $5[2], $6[1] -> 'x'";
+    let statement = session.parse(text).unwrap();
+    let types = [17, 3802, 2950, 114, 2951, 3807];
+    let prepared = session.prepare(statement[0].clone(), &types).await.unwrap();
+    assert_eq!(prepared.parameter_types(), types);
+    let uuid: Vec<u8> = (0..16).collect();
+    let array = |element: u32, items: &[&[u8]]| {
+        let mut out = Vec::new();
+        for word in [1, 0, element, items.len() as u32, 1] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        for item in items {
+            out.extend_from_slice(&(item.len() as u32).to_be_bytes());
+            out.extend_from_slice(item);
+        }
+        out
+    };
+    let uuids = array(2950, &[&[0; 16], &uuid]);
+    let documents = array(3802, &[b"\x01{\"x\": [1]}"]);
+    let values: [Option<&[u8]>; 6] = [
+        Some(&[0, 255, 10]),
+        Some(b"\x01{\"a\": \"b\"}"),
+        Some(&uuid),
+        Some(b"[ {} ]"),
+        Some(&uuids),
+        Some(&documents),
+    ];
+    let mut portal = session
+        .bind(&prepared, &values, &[Format::Binary], &[])
+        .unwrap();
+    let mut lines = Lines::default();
+    session
+        .execute(&mut portal, None, &mut lines)
+        .await
+        .unwrap();
+    let shown = "00010203-0405-0607-0809-0a0b0c0d0e0f";
+    assert_eq!(
+        lines.lines[1],
+        format!("  00ff0a | b | {shown} | {{}} | {shown} | [1]")
+    );
+    session.finish().await.unwrap();
+    for (at, bad) in [
+        (1, &b"\x02{}"[..]),
+        (1, b"{}"),
+        (2, b"short"),
+        (3, b"{"),
+        (4, b"x"),
+    ] {
+        let mut wrong = values;
+        wrong[at] = Some(bad);
+        let error = session.bind(&prepared, &wrong, &[Format::Binary], &[]);
+        assert!(error.is_err(), "{at} {bad:?}");
+    }
+}

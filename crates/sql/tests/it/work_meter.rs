@@ -138,6 +138,61 @@ async fn functions_on_text_tick() {
 }
 
 #[tokio::test]
+async fn functions_on_bytes_and_documents_tick() {
+    let mut client = Client::prepared().await;
+    for (expression, times) in [
+        ("md5(s)", 1),
+        ("sha256(s::bytea)", 1),
+        ("digest(s, 'sha1')", 1),
+        ("hmac(s, 'key', 'sha512')", 1),
+        ("encode(s::bytea, 'hex')", 1),
+        ("encode(s::bytea, 'base64')", 1),
+        ("decode(encode(s::bytea, 'base64'), 'base64')", 2),
+        ("substr(s::bytea, 2)", 1),
+        ("position('\\x00'::bytea in s::bytea)", 1),
+        ("s::bytea || s::bytea", 2),
+        ("convert_to(s, 'UTF8')", 1),
+        ("to_json(s)", 1),
+        ("json_build_array(s)", 1),
+        ("('[' || repeat('1,', 150000) || '1]')::jsonb -> 0", 1),
+        ("('[' || repeat('1,', 150000) || '1]')::json -> 0", 1),
+        ("('[' || repeat('1,', 150000) || '1]')::jsonb - 0", 2),
+        ("('[' || repeat('1,', 150000) || '1]')::jsonb || '2'", 2),
+        ("('[' || repeat('1,', 150000) || '1]')::jsonb @> '2'", 2),
+        (
+            "jsonb_set(('[' || repeat('1,', 150000) || '1]')::jsonb, '{0}', '2')",
+            2,
+        ),
+        (
+            "jsonb_pretty(('[' || repeat('1,', 150000) || '1]')::jsonb)",
+            2,
+        ),
+        (
+            "jsonb_path_query_first(('[' || repeat('1,', 150000) || '1]')::jsonb, '$[*] ? (@ > 2)')",
+            2,
+        ),
+    ] {
+        let least = times * BYTES / TICK;
+        let statement = format!("select length(({expression})::text) from t");
+        client.ticks_and_ends(&statement, least).await;
+    }
+    for (statement, rows) in [
+        ("select length(json_agg(n)::text) from r", 2 * MANY),
+        ("select length(jsonb_agg(n)::text) from r", 2 * MANY),
+        (
+            "select length(json_object_agg(n, m)::text) from r",
+            2 * MANY,
+        ),
+        (
+            "select count(*) from jsonb_array_elements((select jsonb_agg(n) from r))",
+            2 * MANY,
+        ),
+    ] {
+        client.ticks_and_ends(statement, rows / ROWS).await;
+    }
+}
+
+#[tokio::test]
 async fn functions_on_arrays_tick() {
     let mut client = Client::prepared().await;
     let array = "(select array_agg(n) from r)";

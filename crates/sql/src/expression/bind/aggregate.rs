@@ -3,7 +3,8 @@
 
 use coeval_sql_syntax::tree::{Arguments, Direction, FunctionCall, SortItem};
 
-use super::{Aggregates, Binder};
+use super::{Aggregates, Binder, no_equality};
+use crate::expression::json::is_structured;
 use crate::expression::{Bound, Expression, Scope};
 use crate::value::{ColumnType, DataType, Extremes, KeyOrder, NumberType};
 use crate::{Error, Result, SqlState};
@@ -45,6 +46,40 @@ pub enum AggregateFunction {
     Every,
     /// `bool_or(x)`: whether any value is true.
     Any,
+    /// `json_agg(x)`: all values as an array of type `json`.
+    JsonArray {
+        /// Whether each element but the first stands on a line of its own.
+        lines: bool,
+    },
+    /// `jsonb_agg(x)`: all values as an array of type `jsonb`.
+    JsonbArray,
+    /// `json_object_agg(key, x)`: all pairs as an object of type `json`.
+    JsonObject,
+    /// `jsonb_object_agg(key, x)`: all pairs as an object of type `jsonb`.
+    JsonbObject,
+}
+
+impl AggregateFunction {
+    /// Whether nulls are values to it.
+    pub(crate) const fn takes_nulls(self) -> bool {
+        matches!(self, Self::Array) || self.is_json()
+    }
+
+    /// Whether its result is a JSON document.
+    pub(crate) const fn is_json(self) -> bool {
+        matches!(
+            self,
+            Self::JsonArray { .. } | Self::JsonbArray | Self::JsonObject | Self::JsonbObject
+        )
+    }
+
+    /// Number of its arguments.
+    const fn arguments(self) -> usize {
+        match self {
+            Self::String | Self::JsonObject | Self::JsonbObject => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// A bound call of an aggregate function.
@@ -56,7 +91,8 @@ pub struct AggregateCall {
     pub argument: Option<Expression>,
     /// The argument's type.
     pub argument_type: ColumnType,
-    /// Separator that `string_agg` puts between two strings.
+    /// Separator that `string_agg` puts between two strings, or the value that
+    /// `json_object_agg` gives the key.
     pub separator: Option<Expression>,
     /// Whether the call says DISTINCT: the executor aggregates each value once.
     pub distinct: bool,
@@ -80,6 +116,10 @@ fn by_name(name: &str) -> Option<AggregateFunction> {
         "string_agg" => AggregateFunction::String,
         "bool_and" | "every" => AggregateFunction::Every,
         "bool_or" => AggregateFunction::Any,
+        "json_agg" => AggregateFunction::JsonArray { lines: false },
+        "jsonb_agg" => AggregateFunction::JsonbArray,
+        "json_object_agg" => AggregateFunction::JsonObject,
+        "jsonb_object_agg" => AggregateFunction::JsonbObject,
         _ => return None,
     })
 }
@@ -148,7 +188,14 @@ impl Binder<'_> {
                     if argument.name.is_some() {
                         return Err(Error::unsupported("a named argument").at(position));
                     }
-                    bounds.push(self.bind(&argument.value, scope)?);
+                    let (bound, is_row) = match function.is_json() {
+                        true => self.value_or_row(&argument.value, scope)?,
+                        false => (self.bind(&argument.value, scope)?, false),
+                    };
+                    if let AggregateFunction::JsonArray { lines } = &mut function {
+                        *lines |= is_row || is_structured(bound.column_type.data_type);
+                    }
+                    bounds.push(bound);
                 }
                 for item in &list.order {
                     let key = self.bind(&item.expr, scope)?;
@@ -182,12 +229,7 @@ impl Binder<'_> {
             .iter()
             .map(|bound| bound.column_type.data_type)
             .collect();
-        let expected = if function == AggregateFunction::String {
-            2
-        } else {
-            1
-        };
-        if bounds.len() != expected {
+        if bounds.len() != function.arguments() {
             if function == AggregateFunction::Count && bounds.is_empty() {
                 return Err(Error::new(
                     SqlState::WRONG_OBJECT_TYPE,
@@ -202,12 +244,23 @@ impl Binder<'_> {
                 .pop()
                 .ok_or_else(|| Error::internal("no separator"))?;
             Some(self.implicit(separator, DataType::Text)?.expression)
+        } else if function.arguments() == 2 {
+            let value = bounds.pop().ok_or_else(|| Error::internal("no value"))?;
+            let value = self.settle(value)?;
+            let convert = match function {
+                AggregateFunction::JsonObject => "to_json",
+                _ => "to_jsonb",
+            };
+            Some(self.call_with(convert, vec![value], position)?.expression)
         } else {
             None
         };
         let argument = bounds.pop().ok_or_else(|| Error::internal("no argument"))?;
         let (argument_type, result) = signature(function, argument.column_type)
             .ok_or_else(|| wrong_arguments(name, &types).at(position))?;
+        if distinct && let Some(error) = no_equality(argument_type.data_type) {
+            return Err(error.at(position));
+        }
         let argument = self
             .cast(
                 argument,
@@ -280,6 +333,8 @@ fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnTy
             data_type if data_type.is_string() => to(T::Text, T::Text),
             _ => None,
         },
+        AggregateFunction::JsonArray { .. } | AggregateFunction::JsonObject => to(settled, T::Json),
+        AggregateFunction::JsonbArray | AggregateFunction::JsonbObject => to(settled, T::Jsonb),
         AggregateFunction::Every | AggregateFunction::Any => match data_type {
             T::Bool | T::Unknown => to(T::Bool, T::Bool),
             _ => None,

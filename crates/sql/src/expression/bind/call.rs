@@ -5,7 +5,7 @@ use coeval_sql_syntax::tree::{
     Argument, Arguments, FunctionCall, Special, SqlValue, SubstringCall, TrimSide,
 };
 
-use super::{Aggregates, Binder, fold_name};
+use super::{Aggregates, Binder, fold_name, json};
 use crate::expression::function::{self, Place};
 use crate::expression::{Bound, Call, Comparison, Expression, Scope};
 use crate::route::{Reason, Route};
@@ -70,7 +70,14 @@ impl Binder<'_> {
                 let field = Bound::new(Expression::Constant(Value::text(&field)), DataType::Text);
                 ("extract", vec![field, self.bind(source, scope)?])
             }
-            Special::Position(part, text) => ("strpos", self.bind_all([text, part], scope)?),
+            Special::Position(part, text) => {
+                let arguments = self.bind_all([text, part], scope)?;
+                let is_bytes = |bound: &Bound| bound.column_type.data_type == DataType::Bytea;
+                match arguments.iter().any(is_bytes) {
+                    true => ("position", arguments),
+                    false => ("strpos", arguments),
+                }
+            }
             Special::Substring(SubstringCall {
                 similar: Some(_), ..
             }) => return Err(Error::unsupported("SUBSTRING … SIMILAR").at(position)),
@@ -192,6 +199,8 @@ impl Binder<'_> {
         let refused = match (list.distinct, list.order.is_empty(), list.variadic) {
             (true, ..) => Some("DISTINCT"),
             (_, false, _) => Some("ORDER BY"),
+            // These take their path as an array, too.
+            (_, _, true) if name.contains("_extract_path") => None,
             (_, _, true) => return Err(Error::unsupported("VARIADIC").at(position)),
             _ => None,
         };
@@ -204,8 +213,12 @@ impl Binder<'_> {
         }
         let arguments = match parameter_names(&name) {
             Some(names) => self.by_name(&name, names, &list.arguments, position, scope)?,
+            None if json::takes_rows(&name) => {
+                self.arguments_or_rows(&list.arguments, position, scope)?
+            }
             None => self.positional(&list.arguments, position, scope)?,
         };
+        json::check_known(&name, &arguments).map_err(|error| error.at(position))?;
         self.call_with(&name, arguments, position)
     }
 
@@ -363,6 +376,9 @@ impl Binder<'_> {
             return Err(unsupported("in the arguments of others"));
         }
         let (function, mut columns) = bind_set_function(self, name, arguments, position)?;
+        if columns.len() > 1 {
+            return Err(Error::unsupported("a row as a value").at(position));
+        }
         let Some((_, data_type)) = columns.pop() else {
             return Err(Error::internal("a set of no column"));
         };

@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod call;
+mod json;
 mod operator;
 mod predicate;
 mod query;
@@ -23,6 +24,7 @@ use coeval_types::StorageId;
 pub(crate) use aggregate::key_order;
 pub use aggregate::{AggregateCall, AggregateFunction};
 pub(crate) use call::value_name;
+pub(crate) use json::{no_equality, no_order};
 
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
@@ -556,6 +558,10 @@ impl<'a> Binder<'a> {
             };
             let position = bound.position;
             let data_type = bound.column_type.data_type;
+            if data_type == DataType::Jsonb {
+                bound = self.jsonb_subscript(bound, index, scope)?;
+                continue;
+            }
             let Some(element) = data_type.element() else {
                 return Err(Error::new(
                     SqlState::DATATYPE_MISMATCH,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind};
 
-use super::Binder;
 use super::time_operator::TimeArithmetic;
+use super::{Binder, json};
 use crate::expression::coerce::{CastContext, castable, common_type};
 use crate::expression::{
     ArithmeticOperator, Bound, Comparison, Expression, LikePattern, RegexPattern, Scope,
@@ -209,6 +209,14 @@ impl Binder<'_> {
         let position = left.position;
         // An error about the operator shows the operator.
         let place = self.position(operator.at);
+        let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
+        if let Some(function) = json::operator_function(operator, from_left, from_right) {
+            let bound = self.operator_call(function, left, right, place)?;
+            return Ok(Bound {
+                position: position.or(place),
+                ..bound
+            });
+        }
         let bound = match operation(operator) {
             Some(Operation::Compare(comparison)) => self.compare(comparison, left, right, place),
             Some(Operation::Arithmetic(operator)) => self.arithmetic(operator, left, right, place),
@@ -236,6 +244,9 @@ impl Binder<'_> {
             Some(Operation::StartsWith) => self.call_with("starts_with", vec![left, right], place),
             None => {
                 let name = shown(operator);
+                if let Some(error) = json::misused(&name, from_left, from_right) {
+                    return Err(error.at(place));
+                }
                 Err(Error::unsupported(format_args!("the operator {name}")).at(place))
             }
         }?;
@@ -580,6 +591,9 @@ pub(super) fn left_operand_type(left: DataType, right: DataType) -> Option<DataT
 /// The type in which values of the two types are compared.
 pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
     use DataType as T;
+    if !left.is_comparable() || !right.is_comparable() {
+        return None;
+    }
     if left == right && left != T::Unknown {
         return Some(match left {
             T::VarChar | T::Char => T::Text,

@@ -185,6 +185,10 @@ impl Binder<'_> {
             let symbol = if negated { "<>" } else { "=" };
             return Err(no_operator(types[0], symbol, other).at(place));
         };
+        if !common.is_comparable() {
+            let symbol = if negated { "<>" } else { "=" };
+            return Err(no_operator(types[0], symbol, common).at(place));
+        }
         let value = self.implicit(value, common)?.expression;
         let mut elements = Vec::with_capacity(bounds.len());
         for bound in bounds {

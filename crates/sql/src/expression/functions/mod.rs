@@ -4,7 +4,10 @@
 //! functions (EXTRACT) or to a separate expression node (COALESCE).
 
 mod arrays;
+mod bytes;
 mod formatting;
+mod hashes;
+pub(crate) mod json;
 mod math;
 mod session_information;
 mod strings;
@@ -15,6 +18,7 @@ mod time_parts;
 mod time_shift;
 mod time_zone;
 mod transaction;
+mod uuids;
 
 use super::SystemObjects;
 use super::function::{ArgumentKind, Function};
@@ -36,6 +40,11 @@ mod kinds {
     pub(super) const NUMERIC: ArgumentKind = ArgumentKind::Is(DataType::Numeric);
     pub(super) const TEXT: ArgumentKind = ArgumentKind::Is(DataType::Text);
     pub(super) const TEXTS: ArgumentKind = ArgumentKind::Is(DataType::TextArray);
+    pub(super) const BYTEA: ArgumentKind = ArgumentKind::Is(DataType::Bytea);
+    pub(super) const UUID: ArgumentKind = ArgumentKind::Is(DataType::Uuid);
+    pub(super) const JSON: ArgumentKind = ArgumentKind::Is(DataType::Json);
+    pub(super) const JSONB: ArgumentKind = ArgumentKind::Is(DataType::Jsonb);
+    pub(super) const JSONPATH: ArgumentKind = ArgumentKind::Is(DataType::JsonPath);
     pub(super) const DATE: ArgumentKind = ArgumentKind::Is(DataType::Date);
     pub(super) const TIMESTAMP: ArgumentKind = ArgumentKind::Is(DataType::Timestamp);
     pub(super) const MOMENT: ArgumentKind = ArgumentKind::Is(DataType::TimestampTz);
@@ -59,5 +68,9 @@ pub(crate) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Funct
         .chain(arrays::FUNCTIONS)
         .chain(session_information::FUNCTIONS)
         .chain(transaction::FUNCTIONS)
+        .chain(bytes::FUNCTIONS)
+        .chain(hashes::FUNCTIONS)
+        .chain(uuids::FUNCTIONS)
+        .chain(json::FUNCTIONS.iter().copied().flatten())
         .chain(system.functions.iter().copied().flatten())
 }

@@ -52,7 +52,8 @@ enum Total {
     Interval(Interval, i64),
     /// Extreme value so far, and whether the aggregate is `max`.
     Extreme(Value, bool),
-    /// Rows of `array_agg` and `string_agg`: sort keys, value, separator.
+    /// Rows of `array_agg`, `string_agg` and those of JSON: sort keys, value, separator or
+    /// second value.
     Rows(Vec<(Row, Value, Value)>),
     Truth(Option<bool>),
 }
@@ -70,7 +71,12 @@ impl Accumulator {
             },
             F::Minimum => Total::Extreme(Value::Null, false),
             F::Maximum => Total::Extreme(Value::Null, true),
-            F::Array | F::String => Total::Rows(Vec::new()),
+            F::Array
+            | F::String
+            | F::JsonArray { .. }
+            | F::JsonbArray
+            | F::JsonObject
+            | F::JsonbObject => Total::Rows(Vec::new()),
             F::Every | F::Any => Total::Truth(None),
         };
         Self {
@@ -103,7 +109,7 @@ impl Accumulator {
             Some(argument) => argument.borrow(context, row, &mut slot)?,
             None => &slot,
         };
-        if value.is_null() && call.function != AggregateFunction::Array {
+        if value.is_null() && !call.function.takes_nulls() {
             return Ok(0);
         }
         let mut kept = 0;
@@ -270,6 +276,9 @@ fn collected(
             .find(|order| order.is_ne())
             .unwrap_or(std::cmp::Ordering::Equal)
     })?;
+    if call.function.is_json() {
+        return super::json_group::document(rows, call, context);
+    }
     if call.function == AggregateFunction::Array {
         let values: Vec<Value> = rows.into_iter().map(|(_, value, _)| value).collect();
         return Ok(Value::Array(values.into()));

@@ -8,6 +8,7 @@
 mod full_join;
 mod group;
 mod join;
+mod json_group;
 mod lock;
 mod rows;
 mod scan;

@@ -85,6 +85,7 @@ impl RowsState {
                 },
                 _ => Source::Empty,
             },
+            SetKind::Json(set) => rows(set.rows(&arguments, context)?),
             SetKind::Series(data_type) => series(data_type, &arguments)?,
         };
         Ok(())

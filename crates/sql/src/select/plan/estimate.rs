@@ -354,6 +354,7 @@ fn function_rows(kind: SetKind, arguments: &[Expression]) -> f64 {
             _ => 1000.0,
         },
         SetKind::Unnest | SetKind::Subscripts => 10.0,
+        SetKind::Json(set) => set.estimate(),
     }
 }
 

@@ -293,6 +293,10 @@ impl<'a> Describe<'a> {
             SetKind::Series(_) => "generate_series",
             SetKind::Unnest => "unnest",
             SetKind::Subscripts => "generate_subscripts",
+            SetKind::Json(set) => {
+                let names = set.column_names(&function.arguments);
+                return (format!("Function Scan on {}", set.name), names);
+            }
             SetKind::Scalar => {
                 let call = self.names.list(&function.arguments, driving, ", ");
                 return ("Function Scan".to_owned(), vec![call]);

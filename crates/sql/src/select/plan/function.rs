@@ -4,8 +4,10 @@ use coeval_sql_syntax::tree::{Arguments, ExprKind, FunctionTable};
 use smol_str::SmolStr;
 
 use super::from::{From, FromKind, FromNode};
+use super::json_function::{bind_json_set, record_function};
 use super::name::column_name;
 use super::node::{SetFunction, SetKind};
+use crate::expression::json::json_set;
 use crate::expression::{Binder, Bound, Expression, ScopeColumn, common_type, fold_name};
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
@@ -16,7 +18,8 @@ impl From<'_, '_, '_> {
             return Err(Error::unsupported("ROWS FROM of several functions"));
         };
         let position = self.binder.position(expr.at);
-        if !types.is_empty() || !table.columns.is_empty() {
+        let record = record_function(expr);
+        if record.is_none() && (!types.is_empty() || !table.columns.is_empty()) {
             return Err(Error::unsupported("a list of columns of a function").at(position));
         }
         let (ordinality, alias) = (table.ordinality, table.alias.as_ref());
@@ -28,8 +31,22 @@ impl From<'_, '_, '_> {
             }
             _ => None,
         };
-        let (mut set, mut columns) = match set {
-            Some((name, call)) => {
+        let listed = if types.is_empty() {
+            &table.columns
+        } else {
+            types
+        };
+        let mut record_types = Vec::new();
+        let (mut set, mut columns) = match (record, set) {
+            (Some(record), _) => {
+                let (set, columns) = self.record(record, listed, position)?;
+                record_types = columns.iter().map(|column| column.column_type).collect();
+                let columns = columns
+                    .into_iter()
+                    .map(|column| (column.name, column.column_type.data_type));
+                (set, columns.collect())
+            }
+            (None, Some((name, call))) => {
                 let list = match &call.arguments {
                     Arguments::List(list) if !list.variadic && !list.distinct => list,
                     _ => {
@@ -43,7 +60,7 @@ impl From<'_, '_, '_> {
                 let bounds = self.binder.positional(&list.arguments, position, scope)?;
                 bind_set_function(self.binder, &name, bounds, position)?
             }
-            None => {
+            (None, None) => {
                 let bound = self.binder.bind(expr, &self.scope)?;
                 let column = (
                     SmolStr::from(function.as_str()),
@@ -61,9 +78,14 @@ impl From<'_, '_, '_> {
         if ordinality {
             columns.push(("ordinality".into(), DataType::Int8));
         }
-        // The alias of a function with one column also names the column.
+        // The alias of a function with one column also names the column, unless the function
+        // names it.
+        let is_scalar = record.is_none() && columns.len() == 1 + usize::from(ordinality);
+        let is_named = matches!(set.kind, SetKind::Json(set)
+            if columns.first().is_some_and(|(name, _)| name != set.name));
         if let Some(alias) = alias
-            && columns.len() == 1 + usize::from(ordinality)
+            && is_scalar
+            && !is_named
         {
             columns[0].0 = SmolStr::from(fold_name(&alias.name));
         }
@@ -75,19 +97,25 @@ impl From<'_, '_, '_> {
             .map(|(position, (name, data_type))| ScopeColumn {
                 name,
                 expression: Expression::Column(start + position),
-                column_type: data_type.into(),
+                column_type: record_types
+                    .get(position)
+                    .copied()
+                    .unwrap_or(data_type.into()),
                 origin: None,
             })
             .collect();
         self.add(SmolStr::from(function.as_str()), None, scope_columns, alias)
             .map_err(|error| error.at(position))?;
+        if let Some(relation) = self.scope.relations.last_mut() {
+            relation.is_scalar = is_scalar && !ordinality;
+        }
         Ok(self.place(FromKind::Function(set), width))
     }
 }
 
 /// Whether the function of this name returns a set.
 pub(crate) fn is_set_function(name: &str) -> bool {
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts") || json_set(name).is_some()
 }
 
 /// Whether a series of these types is one of moments: its step is an interval.
@@ -113,6 +141,9 @@ pub(crate) fn bind_set_function(
     mut arguments: Vec<Bound>,
     position: Option<u32>,
 ) -> Result<BoundSet> {
+    if let Some(set) = json_set(name) {
+        return bind_json_set(binder, set, arguments, position);
+    }
     let types: Vec<DataType> = arguments
         .iter()
         .map(|bound| bound.column_type.data_type)

@@ -5,7 +5,7 @@ use coeval_sql_syntax::tree::GroupItem;
 
 use super::query::bare_name;
 use super::select::{Output, output_by_reference};
-use crate::expression::{Binder, Expression, Scope};
+use crate::expression::{Binder, Expression, Scope, no_equality};
 use crate::{Error, Result, SqlState};
 
 /// Binds the grouping expressions; `None` without GROUP BY.
@@ -36,6 +36,10 @@ pub(super) fn bind_groups(
         };
         let expression = match output {
             Some(position) => {
+                let data_type = outputs[position].bound.column_type.data_type;
+                if let Some(error) = no_equality(data_type) {
+                    return Err(error.at(binder.position(expr.at)));
+                }
                 let expression = outputs[position].bound.expression.clone();
                 if expression.any(&|each| matches!(each, Expression::Aggregate(_))) {
                     return Err(Error::new(
@@ -48,6 +52,9 @@ pub(super) fn bind_groups(
             }
             None => {
                 let bound = binder.bind(expr, scope)?;
+                if let Some(error) = no_equality(bound.column_type.data_type) {
+                    return Err(error.at(bound.position));
+                }
                 binder.settle(bound)?.expression
             }
         };

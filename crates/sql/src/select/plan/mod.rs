@@ -34,6 +34,7 @@ mod function;
 mod group;
 mod join_order;
 mod join_tree;
+mod json_function;
 mod layout;
 mod lock;
 mod name;

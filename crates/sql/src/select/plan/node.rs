@@ -6,6 +6,7 @@ use coeval_txn::{Direction, LockWait, RowLock};
 use smol_str::SmolStr;
 
 use crate::catalog::Table;
+use crate::expression::json::JsonSet;
 use crate::expression::{AggregateCall, Expression};
 use crate::plan::{Path, RowReader};
 use crate::select::QueryPlan;
@@ -125,6 +126,8 @@ pub(crate) enum SetKind {
     Unnest,
     /// `generate_subscripts`: the subscripts of an array.
     Subscripts,
+    /// A function that returns the parts of a JSON document, or a record.
+    Json(&'static JsonSet),
     /// A function that returns no set, as a single row.
     Scalar,
 }

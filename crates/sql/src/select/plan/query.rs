@@ -14,6 +14,7 @@ use super::select::{Around, plan_select};
 use super::shape::Shape;
 use crate::expression::{
     Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name, key_order,
+    no_equality, no_order,
 };
 use crate::output::Column;
 use crate::select::QueryPlan;
@@ -437,6 +438,9 @@ fn plan_step(
     step: &SetStep,
 ) -> Result<Planned> {
     let (left, right, columns) = match_columns(binder, left, right, step.operation)?;
+    if !(step.all && step.operation == tree::SetOperation::Union) {
+        check_equality(&columns)?;
+    }
     let node = match step.operation {
         tree::SetOperation::Union => {
             let both = Node::Append(vec![left, right]);
@@ -463,6 +467,15 @@ fn plan_step(
         columns,
         shape: None,
     })
+}
+
+/// Fails if rows of these columns cannot be equal.
+pub(super) fn check_equality(columns: &[Column]) -> Result<()> {
+    let mut columns = columns.iter();
+    match columns.find_map(|column| no_equality(column.column_type.data_type)) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }
 
 /// Casts the columns of both sides to common types.
@@ -651,6 +664,9 @@ fn order_by_columns(
             .with_hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
             .at(binder.position(item.expr.at)));
         };
+        if let Some(error) = no_order(columns[position].column_type.data_type) {
+            return Err(error.at(binder.position(item.expr.at)));
+        }
         keys.push((Expression::Column(position), key_order));
     }
     Ok(keys)

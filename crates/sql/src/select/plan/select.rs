@@ -19,11 +19,12 @@ use super::layout::arrange;
 use super::lock::bind_locks;
 use super::name::column_name;
 use super::node::{Aggregate, Lock, Node, ProjectSet, SetFunction, Sort};
-use super::query::{Limits, Planned, Untyped, bare_name, by_number};
+use super::query::{Limits, Planned, Untyped, bare_name, by_number, check_equality};
 use super::shape::{Grouped, LEVELS_AT_MOST, Shape, is_small, levels};
 use super::simplify::{Logical, simplify};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name, key_order,
+    no_order,
 };
 use crate::output::Column;
 use crate::plan::Path;
@@ -265,7 +266,7 @@ fn plan_here(
         }));
     }
 
-    let columns = outputs
+    let columns: Vec<Column> = outputs
         .iter()
         .map(|output| Column {
             name: output.name.clone(),
@@ -280,6 +281,9 @@ fn plan_here(
         .collect();
 
     let plain_distinct = select.distinct == Distinctness::Distinct;
+    if plain_distinct {
+        check_equality(&columns)?;
+    }
     if plain_distinct {
         let mut keys = Vec::with_capacity(sort.len());
         for (key, order) in sort {
@@ -603,13 +607,17 @@ fn bind_order(
     let mut keys: Vec<SortKey> = Vec::with_capacity(order.len());
     for item in order {
         let key_order = key_order(item)?;
-        let expression = match output_by_reference(binder, &item.expr, outputs, "ORDER BY")? {
-            Some(position) => outputs[position].bound.expression.clone(),
+        let bound = match output_by_reference(binder, &item.expr, outputs, "ORDER BY")? {
+            Some(position) => outputs[position].bound.clone(),
             None => {
                 let bound = binder.bind(&item.expr, scope)?;
-                binder.settle(bound)?.expression
+                binder.settle(bound)?
             }
         };
+        if let Some(error) = no_order(bound.column_type.data_type) {
+            return Err(error.at(binder.position(item.expr.at)));
+        }
+        let expression = bound.expression;
         // A repeated sort key changes nothing.
         if !keys.iter().any(|(known, _)| *known == expression) {
             keys.push((expression, key_order));

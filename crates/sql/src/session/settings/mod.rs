@@ -58,6 +58,8 @@ pub struct Parsed {
     pub date_order: DateOrder,
     /// Value of `IntervalStyle`.
     pub interval_style: IntervalStyle,
+    /// Whether `bytea_output` is `escape`.
+    pub bytes_as_escapes: bool,
     /// Value of `extra_float_digits`.
     pub extra_float_digits: i32,
     /// Value of `lock_timeout`; `None` for no limit.
@@ -194,6 +196,7 @@ impl Default for Settings {
                 date_format: DateFormat::default(),
                 date_order: DateOrder::default(),
                 interval_style: IntervalStyle::default(),
+                bytes_as_escapes: false,
                 extra_float_digits: 1,
                 lock_timeout: None,
                 statement_timeout: None,
@@ -539,6 +542,7 @@ impl Settings {
             "IntervalStyle" => {
                 parsed.interval_style = IntervalStyle::named(value).unwrap_or_default();
             }
+            "bytea_output" => parsed.bytes_as_escapes = value == "escape",
             "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
             "lock_timeout" => parsed.lock_timeout = time(),
             "statement_timeout" => parsed.statement_timeout = time(),

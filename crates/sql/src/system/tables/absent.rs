@@ -45,10 +45,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         oid: Oid, evtname: Name, evtevent: Name, evtowner: Oid, evtfoid: Oid,
         evtenabled: InternalChar, evttags: TextArray,
     }
-    3079 Table pg_extension {
-        oid: Oid, extname: Name, extowner: Oid, extnamespace: Oid, extrelocatable: Bool,
-        extversion: Text, extconfig: OidArray, extcondition: TextArray,
-    }
     2328 Table pg_foreign_data_wrapper {
         oid: Oid, fdwname: Name, fdwowner: Oid, fdwhandler: Oid, fdwvalidator: Oid,
         fdwacl: AclItemArray, fdwoptions: TextArray,
@@ -193,9 +189,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         temporary: Bool, active: Bool, active_pid: Int4, xmin: Oid, catalog_xmin: Oid,
         restart_lsn: Text, confirmed_flush_lsn: Text, wal_status: Text, safe_wal_size: Int8,
         two_phase: Bool,
-    }
-    12081 View pg_available_extensions {
-        name: Name, default_version: Text, installed_version: Text, comment: Text,
     }
 };
 

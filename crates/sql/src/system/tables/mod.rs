@@ -7,6 +7,7 @@ mod cluster_views;
 mod columns;
 mod contention;
 mod cursors;
+mod extensions;
 mod information;
 mod information_columns;
 mod relations;
@@ -85,6 +86,10 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         information::CONSTRAINT_COLUMN_USAGE,
         information_columns::COLUMNS,
         information_columns::CHECK_CONSTRAINTS,
+    ],
+    &[
+        extensions::PG_EXTENSION,
+        extensions::PG_AVAILABLE_EXTENSIONS,
     ],
     absent::PG_CATALOG_TABLES,
     absent::INFORMATION_SCHEMA_TABLES,

@@ -47,6 +47,9 @@ fn modifier(data_type: DataType, what: &str) -> Value {
 }
 
 fn subscript(data_type: DataType) -> Value {
+    if data_type == DataType::Jsonb {
+        return function("jsonb_subscript_handler");
+    }
     function(match data_type.facts().structure {
         Structure::Scalar => "",
         Structure::Characters => "raw_array_subscript_handler",
@@ -66,7 +69,8 @@ fn kind(data_type: DataType) -> u8 {
         | Category::Internal
         | Category::Numeric
         | Category::String
-        | Category::Timespan => b'b',
+        | Category::Timespan
+        | Category::User => b'b',
     }
 }
 

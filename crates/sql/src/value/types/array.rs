@@ -162,6 +162,11 @@ arrays_of! {
     TimeArray of Time = 1183, "_time", "time without time zone[]";
     IntervalArray of Interval = 1187, "_interval", "interval[]";
     TimeTzArray of TimeTz = 1270, "_timetz", "time with time zone[]";
+    JsonArray of Json = 199, "_json", "json[]";
+    ByteaArray of Bytea = 1001, "_bytea", "bytea[]";
+    UuidArray of Uuid = 2951, "_uuid", "uuid[]";
+    JsonbArray of Jsonb = 3807, "_jsonb", "jsonb[]";
+    JsonPathArray of JsonPath = 4073, "_jsonpath", "jsonpath[]";
 }
 
 arrays! {

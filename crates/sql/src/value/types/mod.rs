@@ -6,23 +6,29 @@
 
 mod array;
 mod boolean;
+pub(crate) mod bytes;
 mod date_time;
 mod float;
 mod integer;
+mod json;
 mod numeric;
 mod object;
 mod string;
 mod time;
+mod uuid;
 
 pub(super) use array::*;
 pub(super) use boolean::Bool;
+pub(super) use bytes::Bytea;
 pub(super) use date_time::{Date, Timestamp, TimestampTz};
 pub(super) use float::{Float4, Float8};
 pub(super) use integer::{Int2, Int4, Int8};
+pub(super) use json::{Json, JsonPath, Jsonb};
 pub(super) use numeric::Numeric;
 pub(super) use object::{Object, Oid, Regclass, Regnamespace, Regproc, Regrole, Regtype};
 pub(super) use string::{Char, InternalChar, Name, Text, Unknown, VarChar, Void};
 pub(super) use time::{Interval, Time, TimeTz};
+pub(super) use uuid::Uuid;
 
 use super::binary::malformed;
 use super::cell::{damaged, exact as exact_cell};

@@ -29,10 +29,14 @@ impl TypeOperations for Oid {
         storage: Storage::Plain,
         collation: None,
         functions: "oid",
-        operator_class: OperatorClass::None,
+        operator_class: OperatorClass::Own {
+            oid: 1981,
+            name: "oid_ops",
+            family: (1989, "oid_ops"),
+        },
         extremes: Extremes::Same,
     };
-    const STORABLE: bool = false;
+    const STORABLE: bool = true;
 
     fn parse_text(text: &str, _style: &Style) -> Result<Value> {
         let number: i64 = integer::parse(text, DataType::Oid)?;

@@ -252,7 +252,7 @@ impl TypeOperations for Name {
         },
         extremes: Extremes::Of(DataType::Text),
     };
-    const STORABLE: bool = false;
+    const STORABLE: bool = true;
 
     fn parse_text(text: &str, _style: &Style) -> Result<Value> {
         check_text(text)?;
@@ -370,6 +370,9 @@ impl Representation for Text {
 
     #[inline]
     fn write_binary(text: &str, column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+        if column_type.data_type == DataType::JsonPath {
+            out.push(super::json::BINARY_VERSION);
+        }
         Self::write_text(text, column_type, style, out);
     }
 
