@@ -380,6 +380,17 @@ impl Error {
         self
     }
 
+    /// Sets the context line, behind one that is set already: what is around what failed.
+    #[must_use]
+    pub fn within(mut self, context: impl Into<String>) -> Self {
+        let outer = context.into();
+        self.0.context = Some(match self.0.context.take() {
+            Some(inner) => format!("{inner}\n{outer}"),
+            None => outer,
+        });
+        self
+    }
+
     /// Changes the reaction that the error calls for.
     #[must_use]
     pub fn with_remedy(mut self, remedy: Remedy) -> Self {

@@ -188,7 +188,7 @@ impl CopyIn {
                     .char_indices()
                     .nth(SHOWN)
                     .map_or(text.len(), |(end, _)| end);
-                error.with_context(at(&format!(
+                error.within(at(&format!(
                     ", column {}: \"{}\"",
                     column_definition.name,
                     &text[..end]

@@ -7,7 +7,7 @@
 use smol_str::SmolStr;
 
 use super::super::kinds::{ANY, ARRAY, BOOL, ELEMENT, JSON, JSONB, TEXTS};
-use super::access::parts;
+use super::lookup::parts;
 use super::{array, invalid, texts, value};
 use crate::expression::function::{Arguments, Function};
 use crate::expression::{EvaluationContext, ROW as ROW_OF_WORK};
@@ -132,7 +132,7 @@ fn print(
 }
 
 /// How a type's values become JSON.
-enum Kind {
+enum JsonClass {
     Number,
     Bool,
     Json,
@@ -143,38 +143,38 @@ enum Kind {
     Text,
 }
 
-fn kind(data_type: DataType) -> Kind {
+fn json_class(data_type: DataType) -> JsonClass {
     match data_type {
-        DataType::Bool => Kind::Bool,
-        DataType::Json => Kind::Json,
-        DataType::Jsonb => Kind::Jsonb,
-        each if each.is_number() => Kind::Number,
-        each if each.is_moment() => Kind::Moment,
+        DataType::Bool => JsonClass::Bool,
+        DataType::Json => JsonClass::Json,
+        DataType::Jsonb => JsonClass::Jsonb,
+        each if each.is_number() => JsonClass::Number,
+        each if each.is_moment() => JsonClass::Moment,
         each => match each.element() {
-            Some(element) if !each.is_vector() => Kind::Array(element),
-            _ => Kind::Text,
+            Some(element) if !each.is_vector() => JsonClass::Array(element),
+            _ => JsonClass::Text,
         },
     }
 }
 
 /// Whether the type's values are arrays, which `json_agg` puts on lines of their own.
 pub(crate) fn is_structured(data_type: DataType) -> bool {
-    matches!(kind(data_type), Kind::Array(_))
+    matches!(json_class(data_type), JsonClass::Array(_))
 }
 
 /// The text of a value, dates and times as JSON has them.
 fn text(value: &Value, column_type: ColumnType, context: &EvaluationContext<'_>) -> String {
-    let style = match kind(column_type.data_type) {
+    let style = match json_class(column_type.data_type) {
         // ISO 8601 whatever the session's style is.
-        Kind::Moment => Style {
+        JsonClass::Moment => Style {
             time_zone: context.session.style.time_zone,
             ..Style::default()
         },
         _ => context.session.style,
     };
     let printed = value.to_text(column_type, &style).unwrap_or_default();
-    match kind(column_type.data_type) {
-        Kind::Moment => with_t(&printed),
+    match json_class(column_type.data_type) {
+        JsonClass::Moment => with_t(&printed),
         _ => printed.to_string(),
     }
 }
@@ -212,17 +212,17 @@ pub(crate) fn append_json(
 ) -> Result<()> {
     context.work(ROW_OF_WORK)?;
     let before = out.len();
-    match (value, kind(column_type.data_type)) {
+    match (value, json_class(column_type.data_type)) {
         (Value::Null, _) => out.extend_from_slice(b"null"),
-        (Value::Bool(truth), Kind::Bool) => {
+        (Value::Bool(truth), JsonClass::Bool) => {
             out.extend_from_slice(if *truth { b"true" } else { b"false" });
         }
-        (Value::Text(text), Kind::Json) => out.extend_from_slice(text.as_bytes()),
-        (Value::Jsonb(document), Kind::Jsonb) => write(document.view(), out),
-        (Value::Array(elements), Kind::Array(element)) => {
+        (Value::Text(text), JsonClass::Json) => out.extend_from_slice(text.as_bytes()),
+        (Value::Jsonb(document), JsonClass::Jsonb) => write(document.view(), out),
+        (Value::Array(elements), JsonClass::Array(element)) => {
             append_array(elements, element, b",", context, out)?;
         }
-        (value, Kind::Number) => {
+        (value, JsonClass::Number) => {
             let text = text(value, column_type, context);
             if is_json_number(&text) {
                 out.extend_from_slice(text.as_bytes());
@@ -270,22 +270,22 @@ pub(crate) fn json_of(
     context: &mut EvaluationContext<'_>,
 ) -> Result<Json> {
     context.work(ROW_OF_WORK)?;
-    Ok(match (value, kind(column_type.data_type)) {
+    Ok(match (value, json_class(column_type.data_type)) {
         (Value::Null, _) => Json::Null,
-        (Value::Bool(truth), Kind::Bool) => Json::Bool(*truth),
-        (Value::Text(text), Kind::Json) => parse_json(text, &mut |bytes| context.work(bytes))?,
-        (Value::Jsonb(document), Kind::Jsonb) => {
+        (Value::Bool(truth), JsonClass::Bool) => Json::Bool(*truth),
+        (Value::Text(text), JsonClass::Json) => parse_json(text, &mut |bytes| context.work(bytes))?,
+        (Value::Jsonb(document), JsonClass::Jsonb) => {
             context.work(document.bytes().len())?;
             document.tree()
         }
-        (Value::Array(elements), Kind::Array(element)) => {
+        (Value::Array(elements), JsonClass::Array(element)) => {
             let mut values = Vec::with_capacity(elements.len());
             for each in elements.iter() {
                 values.push(json_of(each, element.into(), context)?);
             }
             Json::Array(values)
         }
-        (value, Kind::Number) => {
+        (value, JsonClass::Number) => {
             let text = text(value, column_type, context);
             match Numeric::parse(&text)? {
                 Some(number) if is_json_number(&text) => Json::Number(number),
@@ -303,8 +303,8 @@ fn key(
     context: &mut EvaluationContext<'_>,
 ) -> Result<String> {
     context.work(ROW_OF_WORK)?;
-    match (value, kind(column_type.data_type)) {
-        (_, Kind::Json | Kind::Jsonb | Kind::Array(_)) => Err(invalid(
+    match (value, json_class(column_type.data_type)) {
+        (_, JsonClass::Json | JsonClass::Jsonb | JsonClass::Array(_)) => Err(invalid(
             "key value must be scalar, not array, composite, or json",
         )),
         (Value::Bool(truth), _) => Ok(truth.to_string()),

@@ -3,16 +3,16 @@
 //!
 //! | file | functions that |
 //! | --- | --- |
-//! | `access` | look into a document: `->`, `#>`, `?`, `@>`, `jsonb_typeof` |
+//! | `lookup` | look into a document: `->`, `#>`, `?`, `@>`, `jsonb_typeof` |
 //! | `build` | make a document of values: `to_jsonb`, `json_build_object` |
 //! | `change` | make a changed copy of a `jsonb`: `jsonb_set`, `-`, `\|\|` |
 //! | `record` | make values of a document: casts, `jsonb_to_record` |
 //! | `sets` | return a row for each part: `jsonb_each` |
 //! | `path` | evaluate a `jsonpath`: `jsonb_path_query`, `@?` |
 
-mod access;
 mod build;
 mod change;
+mod lookup;
 mod path;
 mod path_items;
 mod record;
@@ -32,7 +32,7 @@ use crate::{Error, Result, SqlState};
 
 /// The functions of all files, but for those that return sets.
 pub(super) const FUNCTIONS: &[&[Function]] = &[
-    access::FUNCTIONS,
+    lookup::FUNCTIONS,
     build::FUNCTIONS,
     change::FUNCTIONS,
     path::FUNCTIONS,

@@ -42,17 +42,17 @@ impl From<Error> for Fault {
     }
 }
 
-fn fault(state: &'static str, message: impl Into<String>) -> Fault {
-    Fault::OfDocument(Error::new(SqlState(state), message))
+fn fault(state: SqlState, message: impl Into<String>) -> Fault {
+    Fault::OfDocument(Error::new(state, message))
 }
 
-const MEMBER_NOT_FOUND: &str = "2203A";
-const ARRAY_NOT_FOUND: &str = "22039";
-const OBJECT_NOT_FOUND: &str = "2203C";
-const INVALID_SUBSCRIPT: &str = "22033";
-const NON_NUMERIC: &str = "22036";
-const SINGLETON_REQUIRED: &str = "22038";
-const NUMBER_NOT_FOUND: &str = "2203B";
+const MEMBER_NOT_FOUND: SqlState = SqlState("2203A");
+const ARRAY_NOT_FOUND: SqlState = SqlState("22039");
+const OBJECT_NOT_FOUND: SqlState = SqlState("2203C");
+const INVALID_SUBSCRIPT: SqlState = SqlState("22033");
+const NON_NUMERIC: SqlState = SqlState("22036");
+const SINGLETON_REQUIRED: SqlState = SqlState("22038");
+const NUMBER_NOT_FOUND: SqlState = SqlState("2203B");
 
 /// An evaluation of a path.
 pub(super) struct Evaluation<'a, 'context, 'session> {

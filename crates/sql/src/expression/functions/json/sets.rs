@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use smol_str::SmolStr;
 
-use super::access::parts;
+use super::lookup::parts;
 use super::record::{Part, field};
 use super::{invalid, text_of, text_of_raw};
 use crate::expression::function::Arguments;
