@@ -14,8 +14,9 @@
 //!     ADD CONSTRAINT account_pkey PRIMARY KEY (id);
 //! ```
 //!
-//! The dump has all tables, then all rows, then the constraints and indexes, which are
-//! cheaper to build over existing rows, and last owners and privileges ([`privileges`]).
+//! The dump has the extensions, then all tables, then all rows, then the constraints and
+//! indexes, which are cheaper to build over existing rows, and last owners and privileges
+//! ([`privileges`]).
 //! With `--roles`, the roles precede all of it ([`roles`]), with their settings and those of the
 //! database ([`settings`]).
 //!
@@ -104,6 +105,7 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
     begun.map_err(|error| explain(&error))?;
     let version = ask(&client, "SELECT version()").await?;
     let version = version.first().map(|row| text(row, 0)).transpose()?;
+    let extensions = schema::extensions(&client).await?;
     let tables = schema::read(&client).await?;
     let names = Names::read(&client).await?;
     let roles = match options.roles {
@@ -120,7 +122,8 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         one_line(version.unwrap_or("an unknown server"))
     );
     sink.write(head.as_bytes()).await?;
-    for statement in roles {
+    // Defaults of columns call functions of extensions.
+    for statement in roles.into_iter().chain(extensions) {
         sink.write(format!("{statement}\n\n").as_bytes()).await?;
     }
     for Table {

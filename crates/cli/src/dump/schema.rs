@@ -1,4 +1,4 @@
-//! Reader of the schema: tables, columns, constraints and indexes as SQL statements.
+//! Reader of the schema: extensions, tables, columns, constraints and indexes as SQL statements.
 //!
 //! The reader queries the system catalogs, which answer from the transaction's snapshot,
 //! and uses PostgreSQL's functions for definitions.
@@ -113,6 +113,28 @@ pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
         });
     }
     Ok(tables)
+}
+
+/// Query of the extensions that someone has created; those that every database has from the
+/// beginning have numbers below.
+const EXTENSIONS: &str = "\
+    SELECT pg_catalog.quote_ident(x.extname), pg_catalog.quote_ident(n.nspname) \
+    FROM pg_catalog.pg_extension x \
+    JOIN pg_catalog.pg_namespace n ON n.oid = x.extnamespace \
+    WHERE CAST(x.oid AS bigint) >= 16384 \
+    ORDER BY x.extname";
+
+/// Reads all extensions, as statements that create them.
+pub(super) async fn extensions(client: &Client) -> Result<Vec<String>, String> {
+    let rows = ask(client, EXTENSIONS).await?;
+    rows.iter()
+        .map(|row| {
+            let (name, schema) = (text(row, 0)?, text(row, 1)?);
+            Ok(format!(
+                "CREATE EXTENSION IF NOT EXISTS {name} WITH SCHEMA {schema};"
+            ))
+        })
+        .collect()
 }
 
 /// A value that must not be null.

@@ -55,6 +55,21 @@ const EVERYTHING: &[&str] = &[
         (2, null, null, null, null, null, null),
         (3, '00:00:00.000001', '0:00', '23:59:59.999999+15:59', '-0.5 s', '-1 day +2:00', '-14 mons')",
     "create index times_i on times (i, z desc)",
+    "create extension \"uuid-ossp\"",
+    "create extension pgcrypto",
+    "create table documents (
+        id uuid primary key default gen_random_uuid(), other uuid default uuid_generate_v4(),
+        b bytea default '\\x00ff', j json default '{\"a\" : 1}', d jsonb not null default '{\"a\": null, \"b\": [1, 2.50]}',
+        p jsonpath, n name default 'it''s', o oid)",
+    "insert into documents values
+        ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', null, '', '{\"x\" :  [1,\"a\\tb\\u00e4\"],\n \"x\":2}',
+         '{\"bb\": 1.50e2, \"a\": \"tab\\tquote\\\"back\\\\ä☃\", \"c\": [{}, [], \"\", -0.0]}',
+         '$.\"a\"[*] ? (@ > 1 && @ like_regex \"^\\\\d\")', 'Ä \"name\"', 4294967295),
+        ('00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '\\x5c4e0a5c00ff',
+         '\"\\\\N\"', '\"\\\\.\"', 'strict $[last]', '', 0),
+        ('00000000-0000-0000-0000-000000000001', null, null, null, 'null', null, null, null)",
+    "create index documents_d on documents (d, b desc)",
+    "create unique index documents_o on documents (o, n)",
     "create table without_columns ()",
     "insert into without_columns default values",
 ];
@@ -104,7 +119,8 @@ fn url(address: std::net::SocketAddr) -> String {
 
 /// Without its head, which says who wrote it.
 fn body(dump: &str) -> &str {
-    let start = dump.find("CREATE TABLE").unwrap_or(dump.len());
+    let start = dump.find("CREATE EXTENSION").or(dump.find("CREATE TABLE"));
+    let start = start.unwrap_or(dump.len());
     &dump[start..]
 }
 
@@ -127,6 +143,13 @@ fn a_dump_says_how_to_make_everything() {
             "    t time without time zone DEFAULT '12:00:00'::time without time zone,\n",
             "    d interval day to second(2),\n",
             "SET IntervalStyle = 'postgres';\n",
+            "CREATE EXTENSION IF NOT EXISTS pgcrypto WITH SCHEMA public;\n\n\
+             CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public;\n\nCREATE TABLE ",
+            "    other uuid DEFAULT uuid_generate_v4(),\n",
+            "    b bytea DEFAULT '\\x00ff'::bytea,\n",
+            "    d jsonb DEFAULT '{\"a\": null, \"b\": [1, 2.50]}'::jsonb NOT NULL,\n",
+            "00000000-0000-0000-0000-000000000001\t\\N\t\\N\t\\N\tnull\t\\N\t\\N\t\\N\n",
+            "\t\\\\x5c4e0a5c00ff\t\"\\\\\\\\N\"\t\"\\\\\\\\.\"\tstrict $[last]\t\t0\n",
             "COPY public.pair (a, b, c) FROM stdin;\n1\tx\t\n1\ty\tz\n\\.\n",
             "COPY public.without_rows (id, note) FROM stdin;\n\\.\n",
             "ALTER TABLE ONLY public.pair\n    ADD CONSTRAINT pair_pkey PRIMARY KEY (b, a);\n",
@@ -155,6 +178,10 @@ fn coeval_reads_a_dump_back() {
         let mut wire = Wire::connect(second.address()).await;
         let count = wire.value("select count(*) from pair where b = 'y' and a = 1");
         assert_eq!(count.await.as_deref(), Some("1"));
+        let count = wire.value("select count(*) from documents where d = 'null'");
+        assert_eq!(count.await.as_deref(), Some("1"));
+        let count = wire.value("select count(*) from pg_extension where extname = 'pgcrypto'");
+        assert_eq!(count.await.as_deref(), Some("1"));
         second.stop().await;
     });
 }
@@ -175,6 +202,7 @@ fn psql_reads_a_dump_into_coeval_and_postgres() {
         for table in [
             "\"Every Type\"",
             "\"select\"",
+            "documents",
             "pair",
             "times",
             "without_rows",
@@ -182,6 +210,7 @@ fn psql_reads_a_dump_into_coeval_and_postgres() {
         ] {
             wire.rows(&format!("drop table {table}")).await;
         }
+        wire.rows("drop extension \"uuid-ossp\", pgcrypto").await;
         succeed("psql", &[&psql[..], &[&url(first)]].concat(), &original).await;
         assert_eq!(body(&dump(&url(first)).await), body(&original));
     });
