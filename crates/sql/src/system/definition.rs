@@ -188,7 +188,14 @@ fn text_literal(text: &str, wanted: DataType) -> String {
             number.to_owned()
         }
         // PostgreSQL keeps the value, and shows it in its usual form.
-        DataType::Interval | DataType::Time | DataType::Date | DataType::Timestamp => {
+        DataType::Interval
+        | DataType::Time
+        | DataType::Date
+        | DataType::Timestamp
+        | DataType::Bytea
+        | DataType::Uuid
+        | DataType::Jsonb
+        | DataType::JsonPath => {
             let style = Style::default();
             let value = Value::parse(text, wanted.into(), &style);
             let value = value.ok().filter(|_| !is_momentary(text, wanted));
@@ -250,6 +257,19 @@ mod tests {
             ("5000000000", DataType::Int8, "'5000000000'::bigint"),
             ("false", DataType::Bool, "false"),
             ("'yes'", DataType::Bool, "true"),
+            (
+                "'{\"b\":[1,2.50],\"a\":1}'",
+                DataType::Jsonb,
+                "'{\"a\": 1, \"b\": [1, 2.50]}'::jsonb",
+            ),
+            ("'{\"b\":1}'", DataType::Json, "'{\"b\":1}'::json"),
+            ("'$ . a'", DataType::JsonPath, "'$.\"a\"'::jsonpath"),
+            ("'a\\001'", DataType::Bytea, "'\\x6101'::bytea"),
+            (
+                "'{A0EEBC999C0B4EF8BB6D6BB9BD380A11}'",
+                DataType::Uuid,
+                "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid",
+            ),
             ("now()", DataType::TimestampTz, "now()"),
             ("NOW()", DataType::TimestampTz, "now()"),
             (
