@@ -17,6 +17,7 @@ mod select;
 mod table;
 mod types;
 mod utility;
+mod walk;
 
 pub use alter::*;
 pub use change::*;
