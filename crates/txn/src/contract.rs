@@ -361,6 +361,12 @@ pub trait Engine: Send + Sync + 'static {
         Poll::Ready(Ok(Standing::Shows))
     }
 
+    /// Whether a transaction can begin while its caller has another one open. An engine of
+    /// which that is not true keeps nothing beyond its process.
+    fn begins_side_by_side(&self) -> bool {
+        true
+    }
+
     /// Whether this engine only reads: it refuses writes, row locks and table locks that
     /// only writers take with [`Error::ReadOnly`], whatever [`BeginOptions::read_only`] says.
     fn is_read_only(&self) -> bool {

@@ -119,6 +119,10 @@ impl Engine for Serial {
         ))))
     }
 
+    fn begins_side_by_side(&self) -> bool {
+        false
+    }
+
     /// Ready at once: this engine guarantees no durability.
     fn poll_durable(
         &self,
