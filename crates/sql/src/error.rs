@@ -73,6 +73,8 @@ states! {
     INVALID_ROW_COUNT_IN_OFFSET_CLAUSE = "2201X";
     /// A regular expression that is not valid.
     INVALID_REGULAR_EXPRESSION = "2201B";
+    /// A sequence has no number left.
+    SEQUENCE_GENERATOR_LIMIT_EXCEEDED = "2200H";
     /// A byte sequence that is not UTF-8, or contains a NUL.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
     /// An escape sequence in LIKE that is not valid.
@@ -91,6 +93,8 @@ states! {
     NOT_NULL_VIOLATION = "23502";
     /// A duplicate key in a unique index.
     UNIQUE_VIOLATION = "23505";
+    /// A row for which a CHECK constraint is false.
+    CHECK_VIOLATION = "23514";
     /// A statement that must not run inside a transaction block.
     ACTIVE_SQL_TRANSACTION = "25001";
     /// A write in a read-only transaction.
@@ -167,6 +171,10 @@ states! {
     INVALID_TABLE_DEFINITION = "42P16";
     /// A column's definition is not valid.
     INVALID_COLUMN_DEFINITION = "42611";
+    /// The definition of an object that is no table is not valid.
+    INVALID_OBJECT_DEFINITION = "42P17";
+    /// A value for a column that is always generated.
+    GENERATED_ALWAYS = "428C9";
     /// The statement names an object of the wrong kind.
     WRONG_OBJECT_TYPE = "42809";
     /// A setting cannot be changed at run time.

@@ -139,6 +139,7 @@ impl Bench {
                         attribute: columns.len() as i16 + 1,
                         not_null: false,
                         default: None,
+                        generation: None,
                     });
                 }
                 TableElement::Constraint(constraint) => {

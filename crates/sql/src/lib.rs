@@ -26,6 +26,7 @@
 //! - `record`: the format of the database's own rows.
 //! - [`route`]: the nodes of a cluster that can execute a statement.
 //! - [`select`]: queries: planned into operators that stream rows.
+//! - `sequence`: sequences: numbers that are handed out outside of transactions.
 //! - [`statement`]: the parser: turns a query string into commands.
 //! - [`session`]: the state of one client: settings, transactions, prepared statements.
 //! - [`system`]: the system tables of `pg_catalog`, `information_schema` and `coeval`,
@@ -50,6 +51,7 @@ pub mod plan;
 mod record;
 pub mod route;
 pub mod select;
+mod sequence;
 pub mod session;
 pub mod statement;
 mod statistics;

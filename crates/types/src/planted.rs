@@ -153,6 +153,8 @@ bugs! {
     RecordApart = "record-apart",
     /// A start treats the transaction outcomes that it finds as forgotten ones.
     ForgetOutcomes = "forget-outcomes",
+    /// The leader hands out numbers of a sequence that no row covers.
+    SequenceWithoutRow = "sequence-without-row",
     /// A follower treats new log contents at an offset as the old contents that were stored
     /// there before.
     ReusedOffset = "reused-offset",

@@ -14,9 +14,9 @@
 //!     ADD CONSTRAINT account_pkey PRIMARY KEY (id);
 //! ```
 //!
-//! The dump has the extensions, then all tables, then all rows, then the constraints and
-//! indexes, which are cheaper to build over existing rows, and last owners and privileges
-//! ([`privileges`]).
+//! The dump has the extensions, then all sequences and tables, then all rows, then where the
+//! sequences are ([`sequences`]), then the constraints and indexes, which are cheaper to build
+//! over existing rows, and last owners and privileges ([`privileges`]).
 //! With `--roles`, the roles precede all of it ([`roles`]), with their settings and those of the
 //! database ([`settings`]).
 //!
@@ -29,6 +29,7 @@
 mod privileges;
 mod roles;
 mod schema;
+mod sequences;
 mod settings;
 mod sink;
 
@@ -44,6 +45,7 @@ use crate::client::{self, explain, rows as ask};
 use crate::progress::{ProgressBar, Unit};
 use roles::Names;
 use schema::{Table, text};
+use sequences::Sequence;
 use sink::Sink;
 
 /// Settings of the dumping session that fix the format of values.
@@ -106,7 +108,8 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
     let version = ask(&client, "SELECT version()").await?;
     let version = version.first().map(|row| text(row, 0)).transpose()?;
     let extensions = schema::extensions(&client).await?;
-    let tables = schema::read(&client).await?;
+    let sequences = sequences::read(&client).await?;
+    let tables = schema::read(&client, &sequences).await?;
     let names = Names::read(&client).await?;
     let roles = match options.roles {
         true => roles::read(&client, &names).await?,
@@ -126,6 +129,17 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
     for statement in roles.into_iter().chain(extensions) {
         sink.write(format!("{statement}\n\n").as_bytes()).await?;
     }
+    let apart = || sequences.iter().filter(|sequence| !sequence.is_identity);
+    for sequence in apart() {
+        sink.write(format!("{}\n\n", sequence.create()).as_bytes())
+            .await?;
+        if options.owners
+            && let Some(owner) =
+                privileges::sequence_owner(&client, &names, &sequence.oid, &sequence.name).await?
+        {
+            sink.write(format!("{owner}\n\n").as_bytes()).await?;
+        }
+    }
     for Table {
         oid, name, create, ..
     } in &tables
@@ -137,6 +151,9 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
             sink.write(format!("{owner}\n\n").as_bytes()).await?;
         }
     }
+    for statement in apart().filter_map(Sequence::give) {
+        sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
     let of = tables.iter().map(|table| table.rows).sum();
     let mut progress = ProgressBar::new("dumping", Unit::Of("rows"));
     let mut rows = 0;
@@ -147,6 +164,9 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         .await?;
         rows += table.rows;
     }
+    for statement in sequences.iter().map(Sequence::set) {
+        sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
     for statement in tables.iter().flat_map(|table| &table.afterwards) {
         sink.write(format!("{statement}\n\n").as_bytes()).await?;
     }
@@ -154,6 +174,9 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         let mut granted = Vec::new();
         for Table { oid, name, .. } in &tables {
             granted.extend(privileges::of_table(&client, &names, oid, name).await?);
+        }
+        for Sequence { oid, name, .. } in &sequences {
+            granted.extend(privileges::of_sequence(&client, &names, oid, name).await?);
         }
         // Schema privileges come last, because grants by other roles on tables need
         // access to the schema.

@@ -32,8 +32,9 @@ const PRIVILEGES: [(char, &str); 10] = [
     ('C', "CREATE"),
 ];
 
-/// The privileges of an owner on a table, and on a schema.
+/// The privileges of an owner on a table, on a sequence, and on a schema.
 const TABLE: &str = "arwdDxt";
+const SEQUENCE: &str = "rwU";
 const SCHEMA: &str = "UC";
 
 /// PostgreSQL's owner of the schema `public` in a new database.
@@ -115,11 +116,30 @@ pub(super) async fn table_owner(
     oid: &str,
     table: &str,
 ) -> Result<Option<String>, String> {
+    relation_owner(client, names, oid, &format!("TABLE {table}")).await
+}
+
+/// The statement that sets the owner of a sequence.
+pub(super) async fn sequence_owner(
+    client: &Client,
+    names: &Names,
+    oid: &str,
+    sequence: &str,
+) -> Result<Option<String>, String> {
+    relation_owner(client, names, oid, &format!("SEQUENCE {sequence}")).await
+}
+
+async fn relation_owner(
+    client: &Client,
+    names: &Names,
+    oid: &str,
+    relation: &str,
+) -> Result<Option<String>, String> {
     let asked = format!("SELECT relowner FROM pg_catalog.pg_class WHERE oid = {oid}");
     let found = rows(client, &asked).await?;
     let number = found.first().map(|row| text(row, 0)).transpose()?;
     let owner = number.and_then(|number| owner(names, number));
-    Ok(owner.map(|owner| format!("ALTER TABLE {table} OWNER TO {owner};")))
+    Ok(owner.map(|owner| format!("ALTER {relation} OWNER TO {owner};")))
 }
 
 /// The statements that set the privileges on a table.
@@ -128,6 +148,26 @@ pub(super) async fn of_table(
     names: &Names,
     oid: &str,
     table: &str,
+) -> Result<Vec<String>, String> {
+    of_relation(client, names, oid, (&format!("TABLE {table}"), TABLE)).await
+}
+
+/// The statements that set the privileges on a sequence.
+pub(super) async fn of_sequence(
+    client: &Client,
+    names: &Names,
+    oid: &str,
+    sequence: &str,
+) -> Result<Vec<String>, String> {
+    let relation = format!("SEQUENCE {sequence}");
+    of_relation(client, names, oid, (&relation, SEQUENCE)).await
+}
+
+async fn of_relation(
+    client: &Client,
+    names: &Names,
+    oid: &str,
+    (relation, all): (&str, &str),
 ) -> Result<Vec<String>, String> {
     let asked = format!(
         "SELECT pg_catalog.pg_get_userbyid(relowner), \
@@ -140,10 +180,10 @@ pub(super) async fn of_table(
     };
     let own = Item {
         grantee: owner?.to_owned(),
-        privileges: TABLE.to_owned(),
+        privileges: all.to_owned(),
         grantor: String::new(),
     };
-    statements(&format!("TABLE {table}"), &[own], &items(list)?, names)
+    statements(relation, &[own], &items(list)?, names)
 }
 
 /// The statements that set the owner of the schema `public` and the privileges on it.

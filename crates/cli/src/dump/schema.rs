@@ -5,6 +5,7 @@
 
 use tokio_postgres::{Client, SimpleQueryRow};
 
+use super::sequences::Sequence;
 use crate::client::rows as ask;
 
 /// A table, and the statements that create it.
@@ -14,7 +15,8 @@ pub(super) struct Table {
     pub(super) oid: String,
     /// Schema and name, quoted where necessary.
     pub(super) name: String,
-    /// Column names, quoted where necessary, in order.
+    /// Names of the columns that have rows' values of their own, quoted where necessary, in
+    /// order.
     pub(super) columns: Vec<String>,
     /// Approximate number of rows.
     pub(super) rows: u64,
@@ -36,7 +38,8 @@ fn columns(table: &str) -> String {
     format!(
         "SELECT pg_catalog.quote_ident(a.attname), \
          pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
-         pg_catalog.pg_get_expr(d.adbin, d.adrelid) \
+         pg_catalog.pg_get_expr(d.adbin, d.adrelid), \
+         a.attidentity, a.attgenerated, a.attnum \
          FROM pg_catalog.pg_attribute a \
          LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
          WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped \
@@ -67,7 +70,7 @@ fn indexes(table: &str) -> String {
 }
 
 /// Reads all user tables, by name.
-pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
+pub(super) async fn read(client: &Client, sequences: &[Sequence]) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for row in ask(client, TABLES).await? {
         let oid = text(&row, 0)?;
@@ -78,14 +81,35 @@ pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
         let mut lines = Vec::new();
         for column in ask(client, &columns(oid)).await? {
             let mut line = format!("    {} {}", text(&column, 0)?, text(&column, 1)?);
-            if let Some(default) = column.get(3) {
-                line.push_str(&format!(" DEFAULT {default}"));
+            let is_generated = column.get(5) == Some("s");
+            match column.get(3) {
+                Some(expression) if is_generated => {
+                    line.push_str(&format!(" GENERATED ALWAYS AS ({expression}) STORED"));
+                }
+                Some(default) => line.push_str(&format!(" DEFAULT {default}")),
+                None => {}
             }
             if text(&column, 2)? == "t" {
                 line.push_str(" NOT NULL");
             }
+            let identity = match column.get(4) {
+                Some("a") => Some("ALWAYS"),
+                Some("d") => Some("BY DEFAULT"),
+                _ => None,
+            };
+            if let Some(how) = identity {
+                let attribute = text(&column, 6)?;
+                let mut options = sequences
+                    .iter()
+                    .filter_map(|sequence| sequence.identity_of(oid, attribute));
+                let options = options.next().unwrap_or_default();
+                line.push_str(&format!(" GENERATED {how} AS IDENTITY {options}"));
+            }
             lines.push(line);
-            columns_of.push(text(&column, 0)?.to_owned());
+            // COPY takes no values for generated columns.
+            if !is_generated {
+                columns_of.push(text(&column, 0)?.to_owned());
+            }
         }
         let create = if lines.is_empty() {
             format!("CREATE TABLE {name} (\n);")

@@ -45,6 +45,7 @@ mod cluster_reads;
 mod cluster_recover;
 mod cluster_replicas;
 mod cluster_restore;
+mod cluster_sequences;
 mod cluster_sessions;
 mod cluster_unavailable;
 mod crash;

@@ -94,6 +94,8 @@ pub enum ObjectKind {
     Table,
     /// The object is a schema.
     Schema,
+    /// The object is a sequence.
+    Sequence,
 }
 
 impl ObjectKind {
@@ -103,6 +105,7 @@ impl ObjectKind {
         match self {
             Self::Table => Privileges::TABLE,
             Self::Schema => Privileges::SCHEMA,
+            Self::Sequence => Privileges::SEQUENCE,
         }
     }
 

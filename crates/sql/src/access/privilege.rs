@@ -61,6 +61,9 @@ impl Privileges {
     /// All privileges on a schema.
     pub const SCHEMA: Self = Self(Self::USAGE.0 | Self::CREATE.0);
 
+    /// All privileges on a sequence.
+    pub const SEQUENCE: Self = Self(Self::SELECT.0 | Self::UPDATE.0 | Self::USAGE.0);
+
     /// The set's bits, as catalog rows store them.
     #[must_use]
     pub const fn bits(self) -> u16 {

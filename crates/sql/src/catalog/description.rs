@@ -14,6 +14,7 @@
 //!
 //! section 1: u16 n × check { u32 number, string name, string condition,
 //!                            u8 flags (1 valid, 2 local) }
+//! section 3: columns that are made, as in `generation`
 //! section 5: u8 persistence (1 unlogged)
 //! ```
 //!
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use coeval_types::{IndexId, IndexKind, StorageId};
 
 use super::versions::{ALWAYS, NAMED_OBJECTS, SQL_OBJECTS, of_type};
-use super::{Check, Index, KeyColumn, Table, TableColumn};
+use super::{Check, Generation, Index, KeyColumn, Table, TableColumn, generation};
 use crate::access::store::{decode_owned, encode_owned};
 use crate::access::{FIRST_ROLE, Owned};
 use crate::error::Result;
@@ -48,6 +49,7 @@ const CONSTRAINT: u8 = 1;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
 const CHECKS: u8 = 1;
+const GENERATIONS: u8 = 3;
 const VALID: u8 = 1;
 const LOCAL: u8 = 2;
 const PERSISTENCE: u8 = 5;
@@ -81,10 +83,19 @@ fn sections(table: &Table) -> Vec<(u8, Vec<u8>)> {
         }
         sections.push((CHECKS, out));
     }
+    if made(table).next().is_some() {
+        sections.push((GENERATIONS, generation::encode(made(table))));
+    }
     if table.is_unlogged {
         sections.push((PERSISTENCE, vec![UNLOGGED]));
     }
     sections
+}
+
+/// The columns whose values the database makes, by attribute number.
+fn made(table: &Table) -> impl Iterator<Item = (i16, &Generation)> {
+    let columns = table.columns.iter();
+    columns.filter_map(|column| Some((column.attribute, column.generation.as_ref()?)))
 }
 
 /// Reads a section into the table.
@@ -102,6 +113,14 @@ fn read_section(tag: u8, reader: &mut Reader<'_>, table: &mut Table) -> Result<(
                     is_local: flags & LOCAL != 0,
                 })
             })?;
+        }
+        GENERATIONS => {
+            for (attribute, generation) in generation::decode(reader)? {
+                let mut columns = table.columns.iter_mut();
+                let column = columns.find(|column| column.attribute == attribute);
+                let column = column.ok_or_else(|| damaged("a column that is made is not there"))?;
+                column.generation = Some(generation);
+            }
         }
         PERSISTENCE => {
             if reader.u8()? != UNLOGGED {
@@ -221,6 +240,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
             } else {
                 Some(reader.string()?)
             },
+            generation: None,
         })
     })?;
     let indexes = reader.list(|reader| {
@@ -309,6 +329,7 @@ mod tests {
             attribute,
             not_null: attribute == 1,
             default: (attribute == 3).then(|| "'ä' || 'b'".to_owned()),
+            generation: None,
         };
         Table {
             oid: 16_384,
@@ -359,6 +380,7 @@ mod tests {
             is_local: false,
         });
         table.is_unlogged = true;
+        table.columns[0].generation = Some(Generation::Identity { always: true });
         let bytes = encode(&table);
         assert_eq!(bytes[0], FORMAT);
         let read = decode(&bytes).unwrap();

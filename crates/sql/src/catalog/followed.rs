@@ -7,7 +7,7 @@ use coeval_types::{StorageDefinition, StorageId};
 use super::statistics_storage;
 use super::store::{Described, Store, TABLES_STORAGE, described};
 use super::{Content, Object};
-use crate::outcome;
+use crate::{outcome, sequence};
 
 /// Knows which storages a database has: those of the catalog itself, the storage of
 /// transaction outcomes, that of statistics, and those of the tables and sequences that the catalog describes.
@@ -23,6 +23,7 @@ impl Definitions for FollowedCatalog {
         let mut storages = Vec::from(Store::definitions());
         storages.push(outcome::definition());
         storages.push(statistics_storage::definition());
+        storages.push(sequence::definition());
         let mut read = Ok(());
         rows(
             TABLES_STORAGE,

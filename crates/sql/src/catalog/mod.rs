@@ -38,12 +38,15 @@
 mod description;
 mod extension;
 mod followed;
+mod generation;
 mod index;
 mod name;
 mod needs;
 mod object;
+mod over_columns;
 mod quote;
 mod row_text;
+mod sequence;
 pub(crate) mod statistics_storage;
 mod store;
 mod table;
@@ -56,12 +59,15 @@ use std::sync::Arc;
 pub(crate) use description::needed_version;
 pub use extension::{BUILT_IN, BuiltIn, Extension};
 pub use followed::FollowedCatalog;
+pub use generation::Generation;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub use needs::Needs;
-pub use object::{Content, Object, Sequence, View, ViewColumn};
+pub use object::{Content, Object, View, ViewColumn};
+pub(crate) use over_columns::over_columns;
 pub(crate) use quote::quote_identifier;
 pub(crate) use row_text::{key_text, row_text, value_text};
+pub use sequence::Sequence;
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Check, Table, TableColumn};
 pub use temporary::TEMPORARY;
@@ -258,11 +264,10 @@ impl Catalog {
         })
     }
 
-    /// An unused name in `public`, generated from these parts as PostgreSQL does:
-    /// joined, cut to 63 bytes, and numbered if taken.
+    /// An unused name in `public`, [generated](generated_name) from these parts.
     #[must_use]
     pub fn free_name(&self, table: &str, column: Option<&str>, suffix: &str) -> String {
-        free_name_in(&self.names, table, column, suffix)
+        generated_name(table, column, suffix, |name| self.names.contains_key(name))
     }
 
     /// [`Catalog::free_name`] in the schema of this table, for one of its indexes.
@@ -277,15 +282,17 @@ impl Catalog {
             true => &self.temporary,
             false => &self.names,
         };
-        free_name_in(names, &table.name, column, suffix)
+        generated_name(&table.name, column, suffix, |name| names.contains_key(name))
     }
 }
 
-fn free_name_in(
-    names: &BTreeMap<String, u32>,
+/// A name that is not taken, generated from these parts as PostgreSQL does: joined, cut to 63
+/// bytes, and numbered if taken.
+pub(crate) fn generated_name(
     table: &str,
     column: Option<&str>,
     suffix: &str,
+    is_taken: impl Fn(&str) -> bool,
 ) -> String {
     let stem = match column {
         Some(column) => format!("{table}_{column}"),
@@ -297,10 +304,10 @@ fn free_name_in(
                 0 => format!("_{suffix}"),
                 _ => format!("_{suffix}{number}"),
             };
-            let budget = crate::catalog::MAX_NAME_BYTES.saturating_sub(suffix.len());
+            let budget = MAX_NAME_BYTES.saturating_sub(suffix.len());
             format!("{}{suffix}", truncate_name(&stem, budget))
         })
-        .find(|name| !names.contains_key(name))
+        .find(|name| !is_taken(name))
         .expect("some number is free")
 }
 

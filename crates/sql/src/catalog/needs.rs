@@ -9,6 +9,8 @@ use crate::error::{Error, Result, SqlState};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     tables: Vec<(u32, Privileges)>,
+    /// The sequences of which the statement takes numbers.
+    sequences: Vec<u32>,
     /// A system table in the plan that only superusers may read.
     secret: Option<&'static str>,
 }
@@ -24,6 +26,19 @@ impl Needs {
             Some((_, known)) => *known = known.with(privileges),
             None => self.tables.push((oid, privileges)),
         }
+    }
+
+    /// Adds a sequence of which the statement takes numbers. Its privileges are looked at
+    /// when it does.
+    pub fn sequence(&mut self, oid: u32) {
+        if !self.sequences.contains(&oid) {
+            self.sequences.push(oid);
+        }
+    }
+
+    /// The sequences of which the statement takes numbers.
+    pub fn sequences(&self) -> &[u32] {
+        &self.sequences
     }
 
     /// Adds a system table that only superusers may read.

@@ -5,39 +5,25 @@
 //!
 //! ```text
 //! u8 format (16)   u8 kind   u32 number   string name   owned
-//!   1  a sequence   u32 type   i64 start, increment, minimum, maximum, cache
-//!                   u8 flags (1 cycles, 2 belongs to a column, 4 is its identity)
-//!                   u32 storage   [u32 table  u16 attribute]
+//!   1  a sequence   as in `sequence`
 //!   2  a view       string query   u16 n × column { string name, u32 type, i32 modifier }
 //!                   u16 n × option { string name, string value }
 //!                   u16 n × use { u32 number, u16 n × u16 attribute }
 //! ```
 //!
-//! `owned` is as in `access::store`. No statement writes such rows yet; in a cluster
-//! those that do ask for cluster version 7.
+//! `owned` is as in `access::store`. In a cluster such rows are written from cluster version 7 on.
 
-use std::sync::Arc;
-
-use coeval_types::{IndexDefinition, IndexId, IndexKind, StorageDefinition, StorageId};
-
+use super::sequence::{self, Sequence};
 use crate::access::Owned;
 use crate::access::store::{decode_owned, encode_owned};
 use crate::error::Result;
-use crate::record::{FirstCell, Reader, count, damaged, string};
+use crate::record::{Reader, count, damaged, string};
 use crate::value::{ColumnType, DataType};
 
 /// First byte of an object's row.
 pub(super) const FORMAT: u8 = 16;
 const SEQUENCE: u8 = 1;
 const VIEW: u8 = 2;
-const CYCLES: u8 = 1;
-const BELONGS: u8 = 2;
-const IDENTITY: u8 = 4;
-/// The index of a sequence's storage, which has one row.
-const SEQUENCE_INDEX: IndexId = IndexId(1);
-/// The schema of a sequence's storage never changes.
-const SEQUENCE_SCHEMA: u64 = 1;
-
 /// A sequence or a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
@@ -69,47 +55,6 @@ pub enum Content {
     Sequence(Sequence),
     /// A view.
     View(View),
-}
-
-/// A sequence's definition; where it stands is the row of its storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sequence {
-    /// Type of its numbers: an integer.
-    pub data_type: DataType,
-    /// The first number, also after RESTART.
-    pub start: i64,
-    /// What each number adds to the one before; not zero.
-    pub increment: i64,
-    /// The least number.
-    pub minimum: i64,
-    /// The greatest number.
-    pub maximum: i64,
-    /// How many numbers a session may take at once.
-    pub cache: i64,
-    /// Whether it begins anew at its end.
-    pub cycles: bool,
-    /// The column that it belongs to, if it has one: table and attribute number.
-    pub column: Option<(u32, i16)>,
-    /// Whether it is that column's identity.
-    pub is_identity: bool,
-    /// Storage of its one row.
-    pub storage: StorageId,
-}
-
-impl Sequence {
-    /// The storage definition for the engine.
-    #[must_use]
-    pub fn definition(&self) -> StorageDefinition {
-        StorageDefinition {
-            id: self.storage,
-            schema_version: SEQUENCE_SCHEMA,
-            indexes: vec![IndexDefinition {
-                id: SEQUENCE_INDEX,
-                kind: IndexKind::Primary,
-                extractor: Arc::new(FirstCell),
-            }],
-        }
-    }
 }
 
 /// A view's definition.
@@ -145,37 +90,10 @@ pub(super) fn encode(object: &Object) -> Vec<u8> {
     string(&mut out, &object.name);
     encode_owned(&mut out, &object.owned);
     match &object.content {
-        Content::Sequence(sequence) => encode_sequence(&mut out, sequence),
+        Content::Sequence(sequence) => sequence::encode(&mut out, sequence),
         Content::View(view) => encode_view(&mut out, view),
     }
     out
-}
-
-fn encode_sequence(out: &mut Vec<u8>, sequence: &Sequence) {
-    out.extend_from_slice(&sequence.data_type.oid().to_le_bytes());
-    for number in [
-        sequence.start,
-        sequence.increment,
-        sequence.minimum,
-        sequence.maximum,
-        sequence.cache,
-    ] {
-        out.extend_from_slice(&number.to_le_bytes());
-    }
-    let mut flags = 0;
-    for (is_set, flag) in [
-        (sequence.cycles, CYCLES),
-        (sequence.column.is_some(), BELONGS),
-        (sequence.is_identity, IDENTITY),
-    ] {
-        flags |= if is_set { flag } else { 0 };
-    }
-    out.push(flags);
-    out.extend_from_slice(&sequence.storage.0.to_le_bytes());
-    if let Some((table, attribute)) = sequence.column {
-        out.extend_from_slice(&table.to_le_bytes());
-        out.extend_from_slice(&(attribute as u16).to_le_bytes());
-    }
 }
 
 fn encode_view(out: &mut Vec<u8>, view: &View) {
@@ -212,7 +130,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Object> {
     let name = reader.string()?;
     let owned = decode_owned(&mut reader)?;
     let content = match kind {
-        SEQUENCE => Content::Sequence(decode_sequence(&mut reader)?),
+        SEQUENCE => Content::Sequence(sequence::decode(&mut reader)?),
         VIEW => Content::View(decode_view(&mut reader)?),
         other => {
             return Err(damaged(&format!("there is no object of kind {other}"))
@@ -225,41 +143,6 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Object> {
         name,
         owned,
         content,
-    })
-}
-
-fn decode_sequence(reader: &mut Reader<'_>) -> Result<Sequence> {
-    let number = reader.u32()?;
-    let data_type = DataType::from_oid(number)
-        .filter(|data_type| matches!(data_type, DataType::Int2 | DataType::Int4 | DataType::Int8))
-        .ok_or_else(|| damaged(&format!("no sequence is of type {number}")))?;
-    let [start, increment, minimum, maximum, cache] = [
-        reader.i64()?,
-        reader.i64()?,
-        reader.i64()?,
-        reader.i64()?,
-        reader.i64()?,
-    ];
-    if increment == 0 || minimum > maximum || cache < 1 {
-        return Err(damaged("a sequence has no numbers"));
-    }
-    let flags = reader.u8()?;
-    let storage = StorageId(reader.u32()?);
-    let column = match flags & BELONGS {
-        0 => None,
-        _ => Some((reader.u32()?, attribute(reader)?)),
-    };
-    Ok(Sequence {
-        data_type,
-        start,
-        increment,
-        minimum,
-        maximum,
-        cache,
-        cycles: flags & CYCLES != 0,
-        column,
-        is_identity: flags & IDENTITY != 0,
-        storage,
     })
 }
 
@@ -303,18 +186,7 @@ mod tests {
             oid: 16_400,
             name: "t_id_seq".to_owned(),
             owned: Owned::by(FIRST_ROLE),
-            content: Content::Sequence(Sequence {
-                data_type: DataType::Int4,
-                start: -1,
-                increment: -2,
-                minimum: i64::MIN,
-                maximum: -1,
-                cache: 1,
-                cycles: true,
-                column: Some((16_384, 3)),
-                is_identity: true,
-                storage: StorageId(70),
-            }),
+            content: Content::Sequence(sequence::tests::sequence()),
         }
     }
 

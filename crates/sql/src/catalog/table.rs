@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coeval_types::{IndexId, IndexKind, StorageDefinition, StorageId};
 
-use super::Index;
+use super::{Generation, Index};
 use crate::access::Owned;
 use crate::value::ColumnType;
 
@@ -65,6 +65,8 @@ pub struct TableColumn {
     pub not_null: bool,
     /// Default expression, in SQL.
     pub default: Option<String>,
+    /// How the database makes the column's values, if it does.
+    pub generation: Option<Generation>,
 }
 
 impl TableColumn {

@@ -12,7 +12,8 @@ pub(super) const ALWAYS: u32 = 1;
 pub const SQL_OBJECTS: u32 = 6;
 
 /// The version of rows of other objects than tables and roles; of tables with CHECK constraints,
-/// and with columns of types that nodes of version 6 do not store.
+/// with columns that the database computes, and with columns of types that nodes of version 6 do
+/// not store. From it on a session says which numbers of sequences it was given.
 pub const NAMED_OBJECTS: u32 = 7;
 
 /// The version that columns of this type need.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{
     self, AssignTarget, Body, ConflictAction, ConflictTarget, Expr, ExprKind, Filter, IndexKey,
-    Path, Query, Target,
+    Overriding, Path, Query, Target,
 };
 
 use super::row::default_expression;
 use super::{
     Assignment, ChangeKind, ChangePlan, ChangeTarget, ConflictUpdate, DeletePlan, InsertPlan,
-    InsertSource, OnConflict, Returning, UpdatePlan,
+    InsertSource, OnConflict, Returning, Rules, UpdatePlan,
 };
 use crate::access::Privileges;
-use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
+use crate::catalog::{Generation, PUBLIC, QualifiedName, Table, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Bound, Expression, Frame, Scope, ScopeColumn, ScopeRelation};
 use crate::plan::{Access, RowReader};
@@ -58,7 +58,7 @@ fn relation(table: &Table, name: &str, schema: Option<&str>, offset: usize) -> S
     ScopeRelation::new(name.into(), schema.map(Into::into), columns)
 }
 
-fn scope<'frame>(
+pub(super) fn scope<'frame>(
     table: &Table,
     alias: Option<&str>,
     frame: &'frame Frame<'frame>,
@@ -133,9 +133,6 @@ fn with_tables(
 }
 
 fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    if insert.overriding.is_some() {
-        return Err(Error::unsupported("OVERRIDING"));
-    }
     let table = table(&insert.table, binder)?;
     binder.needs.table(table.oid, Privileges::INSERT);
     let mut targets = Vec::with_capacity(table.columns.len());
@@ -156,6 +153,7 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
     if !explicit {
         targets.extend(0..table.columns.len());
     }
+    let rules = Rules::bind(&table, binder.catalog, binder.session)?;
     let source = insert_source(insert, &table, &targets, explicit, binder)?;
     let frame = Frame::outermost();
     let alias = insert.alias.as_ref().map(fold);
@@ -179,6 +177,7 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
             source,
             on_conflict,
         }),
+        rules,
         returning,
     })
 }
@@ -195,7 +194,7 @@ fn insert_source(
         return Ok(InsertSource::Values(vec![defaults(table, binder)?]));
     };
     if let Some(rows) = plain_values(query) {
-        return insert_values(rows, table, targets, explicit, binder);
+        return insert_values(insert, rows, (table, targets, explicit), binder);
     }
     let wanted: Vec<_> = targets
         .iter()
@@ -208,6 +207,9 @@ fn insert_source(
     let mut columns = defaults(table, binder)?;
     for (position, (source, &target)) in types.iter().zip(targets).enumerate() {
         let column = &table.columns[target];
+        if takes_default(column, true, insert.overriding)? {
+            continue;
+        }
         let bound = Bound::new(Expression::Column(position), source.column_type);
         columns[target] = binder
             .assign(bound, &column.name, column.column_type)?
@@ -228,11 +230,53 @@ fn plain_values(query: &Query) -> Option<&[Vec<Expr>]> {
     }
 }
 
+/// Whether a column takes its default rather than what a statement gives it; `given` says that
+/// the statement gives it a value and not DEFAULT. Fails with 428C9 for a column whose values
+/// only the database makes.
+fn takes_default(
+    column: &TableColumn,
+    given: bool,
+    overriding: Option<Overriding>,
+) -> Result<bool> {
+    let Some(generation) = &column.generation else {
+        return Ok(!given);
+    };
+    match (generation, overriding) {
+        _ if !given => Ok(true),
+        (Generation::Identity { .. }, Some(Overriding::User)) => Ok(true),
+        (Generation::Identity { always: false }, _)
+        | (Generation::Identity { always: true }, Some(Overriding::System)) => Ok(false),
+        (Generation::Identity { always: true }, None) | (Generation::Stored(_), _) => {
+            let message = format!(
+                "cannot insert a non-DEFAULT value into column \"{}\"",
+                column.name
+            );
+            let error = always_generated(message, column, generation);
+            Err(match generation {
+                Generation::Identity { .. } => {
+                    error.with_hint("Use OVERRIDING SYSTEM VALUE to override.")
+                }
+                Generation::Stored(_) => error,
+            })
+        }
+    }
+}
+
+/// SQLSTATE 428C9, `generated_always`: a value for a column that the database makes.
+fn always_generated(message: String, column: &TableColumn, generation: &Generation) -> Error {
+    let name = &column.name;
+    Error::new(SqlState::GENERATED_ALWAYS, message).with_detail(match generation {
+        Generation::Stored(_) => format!("Column \"{name}\" is a generated column."),
+        Generation::Identity { .. } => {
+            format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")
+        }
+    })
+}
+
 fn insert_values(
+    insert: &tree::Insert,
     values: &[Vec<Expr>],
-    table: &Table,
-    targets: &[usize],
-    explicit: bool,
+    (table, targets, explicit): (&Table, &[usize], bool),
     binder: &mut Binder<'_>,
 ) -> Result<InsertSource> {
     let frame = Frame::outermost();
@@ -252,8 +296,9 @@ fn insert_values(
         };
         for (value, &target) in row.iter().zip(targets) {
             let column = &table.columns[target];
-            columns[target] = if value.kind == ExprKind::Default {
-                default_expression(column, binder.catalog, binder.session)?
+            let given = value.kind != ExprKind::Default;
+            columns[target] = if takes_default(column, given, insert.overriding)? {
+                default_expression(table, column, binder)?
             } else {
                 let bound = binder.bind(value, &empty)?;
                 binder
@@ -283,11 +328,11 @@ fn check_count(values: usize, targets: &[usize], explicit: bool) -> Result<()> {
 }
 
 /// The default expression of every column.
-fn defaults(table: &Table, binder: &Binder<'_>) -> Result<Vec<Expression>> {
+fn defaults(table: &Table, binder: &mut Binder<'_>) -> Result<Vec<Expression>> {
     table
         .columns
         .iter()
-        .map(|column| default_expression(column, binder.catalog, binder.session))
+        .map(|column| default_expression(table, column, binder))
         .collect()
 }
 
@@ -405,8 +450,23 @@ fn assignments(
                 definition.name
             )));
         }
-        let value = if value.kind == ExprKind::Default {
-            default_expression(definition, binder.catalog, binder.session)?
+        let given = value.kind != ExprKind::Default;
+        match &definition.generation {
+            Some(generation @ (Generation::Stored(_) | Generation::Identity { always: true }))
+                if given =>
+            {
+                let message = format!(
+                    "column \"{}\" can only be updated to DEFAULT",
+                    definition.name
+                );
+                return Err(always_generated(message, definition, generation));
+            }
+            // It is computed whenever the row is written.
+            Some(Generation::Stored(_)) => return Ok(()),
+            _ => {}
+        }
+        let value = if !given {
+            default_expression(table, definition, binder)?
         } else {
             let bound = binder.bind(value, scope)?;
             let mut value = binder
@@ -524,11 +584,12 @@ fn update_behind_with(update: &tree::Update, binder: &mut Binder<'_>) -> Result<
     let target = target(&update.filter, &table, &scope, false, values, binder)?;
     let returning = returning(&update.returning, &scope, binder)?;
     Ok(ChangePlan {
-        table,
+        rules: Rules::bind(&table, binder.catalog, binder.session)?,
         kind: ChangeKind::Update(UpdatePlan {
             target,
             assignments,
         }),
+        table,
         returning,
     })
 }
@@ -562,6 +623,7 @@ fn delete_behind_with(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<
     Ok(ChangePlan {
         table,
         kind: ChangeKind::Delete(DeletePlan { target }),
+        rules: Rules::default(),
         returning,
     })
 }

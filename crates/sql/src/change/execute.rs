@@ -415,6 +415,8 @@ pub(super) struct Replacing {
     writer: RowWriter,
     changes: Vec<(usize, Value)>,
     new: Vec<u8>,
+    /// The whole row, for a table with rules.
+    whole: Vec<Value>,
 }
 
 impl Replacing {
@@ -423,6 +425,7 @@ impl Replacing {
             writer: RowWriter::new(table),
             changes: Vec::new(),
             new: Vec::new(),
+            whole: Vec::new(),
         }
     }
 
@@ -443,9 +446,19 @@ impl Replacing {
             let value = assignment.value.evaluate(context, values)?;
             self.changes.push((assignment.column, value));
         }
+        let rules = &plan.rules;
+        if !rules.is_empty() {
+            self.whole.clear();
+            RowReader::new(table).read(RowRef::trusted(old), &mut self.whole)?;
+            for (column, value) in &self.changes {
+                self.whole[*column] = value.clone();
+            }
+            rules.generate_changes(&mut self.whole, &mut self.changes, context)?;
+        }
         self.new.clear();
         self.writer
             .patch(table, RowRef::trusted(old), &self.changes, &mut self.new)?;
+        rules.check(table, &self.whole, context)?;
         let row = RowRef::trusted(&self.new);
         let updated = coeval_txn::update(context.reads()?, table.storage, rid, row).await?;
         let rid = match updated {

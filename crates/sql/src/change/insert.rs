@@ -140,9 +140,11 @@ impl<'plan> Inserting<'plan> {
         for column in columns {
             self.values.push(column.evaluate(context, source)?);
         }
+        let (table, rules) = (&self.plan.table, &self.plan.rules);
+        rules.generate(&mut self.values, context)?;
         self.row.clear();
-        self.writer
-            .write(&self.plan.table, &self.values, &mut self.row)
+        self.writer.write(table, &self.values, &mut self.row)?;
+        rules.check(table, &self.values, context)
     }
 
     /// Inserts the current row.

@@ -31,14 +31,16 @@ mod bind;
 mod execute;
 mod insert;
 mod row;
+mod rules;
 
 use std::sync::Arc;
 
 pub(crate) use bind::{bind_delete, bind_insert, bind_update};
 pub(crate) use execute::{Changed, execute, lock_for_write};
 pub(crate) use row::{
-    RowWriter, check_default, constant_default, default_cell, default_expression, unique_violation,
+    RowWriter, check_default, constant_default, default_expression, default_of, unique_violation,
 };
+pub(crate) use rules::{Rules, bind_check, bind_generated, bind_stored_check, with_column_renamed};
 
 use coeval_types::{IndexId, IndexKind};
 
@@ -54,6 +56,8 @@ pub(crate) struct ChangePlan {
     /// The table, as in the catalog that the plan was made with.
     pub(crate) table: Arc<Table>,
     pub(crate) kind: ChangeKind,
+    /// What the table says about each row that is written.
+    pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use coeval_sql_syntax::tree::Expr;
 use coeval_types::{RowBuilder, RowRef};
 
-use crate::catalog::{Catalog, Index, Table, TableColumn, key_text, row_text};
+use crate::catalog::{Catalog, Generation, Index, Needs, Table, TableColumn, key_text, row_text};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{
-    Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
+    Binder, Call, Cast, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
 };
 use crate::plan::RowReader;
 use crate::statement::{Statement, parse_expression};
-use crate::value::{Style, Value};
+use crate::system::NEXT_OF_IDENTITY;
+use crate::value::{DataType, Style, Value};
 
 /// Maximum size of a row in bytes, far below the limits of the row encoding and of a
 /// log frame.
@@ -142,20 +143,73 @@ pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) ->
     }
 }
 
-/// Binds a column's DEFAULT; a constant null if the column has none.
+/// Binds a column's default, as a part of the statement that `binder` binds: a constant null
+/// if the column has none, or is computed from others.
 pub(crate) fn default_expression(
+    table: &Table,
+    column: &TableColumn,
+    binder: &mut Binder<'_>,
+) -> Result<Expression> {
+    let (catalog, session) = (binder.catalog, binder.session);
+    let (expression, needs) = default_of(table, column, catalog, session)?;
+    needs
+        .sequences()
+        .iter()
+        .for_each(|sequence| binder.needs.sequence(*sequence));
+    Ok(expression)
+}
+
+/// A column's default, and what it needs.
+pub(crate) fn default_of(
+    table: &Table,
     column: &TableColumn,
     catalog: &Arc<Catalog>,
     session: &SessionInfo,
-) -> Result<Expression> {
+) -> Result<(Expression, Needs)> {
+    if column
+        .generation
+        .as_ref()
+        .is_some_and(Generation::is_identity)
+    {
+        return next_of_identity(table, column, catalog);
+    }
     let Some(default) = &column.default else {
-        return Ok(Expression::NULL);
+        return Ok((Expression::NULL, Needs::default()));
     };
     let parsed = parse_expression(default)
         .map_err(|error| Error::internal(format!("a default cannot be read: {error}")))?;
     let nowhere = |_| None;
     let mut binder = Binder::new(catalog, session, &nowhere, Parameters::default());
-    bind_default(&parsed, column, &mut binder)
+    let bound = bind_default(&parsed, column, &mut binder)?;
+    Ok((bound, binder.needs))
+}
+
+/// The next number of an identity column.
+fn next_of_identity(
+    table: &Table,
+    column: &TableColumn,
+    catalog: &Catalog,
+) -> Result<(Expression, Needs)> {
+    let found = catalog.sequence_of_column(table.oid, column.attribute);
+    let (object, _) =
+        found.ok_or_else(|| Error::internal("an identity column without its sequence"))?;
+    let mut needs = Needs::default();
+    needs.sequence(object.oid);
+    let call = Expression::Call(Box::new(Call {
+        function: &NEXT_OF_IDENTITY,
+        arguments: vec![Expression::Constant(Value::Oid(object.oid))],
+        types: vec![DataType::Oid.into()],
+    }));
+    let next = match column.column_type.data_type {
+        DataType::Int8 => call,
+        _ => Expression::Cast(Box::new(Cast {
+            input: call,
+            from: DataType::Int8.into(),
+            to: column.column_type,
+            explicit: false,
+        })),
+    };
+    Ok((next, needs))
 }
 
 fn bind_default(
@@ -214,21 +268,4 @@ pub(crate) fn constant_default(
     };
     let text = value.to_text(column_type, &Style::default());
     Ok(text.map(|text| format!("'{text}'")))
-}
-
-/// The cell that existing rows get when the column is added; `None` if it is null.
-pub(crate) fn default_cell(
-    column: &TableColumn,
-    catalog: &Arc<Catalog>,
-    session: &SessionInfo,
-) -> Result<Option<Vec<u8>>> {
-    let expression = default_expression(column, catalog, session)?;
-    let mut context = EvaluationContext::new(session, catalog, &[], None);
-    let value = expression.evaluate(&mut context, &[])?;
-    if value.is_null() {
-        return Ok(None);
-    }
-    let mut cell = Vec::new();
-    value.write_cell(&mut cell);
-    Ok(Some(cell))
 }

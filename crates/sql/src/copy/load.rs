@@ -201,8 +201,11 @@ impl CopyIn {
                 .map_err(|error| error.with_context(at("")))?;
         }
         self.row.clear();
-        self.writer
-            .write(table, &self.values, &mut self.row)
+        let rules = &plan.rules;
+        rules
+            .generate(&mut self.values, context)
+            .and_then(|()| self.writer.write(table, &self.values, &mut self.row))
+            .and_then(|()| rules.check(table, &self.values, context))
             .map_err(|error| error.with_context(shown()))?;
         Ok(Taken::Row)
     }

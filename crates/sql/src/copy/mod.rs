@@ -28,7 +28,7 @@ pub(crate) use write::LineWriter;
 
 use crate::access::Privileges;
 use crate::catalog::{QualifiedName, Table, fold};
-use crate::change::default_expression;
+use crate::change::{Rules, default_expression};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Expression};
 use crate::select::{self, QueryPlan};
@@ -51,6 +51,8 @@ pub(crate) struct CopyInPlan {
     pub(crate) columns: Vec<usize>,
     /// Columns missing in the data, with their defaults unless null.
     pub(crate) defaults: Vec<(usize, Expression)>,
+    /// What the table says about each row.
+    pub(crate) rules: Rules,
     pub(crate) format: CopyFormat,
 }
 
@@ -109,8 +111,19 @@ impl CopyPlan {
             }
             columns.push(column);
         }
+        let is_computed = |column: usize| {
+            let generation = table.columns[column].generation.as_ref();
+            generation.is_some_and(|generation| generation.expression().is_some())
+        };
         if names.is_empty() {
-            columns.extend(0..table.columns.len());
+            columns.extend((0..table.columns.len()).filter(|column| !is_computed(*column)));
+        } else if let Some(column) = columns.iter().find(|column| is_computed(**column)) {
+            let name = &table.columns[*column].name;
+            return Err(Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("column \"{name}\" is a generated column"),
+            )
+            .with_detail("Generated columns cannot be used in COPY."));
         }
         let names: Vec<String> = columns
             .iter()
@@ -124,12 +137,15 @@ impl CopyPlan {
         binder.needs.table(table.oid, Privileges::INSERT);
         let mut defaults = Vec::new();
         for (position, column) in table.columns.iter().enumerate() {
-            if !columns.contains(&position) && column.default.is_some() {
-                let default = default_expression(column, binder.catalog, binder.session)?;
-                defaults.push((position, default));
+            let made = column.generation.as_ref();
+            let made = made.is_some_and(crate::catalog::Generation::is_identity);
+            if !columns.contains(&position) && (made || column.default.is_some()) {
+                defaults.push((position, default_expression(&table, column, binder)?));
             }
         }
+        let rules = Rules::bind(&table, binder.catalog, binder.session)?;
         Ok(Self::In(CopyInPlan {
+            rules,
             table,
             columns,
             defaults,

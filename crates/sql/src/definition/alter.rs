@@ -9,14 +9,20 @@ use coeval_txn::TableLock;
 use coeval_types::IndexKind;
 
 use super::Change;
+use super::check::no_constraint;
 use super::constraint::KeyConstraint;
+use super::generated::check_may_default;
+use super::parts::{NewCheck, Parts};
 use super::rewrite::NewCell;
+use super::sequence::sequence_of;
 use super::table::{MAX_COLUMNS, add_index, storage_parameter};
 use crate::access::Privileges;
-use crate::catalog::{Index, Table, fold};
-use crate::change::default_cell;
+use crate::catalog::over_columns;
+use crate::catalog::{Check, Generation, Index, Table, TableColumn, fold};
+use crate::change::{bind_generated, default_of, with_column_renamed};
 use crate::error::{Error, Result, SqlState};
-use crate::statement::role_name;
+use crate::expression::EvaluationContext;
+use crate::statement::{parse_expression, role_name};
 
 impl Change<'_> {
     /// Executes ALTER TABLE.
@@ -41,6 +47,12 @@ impl Change<'_> {
         if_exists: bool,
         action: &ObjectAction,
     ) -> Result<&'static str> {
+        if let ObjectAction::Rename(new_name) = action
+            && self.sequence_named(name)?.is_some()
+        {
+            self.rename_sequence(name, if_exists, new_name).await?;
+            return Ok("ALTER TABLE");
+        }
         let Some(table) = self.altered(name, if_exists)? else {
             return Ok("ALTER TABLE");
         };
@@ -63,12 +75,23 @@ impl Change<'_> {
                     return Err(duplicate_column(&table, &new));
                 }
                 let mut table = Table::clone(&table);
+                for column in &mut table.columns {
+                    if let Some(Generation::Stored(expression)) = &mut column.generation {
+                        *expression = with_column_renamed(expression, &old, &new)?;
+                    }
+                }
+                for check in &mut table.checks {
+                    check.condition = with_column_renamed(&check.condition, &old, &new)?;
+                }
                 table.columns[position].name = new;
                 self.replace(table).await?;
             }
             ObjectAction::RenameConstraint(old, new) => {
-                let index = constraint(&table, &fold(old))?;
-                self.rename_index_of(&table, &index, fold(new)).await?;
+                let (old, new) = (fold(old), fold(new));
+                if self.rename_check(&table, &old, &new).await?.is_none() {
+                    let index = constraint(&table, &old)?;
+                    self.rename_index_of(&table, &index, new).await?;
+                }
             }
             _ => return Err(Error::internal("not a new name of a part of a table")),
         }
@@ -93,22 +116,36 @@ impl Change<'_> {
 
     async fn alter(&mut self, table: Arc<Table>, action: &TableAction) -> Result<Arc<Table>> {
         match action {
-            TableAction::AddConstraint(constraint) => {
-                let constraint = KeyConstraint::of_table(constraint)?;
-                self.add_constraint(&table, constraint).await
+            TableAction::AddConstraint(constraint) => match NewCheck::of_table(constraint)? {
+                Some(check) => self.add_check_constraint(&table, &check).await,
+                None => {
+                    let constraint = KeyConstraint::of_table(constraint)?;
+                    self.add_constraint(&table, constraint).await
+                }
+            },
+            TableAction::ValidateConstraint(name) => {
+                self.validate_constraint(&table, &fold(name)).await
             }
             TableAction::AddColumn {
                 if_not_exists,
                 column,
             } => self.add_column(table, column, *if_not_exists).await,
             TableAction::DropColumn {
-                name, if_exists, ..
-            } => self.drop_column(table, &fold(name), *if_exists).await,
+                name,
+                if_exists,
+                cascade,
+            } => {
+                let name = fold(name);
+                self.drop_column(table, &name, *if_exists, *cascade).await
+            }
             TableAction::Owner(owner) => self.table_owner(&table, &role_name(owner)).await,
             TableAction::DropConstraint {
                 if_exists, name, ..
             } => {
                 let name = fold(name);
+                if let Some(table) = self.drop_check(&table, &name).await? {
+                    return Ok(table);
+                }
                 match constraint(&table, &name) {
                     Ok(index) => self.drop_constraint(&table, &index).await,
                     Err(_) if *if_exists => {
@@ -145,16 +182,24 @@ impl Change<'_> {
     /// locked: a statement that can only fail waits for no lock, and delays no other.
     fn refuse_unsupported(&self, action: &TableAction) -> Result<()> {
         match action {
-            TableAction::AddConstraint(constraint) => KeyConstraint::of_table(constraint).map(drop),
+            TableAction::AddConstraint(constraint) => match NewCheck::of_table(constraint)? {
+                Some(_) => Ok(()),
+                None => KeyConstraint::of_table(constraint).map(drop),
+            },
             TableAction::AddColumn { column, .. } => {
-                self.column(column, 1, &mut Vec::new()).map(drop)
+                self.column(column, 1, &mut Parts::default()).map(drop)
             }
             TableAction::AlterColumn(
                 _,
                 ColumnAction::SetDefault(_)
                 | ColumnAction::DropDefault
-                | ColumnAction::SetNotNull(_),
+                | ColumnAction::SetNotNull(_)
+                | ColumnAction::AddIdentity { .. }
+                | ColumnAction::SetIdentity(_)
+                | ColumnAction::DropIdentity(_)
+                | ColumnAction::DropExpression(_),
             )
+            | TableAction::ValidateConstraint(_)
             | TableAction::DropColumn { .. }
             | TableAction::Owner(_)
             | TableAction::DropConstraint { .. }
@@ -208,32 +253,64 @@ impl Change<'_> {
                 format!("tables can have at most {MAX_COLUMNS} columns"),
             ));
         }
-        let mut constraints = Vec::new();
-        let column = self.column(definition, table.cells as i16 + 1, &mut constraints)?;
-        let cell = default_cell(&column, &self.catalog, self.session)?;
+        let mut parts = Parts::of(&table.name);
+        let column = self.column(definition, table.cells as i16 + 1, &mut parts)?;
+        let position = table.columns.len();
         let mut new = Table::clone(&table);
-        new.columns.push(column.clone());
+        new.columns.push(column);
         new.cells += 1;
-        let mut table = if cell.is_some() {
-            let mut new = self.with_new_storage(&new);
-            let cells: Vec<NewCell> = (0..table.cells)
-                .map(NewCell::Old)
-                .chain([NewCell::Fixed(cell)])
-                .collect();
-            new.schema_version = self.version;
-            self.copy_rows(&table, &new, &cells).await?;
-            self.replace(new).await?
-        } else {
-            if column.not_null {
-                self.refuse_nulls(&table, std::slice::from_ref(&column))
-                    .await?;
+        self.make_parts(&mut new, &parts).await?;
+        let column = new.columns[position].clone();
+        let added = new
+            .checks
+            .iter()
+            .filter(|check| !table.checks.contains(check));
+        let added: Vec<_> = added.cloned().collect();
+        let mut table = match self.new_cell(&new, &column)? {
+            NewCell::Fixed(None) => {
+                if column.not_null {
+                    self.refuse_nulls(&table, std::slice::from_ref(&column))
+                        .await?;
+                }
+                self.replace(new).await?
             }
-            self.replace(new).await?
+            cell => {
+                let mut new = self.with_new_storage(&new);
+                let cells: Vec<NewCell> =
+                    (0..table.cells).map(NewCell::Old).chain([cell]).collect();
+                new.schema_version = self.version;
+                self.copy_rows(&table, &new, &cells).await?;
+                self.replace(new).await?
+            }
         };
-        for constraint in constraints {
+        self.refuse_violations(&table, &added).await?;
+        for constraint in parts.keys {
             table = self.add_constraint(&table, constraint).await?;
         }
         Ok(table)
+    }
+
+    /// What the rows that are there get in a column that is added.
+    fn new_cell(&self, table: &Table, column: &TableColumn) -> Result<NewCell> {
+        let computed = column.generation.as_ref().and_then(Generation::expression);
+        let expression = match computed {
+            Some(sql) => {
+                let around = (&self.catalog, self.session);
+                let parsed = parse_expression(sql)?;
+                bind_generated(&parsed, column, table, around, &|_| None)?
+            }
+            None => default_of(table, column, &self.catalog, self.session)?.0,
+        };
+        if computed.is_some() || expression.is_volatile() {
+            return Ok(NewCell::Computed(expression, column.clone()));
+        }
+        let mut context = EvaluationContext::new(self.session, &self.catalog, &[], None);
+        let value = expression.evaluate(&mut context, &[])?;
+        Ok(NewCell::Fixed((!value.is_null()).then(|| {
+            let mut cell = Vec::new();
+            value.write_cell(&mut cell);
+            cell
+        })))
     }
 
     async fn drop_column(
@@ -241,6 +318,7 @@ impl Change<'_> {
         table: Arc<Table>,
         name: &str,
         if_exists: bool,
+        cascade: bool,
     ) -> Result<Arc<Table>> {
         let position = match column(&table, name) {
             Ok(position) => position,
@@ -253,6 +331,26 @@ impl Change<'_> {
         };
         let attribute = table.columns[position].attribute;
         let mut table = table;
+        let what = format!("column {name} of table {}", table.name);
+        let computed = self.computed_from(&table, position);
+        let dependents = Self::computed_dependents(&table, name, &computed);
+        self.cascade(&what, dependents, cascade)?;
+        for column in computed {
+            table = Box::pin(self.drop_column(table, &column, false, cascade)).await?;
+        }
+        let position = column(&table, name)?;
+        let sequences: Vec<_> = self.sequences_of_table(table.oid);
+        let mut own = Vec::new();
+        for object in sequences {
+            if sequence_of(&object)?.owned_by == Some((table.oid, attribute)) {
+                own.push(object);
+            }
+        }
+        let numbers: Vec<u32> = own.iter().map(|object| object.oid).collect();
+        let but = Some((table.oid, Some(attribute)));
+        self.drop_defaults_of(&numbers, but, &what, cascade).await?;
+        let known = self.catalog.table_by_oid(table.oid).cloned();
+        table = known.unwrap_or(table);
         let gone: Vec<Arc<Index>> = table
             .indexes
             .iter()
@@ -263,6 +361,8 @@ impl Change<'_> {
             table = self.drop_constraint(&table, &index).await?;
         }
         let mut new = Table::clone(&table);
+        new.checks
+            .retain(|check| !uses_column(check, &table, position));
         new.columns.remove(position);
         for index in &mut new.indexes {
             let mut columns = index.columns.clone();
@@ -280,7 +380,11 @@ impl Change<'_> {
                 columns,
             ));
         }
-        self.replace(new).await
+        let table = self.replace(new).await?;
+        for object in own {
+            self.remove_sequence(&object).await?;
+        }
+        Ok(table)
     }
 
     /// Drops an index with its constraint. Dropping a primary key moves the table's
@@ -304,19 +408,42 @@ impl Change<'_> {
         action: &ColumnAction,
     ) -> Result<Arc<Table>> {
         let position = column(table, name)?;
+        if matches!(
+            action,
+            ColumnAction::AddIdentity { .. }
+                | ColumnAction::SetIdentity(_)
+                | ColumnAction::DropIdentity(_)
+                | ColumnAction::DropExpression(_)
+        ) {
+            return self.alter_generation(table, position, action).await;
+        }
         let mut new = table.clone();
         let changed = &mut new.columns[position];
         match action {
             ColumnAction::SetDefault(value) => {
+                check_may_default(table, position, false)?;
                 changed.default = self.default(value, changed)?;
             }
-            ColumnAction::DropDefault => changed.default = None,
+            ColumnAction::DropDefault => {
+                check_may_default(table, position, true)?;
+                changed.default = None;
+            }
             ColumnAction::SetNotNull(true) => {
                 let column = changed.clone();
                 changed.not_null = true;
                 self.refuse_nulls(table, &[column]).await?;
             }
             ColumnAction::SetNotNull(false) => {
+                if changed
+                    .generation
+                    .as_ref()
+                    .is_some_and(Generation::is_identity)
+                {
+                    return Err(Error::syntax(format!(
+                        "column \"{name}\" of relation \"{}\" is an identity column",
+                        table.name
+                    )));
+                }
                 let in_key = table
                     .primary_key()
                     .is_some_and(|key| key.columns.iter().any(|each| each.column == position));
@@ -339,7 +466,6 @@ fn unsupported(action: &TableAction) -> Error {
         TableAction::AlterColumn(_, action) => return unsupported_column(action),
         TableAction::SetStatisticsOf(..) => "ALTER COLUMN … SET STATISTICS",
         TableAction::AlterConstraint(..) => "ALTER CONSTRAINT",
-        TableAction::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
         TableAction::SetWithoutOids => "SET WITHOUT OIDS",
         TableAction::ClusterOn(_) => "CLUSTER ON",
         TableAction::SetWithoutCluster => "SET WITHOUT CLUSTER",
@@ -367,10 +493,6 @@ fn unsupported(action: &TableAction) -> Error {
 fn unsupported_column(action: &ColumnAction) -> Error {
     Error::unsupported(match action {
         ColumnAction::SetType { .. } => "ALTER COLUMN … TYPE",
-        ColumnAction::AddIdentity { .. }
-        | ColumnAction::SetIdentity(_)
-        | ColumnAction::DropIdentity(_)
-        | ColumnAction::DropExpression(_) => "a GENERATED column",
         ColumnAction::SetStatistics(_) => "ALTER COLUMN … SET STATISTICS",
         ColumnAction::SetStorage(_) => "ALTER COLUMN … SET STORAGE",
         ColumnAction::SetCompression(_) => "ALTER COLUMN … SET COMPRESSION",
@@ -406,13 +528,11 @@ fn constraint(table: &Table, name: &str) -> Result<Arc<Index>> {
         .iter()
         .find(|index| index.constraint && index.name == name)
         .cloned()
-        .ok_or_else(|| {
-            Error::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!(
-                    "constraint \"{name}\" of relation \"{}\" does not exist",
-                    table.name
-                ),
-            )
-        })
+        .ok_or_else(|| no_constraint(table, name))
+}
+
+/// Whether a CHECK constraint is about a column.
+fn uses_column(check: &Check, table: &Table, position: usize) -> bool {
+    let parsed = parse_expression(&check.condition);
+    parsed.is_ok_and(|parsed| over_columns(parsed, table).1.contains(&position))
 }

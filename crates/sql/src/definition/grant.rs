@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use coeval_sql_syntax::tree::Path;
 use coeval_txn::TableLock;
 
 use super::Change;
+use super::sequence::sequence_of;
 use crate::access::privilege::{grant, revoke};
 use crate::access::{Access, Grant, ObjectKind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
-use crate::catalog::{AccessRow, PUBLIC, Table};
+use crate::catalog::{AccessRow, Content, Object, PUBLIC, Relation, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::output::{Notice, Severity};
 use crate::statement::{GrantCommand, GrantObjects, Granted, RoleName};
@@ -25,8 +27,37 @@ impl Change<'_> {
         match objects {
             GrantObjects::Tables(names) => {
                 for name in names {
+                    if let Some(object) = self.sequence_named(name)? {
+                        self.grant_on_sequence(command, privileges, &object).await?;
+                        continue;
+                    }
                     let table = self.table(name)?;
                     self.grant_on_table(command, privileges, &table).await?;
+                }
+            }
+            GrantObjects::Sequences(names) => {
+                for name in names {
+                    let found = self.sequence_named(name)?;
+                    let object = match found {
+                        Some(object) => object,
+                        None => {
+                            // Fails if there is no relation of this name.
+                            let table = self.table(name)?;
+                            return Err(Error::new(
+                                SqlState::WRONG_OBJECT_TYPE,
+                                format!("\"{}\" is not a sequence", table.name),
+                            ));
+                        }
+                    };
+                    self.grant_on_sequence(command, privileges, &object).await?;
+                }
+            }
+            GrantObjects::AllSequences(schemas) => {
+                schemas.iter().try_for_each(|schema| known_schema(schema))?;
+                let all = self.catalog.sequences();
+                let all: Vec<_> = all.map(|(object, _)| Arc::clone(object)).collect();
+                for object in all {
+                    self.grant_on_sequence(command, privileges, &object).await?;
                 }
             }
             GrantObjects::AllTables(schemas) => {
@@ -74,6 +105,32 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// The sequence of this name, if it is the name of one.
+    pub(super) fn sequence_named(&self, name: &Path) -> Result<Option<Arc<Object>>> {
+        let name = self.name(name)?;
+        Ok(match self.catalog.named(&name) {
+            Some(Relation::Object(object)) if matches!(object.content, Content::Sequence(_)) => {
+                Some(object)
+            }
+            _ => None,
+        })
+    }
+
+    async fn grant_on_sequence(
+        &mut self,
+        command: &GrantCommand,
+        privileges: Option<Privileges>,
+        object: &Object,
+    ) -> Result<()> {
+        let kind = ObjectKind::Sequence;
+        let owned = self.granted(command, privileges, &object.owned, kind, &object.name)?;
+        if owned == object.owned {
+            return Ok(());
+        }
+        self.update_sequence(object, |object| object.owned = owned)
+            .await
+    }
+
     /// Computes an object's privileges after the statement.
     fn granted(
         &mut self,
@@ -89,6 +146,7 @@ impl Change<'_> {
             let what = match kind {
                 ObjectKind::Table => "relation",
                 ObjectKind::Schema => "schema",
+                ObjectKind::Sequence => "sequence",
             };
             return Err(Error::new(
                 SqlState("0LP01"),
@@ -230,7 +288,49 @@ impl Change<'_> {
         }
         let mut table = table.clone();
         table.owned = handed_over(&table.owned, owner);
-        self.replace(table).await
+        let table = self.replace(table).await?;
+        for object in self.sequences_of_table(table.oid) {
+            self.update_sequence(&object, |object| {
+                object.owned = handed_over(&object.owned, owner);
+            })
+            .await?;
+        }
+        Ok(table)
+    }
+
+    /// Executes ALTER SEQUENCE … OWNER TO.
+    pub(super) async fn sequence_owner(
+        &mut self,
+        name: &Path,
+        if_exists: bool,
+        owner: &RoleName,
+    ) -> Result<&'static str> {
+        let Some(object) = self.owned_sequence(name, if_exists, "relation")? else {
+            return Ok("ALTER SEQUENCE");
+        };
+        if let Some((table, _)) = sequence_of(&object)?.owned_by {
+            let table = self.catalog.table_by_oid(table);
+            let table = table.map_or("", |table| table.name.as_str());
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("cannot change owner of sequence \"{}\"", object.name),
+            )
+            .with_detail(format!(
+                "Sequence \"{}\" is linked to table \"{table}\".",
+                object.name
+            )));
+        }
+        let owner = self.new_owner(owner)?;
+        let access = self.catalog.access();
+        let may = access.privileges(owner, &access.schema, ObjectKind::Schema);
+        if !access.is_superuser(self.session.role) && !may.include(Privileges::CREATE) {
+            return Err(denied("schema", PUBLIC));
+        }
+        self.update_sequence(&object, |object| {
+            object.owned = handed_over(&object.owned, owner);
+        })
+        .await?;
+        Ok("ALTER SEQUENCE")
     }
 
     fn new_owner(&self, owner: &RoleName) -> Result<u32> {
@@ -305,6 +405,7 @@ fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Table => "table",
         ObjectKind::Schema => "schema",
+        ObjectKind::Sequence => "sequence",
     }
 }
 

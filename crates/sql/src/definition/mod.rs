@@ -23,13 +23,19 @@
 //! stays for older snapshots, and for a rollback.
 
 mod alter;
+mod check;
 mod constraint;
+mod depend;
 mod extension;
+mod generated;
 mod grant;
 mod index;
+mod parts;
 mod rewrite;
 mod role;
 mod role_settings;
+mod sequence;
+mod sequence_options;
 mod storages;
 mod table;
 mod temporary;
@@ -47,7 +53,7 @@ use crate::catalog::{
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::output::{Notice, Severity};
-use crate::statement::{Command, Statement};
+use crate::statement::{Command, SequenceChange, Statement};
 use crate::temporary::Temporary;
 pub(crate) use role_settings::SettingChecks;
 pub(crate) use storages::{Storages, StoragesMark};
@@ -126,13 +132,32 @@ pub(crate) async fn execute(
             indexes: false,
             names,
             if_exists,
-        } => change.drop_tables(names, *if_exists).await?,
+            cascade,
+        } => change.drop_tables(names, *if_exists, *cascade).await?,
         Command::Drop {
             indexes: true,
             names,
             if_exists,
+            ..
         } => change.drop_indexes(names, *if_exists).await?,
-        Command::Truncate(names) => change.truncate(names).await?,
+        Command::Truncate(command) => change.truncate(command).await?,
+        Command::CreateSequence(create) => change.create_sequence(create).await?,
+        Command::AlterSequence(alter) => change.alter_sequence(alter).await?,
+        Command::ChangeSequence {
+            name,
+            if_exists,
+            change: SequenceChange::Rename(new_name),
+        } => change.rename_sequence(name, *if_exists, new_name).await?,
+        Command::ChangeSequence {
+            name,
+            if_exists,
+            change: SequenceChange::Owner(owner),
+        } => change.sequence_owner(name, *if_exists, owner).await?,
+        Command::DropSequences {
+            names,
+            if_exists,
+            cascade,
+        } => change.drop_sequences(names, *if_exists, *cascade).await?,
         Command::Role(command) => change.role(command).await?,
         Command::Grant(command) => change.grant(command).await?,
         Command::CreateExtension(create) => change.create_extension(create).await?,
@@ -318,7 +343,6 @@ impl Change<'_> {
 
     /// Writes the row of a new sequence or view, or replaces it, and uses the object for the rest
     /// of the statement.
-    #[expect(dead_code, reason = "no statement makes sequences or views yet")]
     async fn write_object(&mut self, object: Object) -> Result<Arc<Object>> {
         self.require_objects(&format!("a {}", object.kind()))?;
         let (store, oid) = (self.context.store, object.oid);

@@ -1,6 +1,7 @@
 //! Table rewrites and full-table checks in DDL.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use coeval_txn::{Bounds, Direction, Insert, ScanProgress, ScanRequest, ScanSource, TableLock};
 use coeval_types::{RowBuilder, RowRef};
@@ -8,6 +9,8 @@ use coeval_types::{RowBuilder, RowRef};
 use super::Change;
 use crate::catalog::{PUBLIC, Table, TableColumn, key_text};
 use crate::error::{Error, Result, SqlState};
+use crate::expression::{EvaluationContext, Expression};
+use crate::plan::RowReader;
 
 /// Number of rows read in one step.
 const CHUNK: usize = 256;
@@ -18,6 +21,8 @@ pub(super) enum NewCell {
     Old(usize),
     /// A constant cell.
     Fixed(Option<Vec<u8>>),
+    /// A cell that is computed for each row, over the old row's columns, for this column.
+    Computed(Expression, TableColumn),
 }
 
 impl Change<'_> {
@@ -110,7 +115,6 @@ impl Change<'_> {
         loop {
             self.check_canceled()?;
             let mut rows: Vec<Vec<u8>> = Vec::with_capacity(CHUNK);
-            let mut builder = RowBuilder::new();
             let progress = self.transaction().scan(
                 &ScanRequest {
                     storage: old.storage,
@@ -126,18 +130,11 @@ impl Change<'_> {
                     limit: CHUNK,
                 },
                 &mut |_, row| {
-                    for cell in cells {
-                        match cell {
-                            NewCell::Old(cell) => builder.push(row.cell(*cell)),
-                            NewCell::Fixed(value) => builder.push(value.as_deref()),
-                        }
-                    }
-                    let mut bytes = Vec::new();
-                    builder.finish(&mut bytes);
-                    rows.push(bytes);
+                    rows.push(row.bytes().to_vec());
                     ControlFlow::Continue(())
                 },
             )?;
+            let rows = self.rewritten(old, new, &rows, cells)?;
             for row in &rows {
                 let row = RowRef::trusted(row);
                 let inserted =
@@ -160,6 +157,54 @@ impl Change<'_> {
             // Lets other tasks run between chunks.
             coeval_env::yield_now().await;
         }
+    }
+}
+
+impl Change<'_> {
+    /// Rows of `old` as rows of `new`.
+    fn rewritten(
+        &mut self,
+        old: &Table,
+        new: &Table,
+        rows: &[Vec<u8>],
+        cells: &[NewCell],
+    ) -> Result<Vec<Vec<u8>>> {
+        let computes = cells
+            .iter()
+            .any(|cell| matches!(cell, NewCell::Computed(..)));
+        let reader = RowReader::of(old, &|_| computes);
+        let catalog = Arc::clone(&self.catalog);
+        let transaction = &mut *self.context.transaction;
+        let mut context = EvaluationContext::new(self.session, &catalog, &[], Some(transaction));
+        context.engine = Some(self.context.engine);
+        let mut builder = RowBuilder::new();
+        let mut values = Vec::new();
+        let mut rewritten = Vec::with_capacity(rows.len());
+        for row in rows {
+            let row = RowRef::trusted(row);
+            values.clear();
+            reader.read(row, &mut values)?;
+            for cell in cells {
+                match cell {
+                    NewCell::Old(cell) => builder.push(row.cell(*cell)),
+                    NewCell::Fixed(value) => builder.push(value.as_deref()),
+                    NewCell::Computed(expression, column) => {
+                        let value = expression.evaluate(&mut context, &values)?;
+                        if !value.is_null() {
+                            builder.push_with(|out| value.write_cell(out));
+                        } else if column.not_null {
+                            return Err(null_found(&new.name, &column.name));
+                        } else {
+                            builder.push_null();
+                        }
+                    }
+                }
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            rewritten.push(bytes);
+        }
+        Ok(rewritten)
     }
 }
 

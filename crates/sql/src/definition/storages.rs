@@ -3,12 +3,15 @@
 //! The engine creates a storage at once and outside the transaction, so a rollback does
 //! not remove it. [`Storages`] lists the storages to drop when the transaction ends, by
 //! outcome. Indexes need no such list, because the engine creates and drops them with
-//! its transaction.
+//! its transaction. It also lists the states of sequences that the leader may forget.
+
+use std::sync::Arc;
 
 use coeval_txn::Engine;
 use coeval_types::StorageId;
 
 use crate::catalog::is_own;
+use crate::instance::Instance;
 
 /// Storages to drop when the transaction ends.
 #[derive(Debug, Default)]
@@ -19,6 +22,9 @@ pub(crate) struct Storages {
     replaced: Vec<StorageId>,
     /// Dropped after either outcome.
     useless: Vec<StorageId>,
+    /// States of sequences that this transaction gives up, with who has them in memory;
+    /// forgotten after the commit.
+    states: Vec<(Arc<Instance>, u64)>,
 }
 
 /// State of a transaction's storage lists at a savepoint.
@@ -26,6 +32,7 @@ pub(crate) struct Storages {
 pub(crate) struct StoragesMark {
     made: usize,
     replaced: usize,
+    states: usize,
 }
 
 impl Storages {
@@ -45,11 +52,17 @@ impl Storages {
         self.replaced.push(storage);
     }
 
+    /// Registers the state of a sequence that is not needed after the commit.
+    pub(super) fn note_state(&mut self, around: &Arc<Instance>, state: u64) {
+        self.states.push((Arc::clone(around), state));
+    }
+
     /// The state at a new savepoint.
     pub(crate) fn mark(&self) -> StoragesMark {
         StoragesMark {
             made: self.made.len(),
             replaced: self.replaced.len(),
+            states: self.states.len(),
         }
     }
 
@@ -59,12 +72,16 @@ impl Storages {
         // storages, so they are dropped at the transaction's end.
         self.useless.extend(self.made.drain(mark.made..));
         self.replaced.truncate(mark.replaced);
+        self.states.truncate(mark.states);
     }
 
     /// Drops storages after the commit.
     pub(crate) fn committed(&mut self, engine: &dyn Engine) {
         for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
             engine.drop_storage(storage);
+        }
+        for (around, state) in self.states.drain(..) {
+            around.sequences.forget(state);
         }
     }
 

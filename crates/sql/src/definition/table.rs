@@ -11,12 +11,14 @@ use coeval_txn::TableLock;
 use coeval_types::IndexKind;
 
 use super::constraint::{KeyConstraint, deferrable};
+use super::parts::{Clauses, NewCheck, Parts, serial_type};
 use super::{Change, joined};
 use crate::access::{Owned, Privileges};
 use crate::catalog::{Index, Table, TableColumn, fold};
 use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{check_collation, resolve_type};
+use crate::statement::TruncateCommand;
 
 /// Maximum number of columns of a table, as in PostgreSQL.
 pub(super) const MAX_COLUMNS: usize = 1600;
@@ -34,12 +36,16 @@ impl Change<'_> {
             return Ok("CREATE TABLE");
         }
         let mut columns: Vec<TableColumn> = Vec::with_capacity(elements.len());
-        let (mut of_columns, mut of_table) = (Vec::new(), Vec::new());
+        let mut parts = Parts::of(&name.name);
+        let mut of_table = Vec::new();
         for element in elements {
             let definition = match element {
                 TableElement::Column(definition) => definition,
                 TableElement::Constraint(constraint) => {
-                    of_table.push(KeyConstraint::of_table(constraint)?);
+                    match NewCheck::of_table(constraint)? {
+                        Some(check) => parts.checks.push(check),
+                        None => of_table.push(KeyConstraint::of_table(constraint)?),
+                    }
                     continue;
                 }
                 TableElement::Like(..) => {
@@ -53,7 +59,7 @@ impl Change<'_> {
                 ));
             }
             let attribute = columns.len() as i16 + 1;
-            let column = self.column(definition, attribute, &mut of_columns)?;
+            let column = self.column(definition, attribute, &mut parts)?;
             if columns.iter().any(|other| other.name == column.name) {
                 return Err(Error::new(
                     SqlState::DUPLICATE_COLUMN,
@@ -62,7 +68,7 @@ impl Change<'_> {
             }
             columns.push(column);
         }
-        let constraints = of_columns.into_iter().chain(of_table);
+        let constraints = std::mem::take(&mut parts.keys).into_iter().chain(of_table);
         let counters = &self.context.store.counters;
         let mut table = Table {
             oid: counters.oid(),
@@ -83,6 +89,7 @@ impl Change<'_> {
         // Registers the table, so that generated names are also unique among each
         // other.
         self.keep(Some(Arc::new(table.clone())), table.oid);
+        self.make_parts(&mut table, &parts).await?;
         for constraint in constraints {
             let index = self.key_index(&mut table, constraint)?;
             add_index(&mut table, index);
@@ -94,13 +101,13 @@ impl Change<'_> {
         Ok("CREATE TABLE")
     }
 
-    /// Converts a column definition to a descriptor; appends its constraints to
-    /// `constraints`.
-    pub(super) fn column(
+    /// Converts a column definition to a descriptor; adds to `parts` what it asks for
+    /// besides.
+    pub(super) fn column<'tree>(
         &self,
-        definition: &ColumnDefinition,
+        definition: &'tree ColumnDefinition,
         attribute: i16,
-        constraints: &mut Vec<KeyConstraint>,
+        parts: &mut Parts<'tree>,
     ) -> Result<TableColumn> {
         let name = fold(&definition.name);
         let position = self.statement.position(definition.name.at);
@@ -114,8 +121,14 @@ impl Change<'_> {
         let Some(kind) = &definition.kind else {
             return Err(Error::unsupported("a column without a type").at(position));
         };
-        let column_type =
-            resolve_type(kind).map_err(|error| error.at(self.statement.position(kind.at)))?;
+        let serial =
+            serial_type(kind).map_err(|error| error.at(self.statement.position(kind.at)))?;
+        let column_type = match serial {
+            Some(data_type) => data_type.into(),
+            None => {
+                resolve_type(kind).map_err(|error| error.at(self.statement.position(kind.at)))?
+            }
+        };
         if !column_type.data_type.is_storable() {
             return Err(Error::unsupported(format!("a column of type {column_type}")).at(position));
         }
@@ -125,8 +138,12 @@ impl Change<'_> {
             attribute,
             not_null: false,
             default: None,
+            generation: None,
         };
-        let mut nullable = false;
+        let mut clauses = Clauses::default();
+        if serial.is_some() {
+            parts.serial(&mut column, &mut clauses)?;
+        }
         if definition.compression.is_some() || !definition.options.is_empty() {
             return Err(Error::unsupported("an option of a column").at(position));
         }
@@ -136,21 +153,60 @@ impl Change<'_> {
         for constraint in &definition.constraints {
             let name = constraint.name.as_ref();
             let own = || vec![column.name.clone()];
+            // PostgreSQL names no place in what it adds for serial.
+            let place = serial
+                .is_none()
+                .then(|| self.statement.position(constraint.at));
+            let at = |error: Error| match error.state() {
+                SqlState::SYNTAX_ERROR => error.at(place.flatten()),
+                _ => error,
+            };
             let unsupported = match &constraint.kind {
                 ColumnConstraintKind::Null => {
-                    nullable = true;
+                    clauses.note_nullable(true);
+                    parts.check_clauses(&column, clauses).map_err(at)?;
                     continue;
                 }
                 ColumnConstraintKind::NotNull => {
                     column.not_null = true;
+                    clauses.note_nullable(false);
+                    parts.check_clauses(&column, clauses).map_err(at)?;
                     continue;
                 }
                 ColumnConstraintKind::Default(default) => {
+                    parts.note_default(&column, &mut clauses).map_err(at)?;
+                    parts.check_clauses(&column, clauses).map_err(at)?;
                     column.default = self.default(default, &column)?;
                     continue;
                 }
+                ColumnConstraintKind::Identity { always, options } => {
+                    parts
+                        .identity(&mut column, (*always, options), &mut clauses)
+                        .map_err(at)?;
+                    parts.check_clauses(&column, clauses).map_err(at)?;
+                    continue;
+                }
+                ColumnConstraintKind::Generated(expression) => {
+                    parts
+                        .generated(&column, expression, &mut clauses)
+                        .map_err(at)?;
+                    parts.check_clauses(&column, clauses).map_err(at)?;
+                    continue;
+                }
+                ColumnConstraintKind::Check {
+                    condition,
+                    no_inherit,
+                } => {
+                    parts.checks.push(NewCheck {
+                        name: name.map(fold),
+                        condition,
+                        is_local: *no_inherit,
+                        is_valid: true,
+                    });
+                    continue;
+                }
                 ColumnConstraintKind::PrimaryKey(index) => {
-                    constraints.push(KeyConstraint::primary(name, own(), index)?);
+                    parts.keys.push(KeyConstraint::primary(name, own(), index)?);
                     column.not_null = true;
                     continue;
                 }
@@ -159,7 +215,7 @@ impl Change<'_> {
                     index,
                 } => {
                     let unique = KeyConstraint::unique(name, own(), *nulls_not_distinct, index)?;
-                    constraints.push(unique);
+                    parts.keys.push(unique);
                     continue;
                 }
                 ColumnConstraintKind::Deferrable(false)
@@ -167,19 +223,8 @@ impl Change<'_> {
                 ColumnConstraintKind::Deferrable(true)
                 | ColumnConstraintKind::InitiallyDeferred(true) => deferrable(),
                 ColumnConstraintKind::References(_) => Error::unsupported("REFERENCES"),
-                ColumnConstraintKind::Check { .. } => Error::unsupported("CHECK"),
-                ColumnConstraintKind::Generated(_) | ColumnConstraintKind::Identity { .. } => {
-                    Error::unsupported("a GENERATED column")
-                }
             };
             return Err(unsupported.at(position));
-        }
-        if nullable && column.not_null {
-            return Err(Error::syntax(format!(
-                "conflicting NULL/NOT NULL declarations for column \"{}\"",
-                column.name
-            ))
-            .at(position));
         }
         Ok(column)
     }
@@ -188,6 +233,7 @@ impl Change<'_> {
     /// the same as no default.
     pub(super) fn default(&self, default: &Expr, column: &TableColumn) -> Result<Option<String>> {
         let system = self.session.system;
+        let default = &self.numbered(default)?;
         check_default(default, column, self.statement, &self.catalog, system)?;
         if default.kind == ExprKind::Literal(Literal::Null) {
             return Ok(None);
@@ -223,6 +269,9 @@ impl Change<'_> {
         }
         let name = match constraint.name {
             Some(name) => {
+                if table.checks.iter().any(|check| check.name == name) {
+                    return Err(self.duplicate_check(table, &name));
+                }
                 self.check_free_beside(table, &name, false)?;
                 name
             }
@@ -248,6 +297,7 @@ impl Change<'_> {
         &mut self,
         names: &[Path],
         if_exists: bool,
+        cascade: bool,
     ) -> Result<&'static str> {
         for name in names {
             let qualified = self.name(name)?;
@@ -265,17 +315,25 @@ impl Change<'_> {
             let table = self.table(name)?;
             self.require_owner(&table)?;
             self.lock(&table, TableLock::AccessExclusive).await?;
+            let sequences = self.sequences_of_table(table.oid);
+            let numbers: Vec<u32> = sequences.iter().map(|object| object.oid).collect();
+            let what = format!("table {}", table.name);
+            self.drop_defaults_of(&numbers, Some((table.oid, None)), &what, cascade)
+                .await?;
             self.outdate(table.storage)?;
             self.delete_table(&table).await?;
             self.context.storages.note_replaced(table.storage);
             self.keep(None, table.oid);
+            for sequence in sequences {
+                self.remove_sequence(&sequence).await?;
+            }
         }
         Ok("DROP TABLE")
     }
 
     /// Executes TRUNCATE: replaces the table's storage by an empty one.
-    pub(super) async fn truncate(&mut self, names: &[Path]) -> Result<&'static str> {
-        for name in names {
+    pub(super) async fn truncate(&mut self, command: &TruncateCommand) -> Result<&'static str> {
+        for name in &command.tables {
             let old = self.table(name)?;
             self.require(&old, Privileges::TRUNCATE)?;
             self.lock(&old, TableLock::AccessExclusive).await?;
@@ -283,6 +341,9 @@ impl Change<'_> {
             self.attach(&table)?;
             self.context.storages.note_replaced(old.storage);
             self.replace(table).await?;
+            if command.restarts {
+                self.restart_sequences(old.oid).await?;
+            }
         }
         Ok("TRUNCATE TABLE")
     }

@@ -3,10 +3,7 @@
 
 use std::sync::Arc;
 
-use coeval_sql_syntax::print;
-use coeval_sql_syntax::tree::{
-    ColumnConstraintKind, CreateTable, OnCommit, Path, Persistence, TableElement, TableShape,
-};
+use coeval_sql_syntax::tree::{CreateTable, OnCommit, Path, Persistence};
 
 use super::Change;
 use crate::catalog::{Catalog, QualifiedName, Relation, SQL_OBJECTS, Table};
@@ -42,38 +39,11 @@ pub(crate) fn concerns_only_temporary(command: &Command, catalog: &Catalog) -> b
         Command::CreateIndex(create) => is_own(&create.table.name),
         Command::AlterTable(alter) => is_own(&alter.table.name),
         Command::RenameTable { name, .. } | Command::RenameIndex { name, .. } => is_own(name),
-        Command::Drop { names, .. } | Command::Truncate(names) => {
-            catalog.has_temporary() && names.iter().all(is_own)
+        Command::Drop { names, .. } => catalog.has_temporary() && names.iter().all(is_own),
+        Command::Truncate(truncate) => {
+            catalog.has_temporary() && truncate.tables.iter().all(is_own)
         }
         _ => false,
-    }
-}
-
-/// Fails if a column takes its values from a sequence: that would outlive its table.
-fn refuse_sequences(create: &CreateTable) -> Result<()> {
-    const SERIAL: [&str; 6] = [
-        "serial",
-        "bigserial",
-        "smallserial",
-        "serial2",
-        "serial4",
-        "serial8",
-    ];
-    let TableShape::Columns(elements) = &create.shape else {
-        return Ok(());
-    };
-    let takes = |element: &TableElement| {
-        let TableElement::Column(column) = element else {
-            return false;
-        };
-        let kind = column.kind.as_ref().map(print::type_name);
-        let mut constraints = column.constraints.iter();
-        kind.is_some_and(|kind| SERIAL.contains(&kind.as_str()))
-            || constraints.any(|each| matches!(each.kind, ColumnConstraintKind::Identity { .. }))
-    };
-    match elements.iter().any(takes) {
-        true => Err(Error::unsupported("a sequence of a temporary table")),
-        false => Ok(()),
     }
 }
 
@@ -103,7 +73,6 @@ impl Change<'_> {
         if name.schema.is_some() && !name.is_temporary() {
             return invalid("cannot create temporary relation in non-temporary schema");
         }
-        refuse_sequences(create)?;
         // The node of the client has to know that it executes no reads for the session.
         self.require_version(SQL_OBJECTS, "a temporary table")?;
         Ok(Some(match create.storage.on_commit {

@@ -19,6 +19,7 @@ use crate::instance::{
     ClusterChange, Deadline, Instance, SessionMemory, SessionsElsewhere, StatementMemory,
 };
 use crate::outcome::Numbered;
+use crate::sequence::SessionSequences;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 
@@ -67,6 +68,8 @@ pub struct SessionInfo {
     /// Number of the session's transaction; assigned when the session first asks for
     /// it.
     pub(crate) numbered: Arc<Numbered>,
+    /// The numbers that the session was given of sequences.
+    pub(crate) sequences: Arc<SessionSequences>,
     /// What other nodes have told of their sessions for the latest statement that interrupts
     /// some.
     pub(crate) elsewhere: Option<Arc<SessionsElsewhere>>,
@@ -158,6 +161,7 @@ impl SessionInfo {
             memory: None,
             patterns: Arc::default(),
             numbered: Arc::default(),
+            sequences: Arc::default(),
             elsewhere: None,
             cursors: Arc::default(),
         }

@@ -143,12 +143,6 @@ fn with_modifiers(known: DataType, name: &str, modifiers: &[Expr]) -> Result<Col
 
 /// Types of PostgreSQL that Coeval does not implement; the error says so.
 const UNSUPPORTED: &[&str] = &[
-    "serial",
-    "serial2",
-    "serial4",
-    "serial8",
-    "bigserial",
-    "smallserial",
     "money",
     "xml",
     "inet",

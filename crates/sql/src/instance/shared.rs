@@ -17,6 +17,7 @@ use super::memory_budget::MemoryBudget;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
 use crate::outcome::Outcomes;
+use crate::sequence::Sequences;
 use crate::statistics::StatisticsCache;
 
 /// The server process that a database runs in.
@@ -137,6 +138,7 @@ const LEAST_PARSERS: usize = 4;
 pub struct Instance {
     pub(crate) activities: Activities,
     pub(crate) outcomes: Arc<Outcomes>,
+    pub(crate) sequences: Sequences,
     budget: MemoryBudget,
     sessions_memory: Arc<SessionsMemory>,
     /// How many long texts are parsed at once.
@@ -154,6 +156,7 @@ impl Default for Instance {
         Self {
             activities: Activities::default(),
             outcomes: Arc::default(),
+            sequences: Sequences::default(),
             budget: MemoryBudget::default(),
             sessions_memory: Arc::default(),
             parsers: Arc::new(parsers),

@@ -82,13 +82,19 @@ impl Numbered {
             NumberStatus::Running => Ok(Some("in progress")),
             NumberStatus::Ended => match store::exists(engine, number) {
                 Some(timestamp) => {
-                    self.told.fetch_max(timestamp.to_bits(), Ordering::Relaxed);
+                    self.tell(timestamp);
                     Ok(Some("committed"))
                 }
                 None if outcomes.is_forgotten(number) => Ok(None),
                 None => Ok(Some("aborted")),
             },
         }
+    }
+
+    /// Notes a commit that the answer of the running statement depends on, and that no
+    /// snapshot of the transaction has shown.
+    pub(crate) fn tell(&self, commit: Timestamp) {
+        self.told.fetch_max(commit.to_bits(), Ordering::Relaxed);
     }
 
     /// The newest commit that the session has reported as committed: it must be durable

@@ -241,6 +241,10 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         | Command::RenameIndex { .. }
         | Command::Drop { .. }
         | Command::Truncate(_)
+        | Command::CreateSequence(_)
+        | Command::AlterSequence(_)
+        | Command::ChangeSequence { .. }
+        | Command::DropSequences { .. }
         | Command::Role(_)
         | Command::Grant(_)
         | Command::CreateExtension(_)

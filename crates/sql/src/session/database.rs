@@ -1,5 +1,6 @@
 //! The database: one engine and one catalog, shared by all sessions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::error::Result;
 use crate::expression::EvaluationContext;
 use crate::instance::{Admission, Instance};
 use crate::outcome::{self, OUTCOME_STORAGE};
+use crate::sequence::{self, SEQUENCE_STORAGE};
 use crate::statistics;
 use crate::system::PROBE;
 
@@ -96,6 +98,7 @@ impl Database {
         }
         engine.attach_storage(outcome::definition())?;
         engine.attach_storage(statistics_storage::definition())?;
+        engine.attach_storage(sequence::definition())?;
         let store = Store::new();
         let mut transaction = coeval_txn::begin(
             &*engine,
@@ -110,6 +113,8 @@ impl Database {
             .await?;
         let catalog = store.catalog(&mut *transaction, None)?;
         let outcomes = outcome::load(&mut *transaction)?;
+        let states: BTreeSet<u64> = catalog.sequences().map(|(_, each)| each.state).collect();
+        sequence::clean(&mut *transaction, &|state| states.contains(&state)).await?;
         match coeval_txn::commit(&mut *transaction).await {
             Outcome::Committed(timestamp) => coeval_txn::durable(&*engine, timestamp).await?,
             Outcome::Aborted(error) | Outcome::Unknown(error) => return Err(error.into()),
@@ -117,7 +122,11 @@ impl Database {
         drop(transaction);
         let has_probe = catalog.access().role_by_name(PROBE).is_some();
         let mut known = CATALOG_STORAGES.to_vec();
-        known.extend([OUTCOME_STORAGE, STATISTICS_STORAGE]);
+        known.extend([OUTCOME_STORAGE, STATISTICS_STORAGE, SEQUENCE_STORAGE]);
+        for (_, sequence) in catalog.sequences() {
+            engine.attach_storage(sequence.definition())?;
+            known.push(sequence.storage);
+        }
         for table in catalog.tables() {
             engine.attach_storage(table.definition())?;
             known.push(table.storage);

@@ -275,7 +275,7 @@ pub(super) fn without_tree(mut prepared: Arc<Prepared>) -> Arc<Prepared> {
 
 /// The locks of a statement: ROW EXCLUSIVE on the table that it changes, ROW SHARE on those
 /// of which it locks rows, which needs more than SELECT, and ACCESS SHARE on all others
-/// that it names.
+/// that it names; ROW EXCLUSIVE on the sequences of which it takes numbers.
 fn planned_locks(plan: &Plan, needs: &Needs, catalog: &Catalog) -> Arc<[PlannedLock]> {
     let changed = match plan {
         Plan::Change(change) => Some(change.table.oid),
@@ -300,7 +300,15 @@ fn planned_locks(plan: &Plan, needs: &Needs, catalog: &Catalog) -> Arc<[PlannedL
             schema_version: table.schema_version,
         })
     });
-    named.collect()
+    let sequences = needs.sequences().iter().filter_map(|oid| {
+        let (_, sequence) = catalog.sequence(*oid)?;
+        Some(PlannedLock {
+            storage: sequence.storage,
+            mode: TableLock::RowExclusive,
+            schema_version: sequence.schema_version,
+        })
+    });
+    named.chain(sequences).collect()
 }
 
 /// Name of the prepared statement that this EXECUTE, or EXPLAIN EXECUTE, runs.

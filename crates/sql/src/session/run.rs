@@ -172,6 +172,10 @@ impl Session {
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
             | Command::Truncate(_)
+            | Command::CreateSequence(_)
+            | Command::AlterSequence(_)
+            | Command::ChangeSequence { .. }
+            | Command::DropSequences { .. }
             | Command::Role(_)
             | Command::Grant(_)
             | Command::CreateExtension(_)

@@ -85,6 +85,9 @@ impl Session {
                 if matches!(kind, DiscardKind::All | DiscardKind::Temporary) {
                     self.discard_temporary();
                 }
+                if matches!(kind, DiscardKind::All | DiscardKind::Sequences) {
+                    self.info.sequences.discard();
+                }
                 kind.tag()
             }
             Command::Deallocate(None) => {

@@ -68,7 +68,7 @@ impl Session {
         if !only_temporary {
             running.note_write(matches!(
                 statement.command(),
-                Command::Drop { .. } | Command::Truncate(_)
+                Command::Drop { .. } | Command::DropSequences { .. } | Command::Truncate(_)
             ));
         }
         let context = definition::Context {

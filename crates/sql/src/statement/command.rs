@@ -61,9 +61,33 @@ pub(crate) enum Command {
         names: Vec<tree::Path>,
         /// Whether the statement succeeds if one of them does not exist.
         if_exists: bool,
+        /// CASCADE: whether what depends on them is dropped, too.
+        cascade: bool,
     },
-    /// TRUNCATE: deletes all rows of these tables.
-    Truncate(Vec<tree::Path>),
+    /// TRUNCATE: deletes all rows of tables.
+    Truncate(TruncateCommand),
+    /// A CREATE SEQUENCE statement.
+    CreateSequence(Box<tree::CreateSequence>),
+    /// ALTER SEQUENCE with options.
+    AlterSequence(Box<tree::AlterSequence>),
+    /// ALTER SEQUENCE with what tables have as well.
+    ChangeSequence {
+        /// Name of the sequence.
+        name: tree::Path,
+        /// Whether the statement succeeds if the sequence does not exist.
+        if_exists: bool,
+        /// What is changed.
+        change: SequenceChange,
+    },
+    /// DROP SEQUENCE: drops sequences.
+    DropSequences {
+        /// Names of the sequences.
+        names: Vec<tree::Path>,
+        /// Whether the statement succeeds if one of them does not exist.
+        if_exists: bool,
+        /// CASCADE: whether what depends on them is dropped, too.
+        cascade: bool,
+    },
     /// A COPY statement, in either direction.
     Copy(Box<CopyCommand>),
     /// BEGIN, START TRANSACTION: begins a transaction block.
@@ -201,6 +225,10 @@ impl Command {
             | Self::RenameIndex { .. }
             | Self::Drop { .. }
             | Self::Truncate(_)
+            | Self::CreateSequence(_)
+            | Self::AlterSequence(_)
+            | Self::ChangeSequence { .. }
+            | Self::DropSequences { .. }
             | Self::Execute { .. } => true,
             Self::Planned { writes, .. } => *writes,
             Self::Copy(copy) => copy.from,
@@ -208,6 +236,24 @@ impl Command {
             _ => false,
         }
     }
+}
+
+/// A TRUNCATE statement.
+#[derive(Clone, Debug)]
+pub(crate) struct TruncateCommand {
+    /// Names of the tables.
+    pub tables: Vec<tree::Path>,
+    /// RESTART IDENTITY: whether the sequences of their columns begin anew.
+    pub restarts: bool,
+}
+
+/// A change of a sequence that tables have as well.
+#[derive(Clone, Debug)]
+pub(crate) enum SequenceChange {
+    /// RENAME TO.
+    Rename(tree::Name),
+    /// OWNER TO.
+    Owner(RoleName),
 }
 
 /// Modes of a transaction; a mode that the statement does not give is `None`.
@@ -452,6 +498,10 @@ pub(crate) enum GrantObjects {
     Tables(Vec<tree::Path>),
     /// All tables that exist now in these schemas.
     AllTables(Vec<String>),
+    /// The sequences of these names.
+    Sequences(Vec<tree::Path>),
+    /// All sequences that exist now in these schemas.
+    AllSequences(Vec<String>),
     /// The schemas of these names.
     Schemas(Vec<String>),
 }

@@ -17,8 +17,12 @@ pub(super) fn grant(lower: &Lower<'_>, command: tree::Grant) -> Result<Command> 
         GrantTarget::AllInSchema(GrantKind::Table, schemas) => {
             GrantObjects::AllTables(names(&schemas))
         }
+        GrantTarget::Objects(GrantKind::Sequence, names) => GrantObjects::Sequences(names),
+        GrantTarget::AllInSchema(GrantKind::Sequence, schemas) => {
+            GrantObjects::AllSequences(names(&schemas))
+        }
         GrantTarget::AllInSchema(..) => {
-            return Err(lower.unsupported("GRANT ON ALL of a kind but TABLES"));
+            return Err(lower.unsupported("GRANT ON ALL of a kind but TABLES and SEQUENCES"));
         }
         other => {
             return Err(lower.unsupported(format_args!("GRANT ON {}", target_name(&other))));

@@ -76,7 +76,11 @@ impl Statement {
             | Command::RenameTable { .. }
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
-            | Command::Truncate(_) => StatementKind::Definition,
+            | Command::Truncate(_)
+            | Command::CreateSequence(_)
+            | Command::AlterSequence(_)
+            | Command::ChangeSequence { .. }
+            | Command::DropSequences { .. } => StatementKind::Definition,
             _ => StatementKind::Other,
         }
     }

@@ -12,7 +12,7 @@ use coeval_sql_syntax::tree::{
     self, GrantTarget, Name, Object, ObjectAction, ObjectKind, StatementKind as Kind,
 };
 
-use super::command::{Command, CreateExtension, DiscardKind};
+use super::command::{Command, CreateExtension, DiscardKind, SequenceChange, TruncateCommand};
 use super::copy::copy;
 use super::cursor;
 use super::grant::{grant, grant_role};
@@ -82,10 +82,18 @@ impl Lower<'_> {
             Kind::AlterTable(alter) if alter.kind == ObjectKind::Index => {
                 return Err(self.unsupported("ALTER INDEX other than RENAME"));
             }
+            Kind::CreateSequence(create) => Command::CreateSequence(Box::new(create)),
+            Kind::AlterSequence(alter) => Command::AlterSequence(Box::new(alter)),
+            Kind::AlterTable(alter) if alter.kind == ObjectKind::Sequence => {
+                self.alter_sequence(alter)?
+            }
             Kind::AlterObject(alter) => self.alter_object(*alter)?,
             Kind::Drop(drop) => self.drop_objects(drop)?,
             Kind::DropRole(drop) => role::drop_roles(drop),
-            Kind::Truncate(truncate) => Command::Truncate(relations(truncate.tables)),
+            Kind::Truncate(truncate) => Command::Truncate(TruncateCommand {
+                restarts: truncate.restart_identity,
+                tables: relations(truncate.tables),
+            }),
             Kind::Grant(command) => grant(self, command)?,
             Kind::GrantRole(command) => grant_role(command)?,
             Kind::Transaction(command) => transaction(self, command)?,
@@ -125,6 +133,18 @@ impl Lower<'_> {
         self.command(kind).map(|command| self.statement(command))
     }
 
+    /// ALTER SEQUENCE with an action of ALTER TABLE.
+    fn alter_sequence(&self, alter: tree::AlterTable) -> Result<Command> {
+        match alter.actions.as_slice() {
+            [tree::TableAction::Owner(owner)] => Ok(Command::ChangeSequence {
+                change: SequenceChange::Owner(role::role_name(owner)),
+                name: alter.table.name,
+                if_exists: alter.if_exists,
+            }),
+            _ => Err(self.unsupported("this form of ALTER SEQUENCE")),
+        }
+    }
+
     fn alter_object(&self, alter: tree::AlterObject) -> Result<Command> {
         let tree::AlterObject {
             object,
@@ -147,6 +167,13 @@ impl Lower<'_> {
                     name: index.name,
                     if_exists,
                     new_name,
+                }
+            }
+            (Object::Relation(ObjectKind::Sequence, sequence), ObjectAction::Rename(new_name)) => {
+                Command::ChangeSequence {
+                    name: sequence.name,
+                    if_exists,
+                    change: SequenceChange::Rename(new_name),
                 }
             }
             (Object::Named(ObjectKind::Role, name), ObjectAction::Rename(new_name)) => {
@@ -185,8 +212,13 @@ impl Lower<'_> {
             });
         }
         let (mut indexes, mut names) = (false, Vec::with_capacity(drop.objects.len()));
+        let mut sequences = false;
         for object in drop.objects {
             match object {
+                Object::Named(ObjectKind::Sequence, name) => {
+                    sequences = true;
+                    names.push(name);
+                }
                 Object::Named(kind @ (ObjectKind::Table | ObjectKind::Index), name) => {
                     indexes = kind == ObjectKind::Index;
                     names.push(name);
@@ -199,12 +231,19 @@ impl Lower<'_> {
         if drop.concurrently {
             return Err(self.unsupported("DROP INDEX CONCURRENTLY"));
         }
-        // Only objects that are dropped with it anyway depend on a table or an index, so
-        // CASCADE and RESTRICT say nothing.
-        Ok(Command::Drop {
-            indexes,
-            names,
-            if_exists: drop.if_exists,
+        let (if_exists, cascade) = (drop.if_exists, drop.cascade);
+        Ok(match sequences {
+            true => Command::DropSequences {
+                names,
+                if_exists,
+                cascade,
+            },
+            false => Command::Drop {
+                indexes,
+                names,
+                if_exists,
+                cascade,
+            },
         })
     }
 }

@@ -46,7 +46,7 @@ use coeval_sql_syntax::{Fault, Limits, SyntaxError};
 pub(crate) use command::{
     Argument, Command, CopyCommand, CopyOption, CopySource, CreateExtension, DiscardKind,
     ExplainCommand, GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions,
-    SetCommand, SettingName,
+    SequenceChange, SetCommand, SettingName, TruncateCommand,
 };
 pub(crate) use cursor::{DeclareCommand, FetchCommand, Scroll, invalid as invalid_cursor};
 pub use kind::StatementKind;
@@ -144,6 +144,9 @@ impl Statement {
             Command::Drop { indexes: true, .. } => "DROP INDEX",
             Command::Drop { indexes: false, .. } => "DROP TABLE",
             Command::Truncate(_) => "TRUNCATE TABLE",
+            Command::CreateSequence(_) => "CREATE SEQUENCE",
+            Command::AlterSequence(_) | Command::ChangeSequence { .. } => "ALTER SEQUENCE",
+            Command::DropSequences { .. } => "DROP SEQUENCE",
             Command::Role(RoleCommand::Create { .. }) => "CREATE ROLE",
             Command::Role(RoleCommand::Alter { .. } | RoleCommand::Rename { .. }) => "ALTER ROLE",
             Command::Role(RoleCommand::Drop { .. }) => "DROP ROLE",

@@ -1,10 +1,14 @@
 //! Deparser: prints parts of the schema as SQL, as PostgreSQL does.
 
+use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{Arguments, Cast, Expr, ExprKind, Literal, Special};
 
+use super::object::object_by_oid;
+use super::relation::{Attribute, Constraint, relation_by_oid};
 use super::tables;
-use crate::catalog::{Index, PUBLIC, TEMPORARY_ALIAS, Table, fold, quote_identifier};
-use crate::expression::{is_momentary, resolve_type, value_name, with_stack};
+use crate::catalog::{Generation, Index, PUBLIC, TEMPORARY_ALIAS, Table, fold, quote_identifier};
+use crate::expression::{EvaluationContext, is_momentary, resolve_type, value_name, with_stack};
+use crate::sequence::with_names;
 use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType, Style, Value};
 
@@ -54,8 +58,28 @@ pub(super) fn index_definition(table: &Table, index: &Index, bare: bool) -> Stri
     )
 }
 
+/// Prints a constraint, as in CREATE TABLE.
+pub(super) fn constraint_definition(
+    constraint: Constraint<'_>,
+    pretty: bool,
+    context: &EvaluationContext<'_>,
+) -> String {
+    match constraint {
+        Constraint::Key(table, index) => key_definition(table, index),
+        Constraint::Check(_, check) => {
+            let mut condition = condition(&check.condition, context);
+            if pretty {
+                condition = without_brackets(condition);
+            }
+            let local = if check.is_local { " NO INHERIT" } else { "" };
+            let valid = if check.is_valid { "" } else { " NOT VALID" };
+            format!("CHECK ({condition}){local}{valid}")
+        }
+    }
+}
+
 /// Prints the constraint that an index enforces, as in CREATE TABLE.
-pub(super) fn constraint_definition(table: &Table, index: &Index) -> String {
+fn key_definition(table: &Table, index: &Index) -> String {
     let columns: Vec<String> = (0..index.columns.len())
         .filter_map(|position| key_column(table, index, position))
         .collect();
@@ -102,19 +126,86 @@ impl DataType {
     }
 }
 
+/// Prints the expression of a column in `pg_attrdef`, if it has one.
+pub(super) fn column_expression(
+    column: &Attribute<'_>,
+    context: &EvaluationContext<'_>,
+) -> Option<String> {
+    if let Some(default) = column.default {
+        return Some(default_expression(default, column.column_type, context));
+    }
+    let computed = column.generation.and_then(Generation::expression)?;
+    Some(condition(computed, context))
+}
+
+/// Prints a condition, or what a column is computed by: in brackets, unless it needs none.
+pub(super) fn condition(sql: &str, context: &EvaluationContext<'_>) -> String {
+    let Ok(parsed) = parse_expression(sql) else {
+        return sql.to_owned();
+    };
+    let bare = matches!(
+        parsed.kind,
+        ExprKind::Literal(_)
+            | ExprKind::Column { .. }
+            | ExprKind::Function(_)
+            | ExprKind::Special(_)
+            | ExprKind::Case(_)
+            | ExprKind::Cast(_)
+    );
+    let printed = print::expr(&named(parsed, context));
+    if bare {
+        printed
+    } else {
+        format!("({printed})")
+    }
+}
+
+/// An expression without the brackets around the whole of it, as pretty-printing shows it.
+pub(super) fn without_brackets(text: String) -> String {
+    let inside = text
+        .strip_prefix('(')
+        .and_then(|text| text.strip_suffix(')'));
+    let Some(inside) = inside else { return text };
+    match (parse_expression(inside), parse_expression(&text)) {
+        (Ok(bare), Ok(whole)) if print::expr(&bare) == print::expr(&whole) => inside.to_owned(),
+        _ => text,
+    }
+}
+
+/// An expression of the catalog with names in place of relations' OIDs.
+fn named(expression: Expr, context: &EvaluationContext<'_>) -> Expr {
+    with_names(expression, &|oid| {
+        relation_by_oid(context.catalog, oid)?;
+        match object_by_oid(DataType::Regclass, oid, context) {
+            Value::Object(_, name) => Some(name.to_string()),
+            _ => None,
+        }
+    })
+}
+
 /// Prints a column's default as PostgreSQL does: literals with their types, key words
 /// in capitals. Other expressions stay as they are stored.
-pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
-    match parse_expression(sql) {
-        Ok(expression) => {
-            print(&expression, column_type.data_type).unwrap_or_else(|| sql.to_owned())
-        }
-        Err(_) => sql.to_owned(),
+fn default_expression(
+    sql: &str,
+    column_type: ColumnType,
+    context: &EvaluationContext<'_>,
+) -> String {
+    let Ok(mut expression) = parse_expression(sql) else {
+        return sql.to_owned();
+    };
+    let has_names = sql.contains("regclass");
+    if has_names {
+        expression = named(expression, context);
+    }
+    match printed(&expression, column_type.data_type) {
+        Some(text) => text,
+        None if has_names => print::expr(&expression),
+        None => sql.to_owned(),
     }
 }
 
 /// Prints an expression; `None` if it should stay as it is stored.
-fn print(expression: &Expr, wanted: DataType) -> Option<String> {
+fn printed(expression: &Expr, wanted: DataType) -> Option<String> {
     match &expression.kind {
         ExprKind::Literal(value) => literal(value, wanted),
         ExprKind::Cast(of) => with_stack(|| cast(of)),
@@ -126,6 +217,16 @@ fn print(expression: &Expr, wanted: DataType) -> Option<String> {
             let no_arguments = matches!(&call.arguments,
                 Arguments::List(list) if list.arguments.is_empty());
             let names: Vec<String> = call.name.0.iter().map(fold).collect();
+            match (names.as_slice(), &call.arguments) {
+                ([name], Arguments::List(list)) if name == "nextval" => {
+                    let [argument] = list.arguments.as_slice() else {
+                        return None;
+                    };
+                    let argument = printed(&argument.value, DataType::Regclass)?;
+                    return Some(format!("nextval({argument})"));
+                }
+                _ => {}
+            }
             match names.as_slice() {
                 _ if !no_arguments || call.over.is_some() => None,
                 [name] => Some(format!("{}()", quote_identifier(name))),
@@ -222,12 +323,13 @@ fn cast(cast: &Cast) -> Option<String> {
             Some(text_literal(text, to.data_type))
         }
         ExprKind::Literal(value) => Some(format!("({})::{to}", literal(value, to.data_type)?)),
-        _ => Some(format!("({})::{to}", print(&cast.operand, to.data_type)?)),
+        _ => Some(format!("({})::{to}", printed(&cast.operand, to.data_type)?)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::with_context;
     use super::*;
 
     #[test]
@@ -290,7 +392,8 @@ mod tests {
             ("'a\\b'", DataType::Text, "'a\\b'::text"),
             ("user", DataType::VarChar, "USER"),
         ] {
-            assert_eq!(default_expression(sql, data_type.into()), printed, "{sql}");
+            let shown = with_context(|context| default_expression(sql, data_type.into(), context));
+            assert_eq!(shown, printed, "{sql}");
         }
     }
 }

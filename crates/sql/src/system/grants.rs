@@ -11,7 +11,7 @@ use crate::expression::EvaluationContext;
 pub(super) fn grants(owned: &Owned, kind: ObjectKind, context: &EvaluationContext<'_>) -> Value {
     // For schemas, PostgreSQL stores explicit grants from the start, so those are never
     // null.
-    if owned.grants.is_none() && kind == ObjectKind::Table {
+    if owned.grants.is_none() && kind != ObjectKind::Schema {
         return Value::Null;
     }
     let name = |oid| quoted(oid, context);

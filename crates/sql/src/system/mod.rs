@@ -27,9 +27,9 @@
 //!
 //! | object | OID |
 //! | --- | --- |
-//! | tables and indexes | the catalog's |
+//! | tables, indexes, sequences, CHECK constraints | the catalog's |
 //! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
-//! | constraints | their index's OID, with the second highest bit set |
+//! | constraints with an index | its OID, with the second highest bit set |
 //! | defaults | computed from the table's OID and the column's number, with the highest bit set |
 //! | the schema `coeval` and its objects | from 15000 on |
 //! | roles | the catalog's; the bootstrap role has 10, and owns the system objects |
@@ -66,6 +66,7 @@ use smol_str::SmolStr;
 use crate::catalog::{Catalog, Table};
 use crate::expression::{EvaluationContext, SystemObjects};
 use functions::FUNCTIONS;
+pub(crate) use functions::sequences::{NEXT_OF_IDENTITY, SEQUENCE_COLUMNS, SEQUENCE_PARAMETERS};
 use object::{object_by_name, object_by_oid};
 pub use table::{SystemTable, table};
 

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use super::table::{SystemTable, TableKind, all, by_oid};
-use super::{PUBLIC, TEMPORARY, listed, schema_name};
-use crate::catalog::{self, Catalog, Content, Index, Object, Table};
+use super::tables::is_primary;
+use super::{PUBLIC, TEMPORARY, constraint_oid, listed, schema_name};
+use crate::access::ObjectKind;
+use crate::catalog::over_columns;
+use crate::catalog::{self, Catalog, Check, Content, Generation, Index, Object, Table};
 use crate::expression::EvaluationContext;
+use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType};
 
 /// A relation of `pg_class`.
@@ -25,6 +29,14 @@ const SEQUENCE_COLUMNS: [(&str, DataType); 3] = [
     ("is_called", DataType::Bool),
 ];
 
+/// Kind of the privileges that an object has.
+pub(super) fn object_kind(object: &Object) -> ObjectKind {
+    match object.content {
+        Content::Sequence(_) => ObjectKind::Sequence,
+        Content::View(_) => ObjectKind::Table,
+    }
+}
+
 /// A column of a relation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attribute<'a> {
@@ -34,6 +46,7 @@ pub(super) struct Attribute<'a> {
     pub(super) number: i16,
     pub(super) not_null: bool,
     pub(super) default: Option<&'a str>,
+    pub(super) generation: Option<&'a Generation>,
 }
 
 /// All relations, in this order: tables, indexes, sequences and views, system tables.
@@ -64,6 +77,81 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table
     indexes(catalog).filter(|(_, index)| index.constraint)
 }
 
+/// A constraint of a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Constraint<'a> {
+    /// A primary key or a unique constraint.
+    Key(&'a Arc<Table>, &'a Arc<Index>),
+    /// A CHECK constraint.
+    Check(&'a Arc<Table>, &'a Check),
+}
+
+/// All constraints: keys, then CHECK constraints.
+pub(super) fn all_constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<'_>> {
+    let keys = constraints(catalog).map(|(table, index)| Constraint::Key(table, index));
+    let checks = listed(catalog).flat_map(|table| {
+        let checks = table.checks.iter();
+        checks.map(move |check| Constraint::Check(table, check))
+    });
+    keys.chain(checks)
+}
+
+impl<'a> Constraint<'a> {
+    pub(super) fn table(self) -> &'a Arc<Table> {
+        match self {
+            Self::Key(table, _) | Self::Check(table, _) => table,
+        }
+    }
+
+    pub(super) fn oid(self) -> u32 {
+        match self {
+            Self::Key(_, index) => constraint_oid(index.oid),
+            Self::Check(_, check) => check.oid,
+        }
+    }
+
+    pub(super) fn name(self) -> &'a str {
+        match self {
+            Self::Key(_, index) => &index.name,
+            Self::Check(_, check) => &check.name,
+        }
+    }
+
+    /// Kind of the constraint, as in `pg_constraint.contype`.
+    pub(super) fn kind(self) -> u8 {
+        match self {
+            Self::Key(_, index) if is_primary(index) => b'p',
+            Self::Key(..) => b'u',
+            Self::Check(..) => b'c',
+        }
+    }
+
+    /// OID of its index; 0 if it has none.
+    pub(super) fn index(self) -> u32 {
+        match self {
+            Self::Key(_, index) => index.oid,
+            Self::Check(..) => 0,
+        }
+    }
+
+    /// Attribute numbers of its columns.
+    pub(super) fn attributes(self) -> Vec<i16> {
+        match self {
+            Self::Key(_, index) => index.columns.iter().map(|key| key.attribute).collect(),
+            Self::Check(table, check) => {
+                let Ok(parsed) = parse_expression(&check.condition) else {
+                    return Vec::new();
+                };
+                let (_, columns) = over_columns(parsed, table);
+                let attributes = columns
+                    .iter()
+                    .map(|column| table.columns[*column].attribute);
+                attributes.collect()
+            }
+        }
+    }
+}
+
 /// The index with this OID, with its table.
 pub(super) fn index_by_oid(catalog: &Catalog, oid: u32) -> Option<(&Arc<Table>, &Arc<Index>)> {
     indexes(catalog).find(|(_, index)| index.oid == oid)
@@ -86,6 +174,14 @@ pub(super) fn relation_by_oid(catalog: &Catalog, oid: u32) -> Option<Relation<'_
 /// All columns of all relations.
 pub(super) fn attributes(catalog: &Catalog) -> impl Iterator<Item = Attribute<'_>> {
     relations(catalog).flat_map(Relation::attributes)
+}
+
+impl<'a> Attribute<'a> {
+    /// The expression of `pg_attrdef`: the default, or what the column is computed by.
+    pub(super) fn expression(&self) -> Option<&'a str> {
+        let computed = self.generation.and_then(Generation::expression);
+        self.default.or(computed)
+    }
 }
 
 impl<'a> Relation<'a> {
@@ -183,6 +279,7 @@ impl<'a> Relation<'a> {
                     number: column.attribute,
                     not_null: column.not_null,
                     default: column.default.as_deref(),
+                    generation: column.generation.as_ref(),
                 })
                 .collect(),
             Self::Index(table, index) => index
@@ -196,6 +293,7 @@ impl<'a> Relation<'a> {
                     number,
                     not_null: false,
                     default: None,
+                    generation: None,
                 })
                 .collect(),
             Self::Object(object) => match &object.content {
@@ -209,6 +307,7 @@ impl<'a> Relation<'a> {
                         number,
                         not_null: true,
                         default: None,
+                        generation: None,
                     })
                     .collect(),
                 Content::View(view) => view
@@ -222,6 +321,7 @@ impl<'a> Relation<'a> {
                         number,
                         not_null: false,
                         default: None,
+                        generation: None,
                     })
                     .collect(),
             },
@@ -239,6 +339,7 @@ impl<'a> Relation<'a> {
                         && number <= 2
                         && matches!(data_type, DataType::Oid | DataType::Name),
                     default: None,
+                    generation: None,
                 })
                 .collect(),
         }

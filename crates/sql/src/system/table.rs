@@ -56,7 +56,7 @@ impl SystemTable {
         self.schema == "coeval"
             || matches!(
                 self.name,
-                "pg_settings" | "pg_stat_database" | "pg_stat_replication"
+                "pg_settings" | "pg_stat_database" | "pg_stat_replication" | "pg_sequences"
             )
     }
 

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::value::DataType;
 
-fn with_context<T>(body: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
+pub(super) fn with_context<T>(body: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
     let session = SessionInfo {
         user: "somebody".into(),
         database: "something".into(),
@@ -129,12 +129,17 @@ fn functions_of_the_leader_are_known() {
             "coeval.cluster_remove",
             "coeval.cluster_transfer",
             "coeval.last_commit",
+            "currval",
+            "lastval",
+            "nextval",
             "pg_advisory_unlock_all",
             "pg_conf_load_time",
             "pg_current_xact_id",
             "pg_current_xact_id_if_assigned",
             "pg_postmaster_start_time",
+            "pg_sequence_last_value",
             "pg_xact_status",
+            "setval",
             "txid_current",
             "txid_current_if_assigned",
             "txid_status",

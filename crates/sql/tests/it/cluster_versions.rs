@@ -44,6 +44,18 @@ const STATEMENTS: &[(u32, &str, &str)] = &[
     (7, "create table j (a jsonb)", "a table of this kind"),
     (7, "alter table p add column c name", "a table of this kind"),
     (7, "create extension pgcrypto", "an extension"),
+    (7, "create sequence s", "a sequence"),
+    (7, "create table d (a serial)", "a sequence"),
+    (
+        7,
+        "create table k (a int check (a > 0))",
+        "a table of this kind",
+    ),
+    (
+        7,
+        "create table g (a int, b int generated always as (a * 2) stored)",
+        "a table of this kind",
+    ),
 ];
 
 #[tokio::test]

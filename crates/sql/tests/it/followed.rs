@@ -58,8 +58,8 @@ async fn whoever_has_the_catalogs_rows_knows_all_storages_and_indexes() {
             .iter()
             .all(|source| storages.iter().any(|storage| storage.id == *source))
     );
-    // The catalog's three, those of outcomes and of statistics, and two tables.
-    let users = storages.split_off(5);
+    // The catalog's three, those of outcomes, statistics and sequences' states, and two tables.
+    let users = storages.split_off(6);
     let mut indexes: Vec<_> = users.iter().map(|storage| storage.indexes.len()).collect();
     indexes.sort_unstable();
     assert_eq!(indexes, [1, 3]);

@@ -478,3 +478,24 @@ async fn a_cursor_that_outlives_its_transaction_is_lost_with_its_leader() {
     assert_eq!(said, ["  ERROR 34000: cursor \"c\" does not exist"]);
     assert!(!relayed.handover.is_pinned());
 }
+
+#[tokio::test]
+async fn numbers_that_a_session_was_given_go_along() {
+    let mut client = Relayed::new().await;
+    client.must("create sequence s; create sequence t").await;
+    client.must("select nextval('s'), nextval('s')").await;
+    client.must("select nextval('t')").await;
+    client.must("select setval('s', 7)").await;
+    client.change_leader().await;
+    let said = client
+        .must("select currval('s'), currval('t'), lastval()")
+        .await;
+    assert_eq!(said[1], "  7 | 1 | 1");
+    client.must("select nextval('s')").await;
+    client.change_leader().await;
+    assert_eq!(client.must("select lastval()").await[1], "  8");
+    client.must("discard sequences").await;
+    client.change_leader().await;
+    let said = client.says("select lastval()").await;
+    assert!(said[1].contains("55000"), "{said:?}");
+}

@@ -20,6 +20,7 @@ mod outcomes;
 mod read_confirmation;
 mod reopen;
 mod row_locks;
+mod sequences;
 mod simulated;
 mod temporary;
 mod times;

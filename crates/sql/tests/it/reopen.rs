@@ -47,8 +47,8 @@ async fn tables_come_back_and_leftovers_go() {
     )
     .await;
     assert_eq!(rows, ["  a | b", "  2 | 5", "  UPDATE 1"]);
-    let of_our_own = "three of the catalog, those of outcomes and statistics, and t's";
-    assert_eq!(engine.storages().len(), 6, "{of_our_own}");
+    let of_our_own = "three of the catalog, those of outcomes, statistics and sequences, and t's";
+    assert_eq!(engine.storages().len(), 7, "{of_our_own}");
     must(&mut session, "create table gone (a int primary key)").await;
     must(&mut session, "insert into gone values (1), (2)").await;
     must(&mut session, "delete from gone").await;

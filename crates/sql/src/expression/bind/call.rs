@@ -7,7 +7,7 @@ use coeval_sql_syntax::tree::{
 
 use super::{Aggregates, Binder, fold_name, json};
 use crate::expression::function::{self, Place};
-use crate::expression::{Bound, Call, Comparison, Expression, Scope};
+use crate::expression::{Bound, Call, Comparison, EvaluationContext, Expression, Scope};
 use crate::route::{Reason, Route};
 use crate::select::{bind_set_function, is_set_function};
 use crate::value::{ColumnType, DataType, Value};
@@ -333,6 +333,7 @@ impl Binder<'_> {
             Place::Session => Route::Leader(Reason::Setting),
         });
         let (wanted, result) = function.signature(&types);
+        let first_at = arguments.first().and_then(|bound| bound.position);
         let mut bound_arguments = Vec::with_capacity(arguments.len());
         let mut bound_types: Vec<ColumnType> = Vec::with_capacity(arguments.len());
         for (argument, wanted) in arguments.into_iter().zip(wanted) {
@@ -345,12 +346,37 @@ impl Binder<'_> {
             bound_types.push(cast.column_type);
             bound_arguments.push(cast.expression);
         }
+        if matches!(function.name, "nextval" | "setval" | "currval")
+            && let Some(first) = bound_arguments.first_mut()
+        {
+            self.name_sequence(first, function.name != "currval")
+                .map_err(|error| error.at(first_at))?;
+        }
         let call = Expression::Call(Box::new(Call {
             function,
             arguments: bound_arguments,
             types: bound_types,
         }));
         Ok(Bound::new(call, result).at(position))
+    }
+
+    /// Looks up the sequence that a literal names, as PostgreSQL does when it analyzes a
+    /// statement, so that the statement can lock it before it runs.
+    fn name_sequence(&mut self, argument: &mut Expression, locks: bool) -> Result<()> {
+        if let Expression::Cast(cast) = argument
+            && let Expression::Constant(Value::Text(text)) = &cast.input
+            && cast.to.data_type == DataType::Regclass
+        {
+            let context = EvaluationContext::new(self.session, self.catalog, &[], None);
+            let found = (self.session.system.by_name)(DataType::Regclass, text, &context)?;
+            *argument = Expression::Constant(found);
+        }
+        if let Expression::Constant(Value::Object(oid, _)) = argument
+            && locks
+        {
+            self.needs.sequence(*oid);
+        }
+        Ok(())
     }
 
     /// Binds a set-returning function outside FROM.

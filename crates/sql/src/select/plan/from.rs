@@ -8,19 +8,19 @@ use coeval_sql_syntax::tree::{
 };
 use smol_str::SmolStr;
 
-use super::node::{Node, SetFunction};
+use super::node::{Node, SetFunction, SetKind};
 use super::query::{plan_common_table, plan_with_shape};
 use super::shape::Shape;
 use crate::access::Privileges;
-use crate::catalog::{PUBLIC, Table, is_temporary_schema};
+use crate::catalog::{self, Content, Object, PUBLIC, Table, is_temporary_schema};
 use crate::expression::{
-    Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
+    Binder, Call, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
 };
 use crate::output::Column;
 use crate::route::{Reason, Route};
 use crate::system::{self, SystemTable};
-use crate::value::ColumnType;
-use crate::{Error, Result, SqlState};
+use crate::value::{ColumnType, DataType};
+use crate::{Error, Result, SqlState, Value};
 
 /// A relation or join of the FROM list, with its column range in the row. Of a join, the
 /// range is known only once the tree has its layout.
@@ -445,6 +445,7 @@ impl From<'_, '_, '_> {
                 let width = table.columns.len() + usize::from(self.with_records);
                 Ok(self.place(FromKind::Table(table, shown), width))
             }
+            Resolved::Sequence(object) => self.sequence(&object, alias, position),
             Resolved::System(table) => {
                 if table.is_secret() {
                     self.binder.needs.secret(table.name);
@@ -478,6 +479,43 @@ impl From<'_, '_, '_> {
                 Ok(self.place(FromKind::System(table, shown), table.columns.len()))
             }
         }
+    }
+
+    /// A sequence, which is read as a table of one row.
+    fn sequence(
+        &mut self,
+        object: &Object,
+        alias: Option<&Alias>,
+        position: Option<u32>,
+    ) -> Result<FromNode> {
+        let route = Route::Leader(Reason::SystemTable);
+        self.binder.route = self.binder.route.and(route);
+        let start = self.width;
+        let columns = system::SEQUENCE_COLUMNS.iter().zip(1..);
+        let columns = columns.map(|((name, data_type, _), attribute)| ScopeColumn {
+            name: SmolStr::new_static(name),
+            expression: Expression::Column(start + attribute as usize - 1),
+            column_type: ColumnType::from(*data_type),
+            origin: Some((object.oid, attribute)),
+        });
+        let columns: Vec<ScopeColumn> = columns.collect();
+        let name = SmolStr::from(object.name.as_str());
+        self.add(name, Some(SmolStr::new_static(PUBLIC)), columns, alias)
+            .map_err(|error| error.at(position))?;
+        let arguments = system::SEQUENCE_COLUMNS.iter().map(|(_, _, function)| {
+            Expression::Call(Box::new(Call {
+                function,
+                arguments: vec![Expression::Constant(Value::Oid(object.oid))],
+                types: vec![DataType::Oid.into()],
+            }))
+        });
+        let function = SetFunction {
+            kind: SetKind::Scalar,
+            arguments: arguments.collect(),
+            ordinality: false,
+        };
+        let width = function.arguments.len();
+        Ok(self.place(FromKind::Function(function), width))
     }
 
     fn common_table(&mut self, name: &str, alias: Option<&Alias>) -> Result<Option<FromNode>> {
@@ -546,6 +584,7 @@ impl From<'_, '_, '_> {
 /// The table that a relation name resolves to.
 pub(super) enum Resolved {
     Table(Arc<Table>),
+    Sequence(Arc<Object>),
     System(&'static SystemTable),
 }
 
@@ -568,14 +607,10 @@ pub(super) fn resolve_relation(
         return Ok(Resolved::Table(Arc::clone(table?)));
     }
     match schema {
-        Some(PUBLIC) => binder
-            .catalog
-            .table(name)
-            .map(|table| Resolved::Table(Arc::clone(table)))
-            .map_err(|error| match error.state() {
-                SqlState::UNDEFINED_TABLE => undefined(&format!("public.{name}")),
-                _ => error,
-            }),
+        Some(PUBLIC) => in_public(binder, name).map_err(|error| match error.state() {
+            SqlState::UNDEFINED_TABLE => undefined(&format!("public.{name}")),
+            _ => error,
+        }),
         Some(schema) => system::table(schema, name)
             .map(Resolved::System)
             .ok_or_else(|| undefined(&format!("{schema}.{name}"))),
@@ -593,8 +628,8 @@ pub(super) fn resolve_relation(
                         return Ok(Resolved::Table(Arc::clone(table?)));
                     }
                 } else if schema == PUBLIC {
-                    match binder.catalog.table(name) {
-                        Ok(table) => return Ok(Resolved::Table(Arc::clone(table))),
+                    match in_public(binder, name) {
+                        Ok(resolved) => return Ok(resolved),
                         Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {}
                         Err(error) => return Err(error),
                     }
@@ -605,17 +640,27 @@ pub(super) fn resolve_relation(
             // With an empty search path, unqualified names still resolve in the only
             // schema, because scripts of pg_dump begin by emptying the path.
             if path.is_empty() {
-                return match binder.catalog.table(name) {
-                    Ok(table) => Ok(Resolved::Table(Arc::clone(table))),
+                return match in_public(binder, name) {
                     Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {
                         Err(undefined(name))
                     }
-                    Err(error) => Err(error),
+                    resolved => resolved,
                 };
             }
             Err(undefined(name))
         }
     }
+}
+
+/// The table, or what is read like one, of this name in `public`.
+fn in_public(binder: &Binder<'_>, name: &str) -> Result<Resolved> {
+    if let Some(catalog::Relation::Object(object)) = binder.catalog.relation(name)
+        && matches!(object.content, Content::Sequence(_))
+    {
+        return Ok(Resolved::Sequence(object));
+    }
+    let table = binder.catalog.table(name)?;
+    Ok(Resolved::Table(Arc::clone(table)))
 }
 
 fn undefined(name: &str) -> Error {

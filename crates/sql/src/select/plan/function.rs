@@ -8,7 +8,8 @@ use super::json_function::{bind_json_set, record_function};
 use super::name::column_name;
 use super::node::{SetFunction, SetKind};
 use crate::expression::json::json_set;
-use crate::expression::{Binder, Bound, Expression, ScopeColumn, common_type, fold_name};
+use crate::expression::{Binder, Bound, Call, Expression, ScopeColumn, common_type, fold_name};
+use crate::system::SEQUENCE_PARAMETERS;
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
 
@@ -115,7 +116,11 @@ impl From<'_, '_, '_> {
 
 /// Whether the function of this name returns a set.
 pub(crate) fn is_set_function(name: &str) -> bool {
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts") || json_set(name).is_some()
+    let is_own = matches!(
+        name,
+        "generate_series" | "unnest" | "generate_subscripts" | "pg_sequence_parameters"
+    );
+    is_own || json_set(name).is_some()
 }
 
 /// Whether a series of these types is one of moments: its step is an interval.
@@ -157,6 +162,10 @@ pub(crate) fn bind_set_function(
         .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
         .at(position)
     };
+    if name == "pg_sequence_parameters" && types.len() == 1 {
+        let oid = binder.implicit(arguments.swap_remove(0), DataType::Oid)?;
+        return Ok(sequence_parameters(&oid.expression));
+    }
     let (kind, column, arguments) = match name {
         "generate_series" if types.len() == 3 && is_moments(&types) => {
             let data_type = match types[..2] {
@@ -214,4 +223,23 @@ pub(crate) fn bind_set_function(
         ordinality: false,
     };
     Ok((function, vec![(SmolStr::from(name), column)]))
+}
+
+/// How the sequence with an OID counts, as a row.
+fn sequence_parameters(oid: &Expression) -> BoundSet {
+    let arguments = SEQUENCE_PARAMETERS.iter().map(|(_, _, function)| {
+        Expression::Call(Box::new(Call {
+            function,
+            arguments: vec![oid.clone()],
+            types: vec![DataType::Oid.into()],
+        }))
+    });
+    let function = SetFunction {
+        kind: SetKind::Scalar,
+        arguments: arguments.collect(),
+        ordinality: false,
+    };
+    let columns = SEQUENCE_PARAMETERS.iter();
+    let columns = columns.map(|(name, data_type, _)| (SmolStr::new_static(name), *data_type));
+    (function, columns.collect())
 }

@@ -90,7 +90,10 @@ impl Session {
     pub fn has_changed(&self) -> bool {
         self.delta.as_ref().is_some_and(|delta| {
             let lasting = self.lasting_settings();
-            !Arc::ptr_eq(&delta.settings, lasting) || !delta.names.is_empty() || delta.any
+            !Arc::ptr_eq(&delta.settings, lasting)
+                || !delta.names.is_empty()
+                || delta.any
+                || self.info.sequences.has_news()
         })
     }
 
@@ -127,7 +130,8 @@ impl Session {
         let is_marked = delta.marked.has_news(self.newest_commit());
         let stays = delta.pinned == self.pinned_as_told();
         let unchanged = unchanged && stays;
-        let pieces = if unchanged && told && delta.names.is_empty() && !delta.any && !is_marked {
+        let is_told = told && !is_marked && !self.info.sequences.has_news();
+        let pieces = if unchanged && is_told && delta.names.is_empty() && !delta.any {
             Vec::new()
         } else {
             self.write_changes(&mut delta)
@@ -150,6 +154,15 @@ impl Session {
         }
         for name in std::mem::take(&mut delta.names) {
             writer.statement(&name, self.handover_statement(&name).as_ref());
+        }
+        if self.info.sequences.has_news() {
+            let (forget, used) = self.info.sequences.take_news();
+            if forget {
+                writer.forget_sequences();
+            }
+            for each in used {
+                writer.sequence(each);
+            }
         }
         if let Some(told) = &mut delta.reads {
             if !std::mem::replace(&mut told.login, true) {

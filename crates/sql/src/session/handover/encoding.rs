@@ -22,6 +22,9 @@
 //!    11 marked     such a number (u64), and a commit that was made after it had come (u64)
 //!    12 pinned     u8: 0 no, 1 nothing is read on the client's node, 2 and the session ends with
 //!                  its leader
+//!    13 sequence   its OID (u32), the last number that the session was given (i64), whether it
+//!                  is the sequence of the last nextval (u8, 0 or 1)
+//!    14 forget all sequences
 //!   role       0 (u8) or 1 (u8), number (u32), name text
 //!   text       length in bytes (u32), UTF-8
 //! ```
@@ -30,9 +33,10 @@
 //! Kind 7 is for reads on the client's node, kind 8 for those and for the session's next
 //! leader; they are written from cluster version 3 on. A piece goes from the node of a client
 //! to the leader, and kind 9 is written, from cluster version 4 on; kind 10 from version 5 on, and
-//! kind 11 to a node that has written that; kind 12 from version 6 on. A record that cannot be
-//! decoded makes its piece [`Malformed`], and the decoder
-//! allocates no more than the piece holds.
+//! kind 11 to a node that has written that; kind 12 from version 6 on. Kinds 13 and 14 are written
+//! of sessions that have used a sequence, which there are from version 7 on. A record that cannot
+//! be decoded makes its piece [`Malformed`], and the decoder allocates no more than the piece
+//! holds.
 
 use std::fmt;
 
@@ -40,6 +44,7 @@ use coeval_txn::Isolation;
 use coeval_types::Timestamp;
 
 use super::{ActsAs, CarriedBlock, HandoverRole, HandoverStatement, Pinned};
+use crate::sequence::Used;
 use crate::session::Login;
 use crate::statement::Modes;
 
@@ -57,6 +62,8 @@ const BLOCK: u8 = 9;
 const MARK: u8 = 10;
 const MARKED: u8 = 11;
 const PINNED: u8 = 12;
+const SEQUENCE: u8 = 13;
+const FORGET_SEQUENCES: u8 = 14;
 
 /// The isolation levels, by their number less 1.
 const LEVELS: [Isolation; 3] = [
@@ -119,7 +126,12 @@ pub(super) enum Record<'piece> {
         commit: Timestamp,
     },
     Pinned(Pinned),
+    Sequence(Used),
+    ForgetSequences,
 }
+
+/// Memory that a sequence takes, in bytes.
+pub(super) const SEQUENCE_BYTES: usize = 40;
 
 /// Memory a setting or a statement takes in addition to its text, in bytes.
 const ENTRY: usize = 100;
@@ -136,7 +148,9 @@ impl Record<'_> {
             Self::Set { name, value } => ENTRY + text_size(name) + text_size(value),
             Self::ActsAs(acts) => acts.size(),
             Self::Statement { name, statement } => statement.size(name),
-            Self::Reset { .. }
+            Self::Sequence(_) => SEQUENCE_BYTES,
+            Self::ForgetSequences
+            | Self::Reset { .. }
             | Self::Forget { .. }
             | Self::ForgetAll
             | Self::Login(_)
@@ -254,6 +268,19 @@ impl Writer {
         self.record.push(COMMITTED);
         self.record
             .extend_from_slice(&commit.to_bits().to_le_bytes());
+        self.end();
+    }
+
+    pub(super) fn sequence(&mut self, used: Used) {
+        self.record.push(SEQUENCE);
+        self.number(used.sequence);
+        self.record.extend_from_slice(&used.number.to_le_bytes());
+        self.record.push(u8::from(used.is_last));
+        self.end();
+    }
+
+    pub(super) fn forget_sequences(&mut self) {
+        self.record.push(FORGET_SEQUENCES);
         self.end();
     }
 
@@ -504,6 +531,12 @@ impl<'piece> Reader<'piece> {
             }),
             COMMITTED => Record::Committed(Timestamp::from_bits(self.long()?)),
             BLOCK => Record::Block(self.block()?),
+            SEQUENCE => Record::Sequence(Used {
+                sequence: self.number()?,
+                number: i64::from_le_bytes(self.array()?),
+                is_last: self.flag()?,
+            }),
+            FORGET_SEQUENCES => Record::ForgetSequences,
             MARK => Record::Mark(self.long()?),
             MARKED => Record::Marked {
                 mark: self.long()?,

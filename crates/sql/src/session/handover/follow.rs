@@ -59,6 +59,8 @@ impl Session {
             Record::ForgetAll => self.forget_all(),
             Record::Block(block) => self.take_block(&block)?,
             Record::Mark(mark) => self.mark(mark),
+            Record::Sequence(used) => self.info.sequences.take_over(used),
+            Record::ForgetSequences => self.info.sequences.forget(),
             // They concern the node that keeps the handover state.
             Record::ActsAs(_)
             | Record::Login(_)

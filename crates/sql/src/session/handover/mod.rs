@@ -1,5 +1,6 @@
 //! Session handover: the state that a session keeps when another node becomes its server,
-//! namely its settings, the roles as which it acts, and its prepared statements.
+//! namely its settings, the roles as which it acts, its prepared statements, and the numbers that
+//! it was given of sequences.
 //!
 //! ```text
 //!   leader of term 4                     node of the client               leader of term 5
@@ -37,7 +38,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use coeval_types::Timestamp;
-use encoding::{Record, Writer};
+use encoding::{Record, SEQUENCE_BYTES, Writer};
 
 pub(super) use delta::HandoverDelta;
 pub use encoding::{MAX_PIECE, MAX_RECORD, Malformed};
@@ -49,6 +50,7 @@ use super::identity::Identity;
 use super::prepared::Prepared;
 use super::settings::Settings;
 use crate::output::Column;
+use crate::sequence::Used;
 use crate::statement::Modes;
 use crate::temporary::Temporary;
 
@@ -64,6 +66,10 @@ pub struct SessionHandover {
     acts: ActsAs,
     /// Prepared statements by name; the empty name is the unnamed statement's.
     statements: BTreeMap<String, HandoverStatement>,
+    /// The last numbers that the session was given of sequences, by their OIDs.
+    sequences: BTreeMap<u32, i64>,
+    /// The sequence of its last `nextval`.
+    last_sequence: Option<u32>,
     /// The role that has logged in, as the leader knows it; see [`SessionHandover::login`].
     login: Option<Login>,
     /// The session's newest commit, as far as it was told.
@@ -314,6 +320,21 @@ impl SessionHandover {
             Record::Login(login) => self.login = Some(login),
             Record::Committed(commit) => self.keep_commit(commit),
             Record::Pinned(pinned) => self.pinned = pinned,
+            Record::Sequence(used) => {
+                let known = self.sequences.contains_key(&used.sequence);
+                if known || fits(self.bytes) {
+                    self.bytes += if known { 0 } else { size };
+                    self.sequences.insert(used.sequence, used.number);
+                    if used.is_last {
+                        self.last_sequence = Some(used.sequence);
+                    }
+                }
+            }
+            Record::ForgetSequences => {
+                let gone = std::mem::take(&mut self.sequences);
+                self.bytes -= gone.len() * SEQUENCE_BYTES;
+                self.last_sequence = None;
+            }
             // A block is no state that outlives its transaction, and marks are no state.
             Record::Block(_) | Record::Mark(_) | Record::Marked { .. } => {}
             Record::Forget { name } => self.forget_statement(name),
@@ -325,6 +346,15 @@ impl SessionHandover {
                 self.statements.extend(unnamed);
             }
         }
+    }
+
+    /// The last numbers that the session was given of sequences.
+    fn used(&self) -> impl Iterator<Item = Used> {
+        self.sequences.iter().map(|(sequence, number)| Used {
+            sequence: *sequence,
+            number: *number,
+            is_last: self.last_sequence == Some(*sequence),
+        })
     }
 
     fn forget_setting(&mut self, name: &str) {
@@ -356,6 +386,9 @@ impl SessionHandover {
         }
         for (name, statement) in &self.statements {
             writer.statement(name, Some(statement));
+        }
+        for used in self.used() {
+            writer.sequence(used);
         }
         // Some only if the leader has told it: by then every node understands it.
         if let Some(commit) = self.committed.filter(|commit| *commit != Timestamp::ZERO) {
@@ -397,6 +430,9 @@ impl Session {
         self.write_statements(&mut writer);
         if self.pinned() != Pinned::No {
             writer.pinned(self.pinned());
+        }
+        for used in self.info.sequences.all() {
+            writer.sequence(used);
         }
         for piece in writer.finish() {
             // This process has just encoded the piece, so applying it does not fail.

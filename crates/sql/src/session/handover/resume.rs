@@ -44,6 +44,9 @@ impl Session {
             Ok(())
         })?;
         session.resume_settings(&handover, &mut refused).await?;
+        for used in handover.used() {
+            session.info.sequences.take_over(used);
+        }
         session.commit_elsewhere = handover.committed.unwrap_or(Timestamp::ZERO);
         let asleep = handover.statements.iter();
         let asleep: u64 = asleep.map(|(name, statement)| statement.bytes(name)).sum();

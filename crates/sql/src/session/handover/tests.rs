@@ -33,6 +33,8 @@ enum Told {
     Statement(String, Option<HandoverStatement>),
     ForgetAll,
     Pinned(Pinned),
+    Sequence(u32, i64, bool),
+    ForgetSequences,
 }
 
 fn told() -> impl Strategy<Value = Told> {
@@ -47,6 +49,9 @@ fn told() -> impl Strategy<Value = Told> {
             .prop_map(|(name, statement)| Told::Statement(name, statement)),
         Just(Told::ForgetAll),
         (0..Pinned::ALL.len()).prop_map(|place| Told::Pinned(Pinned::ALL[place])),
+        (0..3_u32, any::<i64>(), any::<bool>())
+            .prop_map(|(sequence, number, last)| Told::Sequence(sequence, number, last)),
+        Just(Told::ForgetSequences),
     ]
 }
 
@@ -60,6 +65,12 @@ fn written(told: &[Told]) -> Vec<Vec<u8>> {
             Told::Statement(name, statement) => writer.statement(name, statement.as_ref()),
             Told::ForgetAll => writer.forget_all(),
             Told::Pinned(pinned) => writer.pinned(*pinned),
+            Told::Sequence(sequence, number, is_last) => writer.sequence(Used {
+                sequence: *sequence,
+                number: *number,
+                is_last: *is_last,
+            }),
+            Told::ForgetSequences => writer.forget_sequences(),
         }
     }
     writer.finish()
@@ -85,6 +96,16 @@ fn handover_after(all: &[Told]) -> SessionHandover {
             }
             Told::ForgetAll => handover.statements.retain(|name, _| name.is_empty()),
             Told::Pinned(pinned) => handover.pinned = pinned,
+            Told::Sequence(sequence, number, is_last) => {
+                handover.sequences.insert(sequence, number);
+                if is_last {
+                    handover.last_sequence = Some(sequence);
+                }
+            }
+            Told::ForgetSequences => {
+                handover.sequences.clear();
+                handover.last_sequence = None;
+            }
         }
     }
     handover

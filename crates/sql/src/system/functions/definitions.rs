@@ -3,10 +3,14 @@
 
 use super::{ANY, BOOL, INT4, OID, REGCLASS, REGTYPE, TEXT};
 use crate::expression::{Arguments, EvaluationContext, Function};
-use crate::system::definition::{constraint_definition, format_type, index_definition, key_column};
+use crate::system::definition::{
+    constraint_definition, format_type, index_definition, key_column, without_brackets,
+};
 use crate::system::object::{find, parse_identifier};
-use crate::system::relation::{Relation, constraints, index_by_oid, relation_by_oid, search_path};
-use crate::system::{constraint_oid, object_by_oid, role_name};
+use crate::system::relation::{
+    Relation, all_constraints, index_by_oid, relation_by_oid, search_path,
+};
+use crate::system::{object_by_oid, role_name};
 use crate::value::DataType;
 use crate::{Result, Value};
 
@@ -31,7 +35,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
     // The catalog stores expressions as SQL text, so there is no tree to deparse.
     Function::new("pg_get_expr", &[TEXT, OID], TEXT, first),
-    Function::new("pg_get_expr", &[TEXT, OID, BOOL], TEXT, first),
+    Function::new("pg_get_expr", &[TEXT, OID, BOOL], TEXT, |a, _| {
+        Ok(match a.truth(2) {
+            true => Value::text(without_brackets(a.text(0).to_owned())),
+            false => a.values[0].clone(),
+        })
+    }),
     Function::new("pg_get_indexdef", &[OID], TEXT, |a, context| {
         Ok(index(a, context, false))
     })
@@ -73,7 +82,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     nothing("pg_get_partition_constraintdef", &[OID]),
     nothing("pg_get_statisticsobjdef", &[OID]),
     nothing("pg_get_statisticsobjdef_columns", &[OID]),
-    nothing("pg_get_serial_sequence", &[TEXT, TEXT]),
     Function::new(
         "pg_get_replica_identity_index",
         &[REGCLASS],
@@ -184,10 +192,9 @@ fn index(a: Arguments<'_>, context: &EvaluationContext<'_>, bare: bool) -> Value
 }
 
 fn constraint(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
-    let found =
-        constraints(context.catalog).find(|(_, index)| constraint_oid(index.oid) == a.oid(0));
+    let found = all_constraints(context.catalog).find(|each| each.oid() == a.oid(0));
     Ok(match found {
-        Some((table, index)) => Value::text(constraint_definition(table, index)),
+        Some(constraint) => Value::text(constraint_definition(constraint, a.truth(1), context)),
         None => Value::Null,
     })
 }

@@ -8,6 +8,7 @@ mod comments;
 mod commits;
 mod definitions;
 mod privileges;
+pub(crate) mod sequences;
 mod sessions;
 mod sizes;
 mod visibility;
@@ -40,6 +41,7 @@ pub(super) const FUNCTIONS: &[&[Function]] = &[
     commits::FUNCTIONS,
     definitions::FUNCTIONS,
     privileges::FUNCTIONS,
+    sequences::FUNCTIONS,
     sessions::FUNCTIONS,
     sizes::FUNCTIONS,
     visibility::FUNCTIONS,

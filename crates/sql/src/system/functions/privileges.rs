@@ -89,8 +89,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
             context,
         )
     }),
-    granted("has_sequence_privilege", &[ANY, ANY]),
-    granted("has_sequence_privilege", &[ANY, ANY, ANY]),
+    asked("has_sequence_privilege", &[ANY, ANY], |a, context| {
+        sequence(context.session.role, &a.values[0], a.text(1), context)
+    }),
+    asked("has_sequence_privilege", &[ANY, ANY, ANY], |a, context| {
+        let role = role(&a.values[0], context)?;
+        sequence(role, &a.values[1], a.text(2), context)
+    }),
     granted("has_function_privilege", &[ANY, ANY]),
     granted("has_function_privilege", &[ANY, ANY, ANY]),
     granted("has_type_privilege", &[ANY, ANY]),
@@ -198,11 +203,12 @@ fn unrecognized(name: &str) -> Error {
     )
 }
 
-fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>) -> Result<Value> {
-    let oid = match number(table) {
+/// OID of the relation that an argument refers to.
+fn relation(relation: &Value, context: &EvaluationContext<'_>) -> Result<u32> {
+    Ok(match number(relation) {
         Some(oid) => oid,
         None => {
-            let name = text(table);
+            let name = text(relation);
             find(DataType::Regclass, name, context)?.ok_or_else(|| {
                 Error::new(
                     SqlState::UNDEFINED_TABLE,
@@ -210,7 +216,30 @@ fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>
                 )
             })?
         }
-    };
+    })
+}
+
+fn sequence(
+    role: u32,
+    sequence: &Value,
+    wanted: &str,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
+    let oid = relation(sequence, context)?;
+    match context.catalog.sequence(oid) {
+        Some((object, _)) => has_any(role, &object.owned, ObjectKind::Sequence, wanted, context),
+        None => match relation_by_oid(context.catalog, oid) {
+            None => Ok(Value::Null),
+            Some(other) => Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not a sequence", other.name()),
+            )),
+        },
+    }
+}
+
+fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>) -> Result<Value> {
+    let oid = relation(table, context)?;
     match relation_by_oid(context.catalog, oid) {
         None => Ok(Value::Null),
         Some(Relation::Table(table) | Relation::Index(table, _)) => {

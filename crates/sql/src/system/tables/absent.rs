@@ -34,10 +34,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         oid: Oid, defaclrole: Oid, defaclnamespace: Oid, defaclobjtype: InternalChar,
         defaclacl: AclItemArray,
     }
-    2608 Table pg_depend {
-        classid: Oid, objid: Oid, objsubid: Int4, refclassid: Oid, refobjid: Oid,
-        refobjsubid: Int4, deptype: InternalChar,
-    }
     3501 Table pg_enum {
         oid: Oid, enumtypid: Oid, enumsortorder: Float4, enumlabel: Name,
     }
@@ -103,10 +99,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
     3596 Table pg_seclabel {
         objoid: Oid, classoid: Oid, objsubid: Int4, provider: Text, label: Text,
     }
-    2224 Table pg_sequence {
-        seqrelid: Oid, seqtypid: Oid, seqstart: Int8, seqincrement: Int8, seqmax: Int8,
-        seqmin: Int8, seqcache: Int8, seqcycle: Bool,
-    }
     1214 Table pg_shdepend {
         dbid: Oid, classid: Oid, objid: Oid, objsubid: Int4, refclassid: Oid, refobjid: Oid,
         deptype: InternalChar,
@@ -170,11 +162,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
     12023 View pg_rules {
         schemaname: Name, tablename: Name, rulename: Name, definition: Text,
     }
-    12048 View pg_sequences {
-        schemaname: Name, sequencename: Name, sequenceowner: Name, data_type: Regtype,
-        start_value: Int8, min_value: Int8, max_value: Int8, increment_by: Int8, cycle: Bool,
-        cache_size: Int8, last_value: Int8,
-    }
     12327 View pg_user_mappings {
         umid: Oid, srvid: Oid, srvname: Name, umuser: Oid, usename: Name, umoptions: TextArray,
     }
@@ -199,12 +186,6 @@ pub(super) const INFORMATION_SCHEMA_TABLES: &[SystemTable] = empty_tables! {
         check_option: VarChar, is_updatable: VarChar, is_insertable_into: VarChar,
         is_trigger_updatable: VarChar, is_trigger_deletable: VarChar,
         is_trigger_insertable_into: VarChar,
-    }
-    13386 View sequences {
-        sequence_catalog: Name, sequence_schema: Name, sequence_name: Name, data_type: VarChar,
-        numeric_precision: Int4, numeric_precision_radix: Int4, numeric_scale: Int4,
-        start_value: VarChar, minimum_value: VarChar, maximum_value: VarChar,
-        increment: VarChar, cycle_option: VarChar,
     }
     13377 View routines {
         specific_catalog: Name, specific_schema: Name, specific_name: Name,

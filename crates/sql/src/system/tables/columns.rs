@@ -1,11 +1,12 @@
 //! System tables of columns and their defaults: `pg_attribute`, `pg_attrdef`.
 
 use crate::Value;
-use crate::system::definition::default_expression;
+use crate::catalog::Generation;
+use crate::system::default_oid;
+use crate::system::definition::column_expression;
 use crate::system::relation::attributes;
 use crate::system::table::system_table;
 use crate::system::tables::collation_oid;
-use crate::system::{default_oid, listed};
 
 system_table! {
     /// Columns of relations. Dropped columns have no row.
@@ -26,10 +27,17 @@ system_table! {
         attstorage: InternalChar = each.column_type.data_type.facts().storage as u8,
         attcompression: InternalChar = 0u8,
         attnotnull: Bool = each.not_null,
-        atthasdef: Bool = each.default.is_some(),
+        atthasdef: Bool = each.expression().is_some(),
         atthasmissing: Bool = false,
-        attidentity: InternalChar = 0u8,
-        attgenerated: InternalChar = 0u8,
+        attidentity: InternalChar = match each.generation {
+            Some(Generation::Identity { always: true }) => b'a',
+            Some(Generation::Identity { always: false }) => b'd',
+            _ => 0,
+        },
+        attgenerated: InternalChar = match each.generation {
+            Some(Generation::Stored(_)) => b's',
+            _ => 0,
+        },
         attisdropped: Bool = false,
         attislocal: Bool = true,
         attinhcount: Int4 = 0i32,
@@ -42,15 +50,14 @@ system_table! {
 }
 
 system_table! {
-    /// Default expressions of columns, as SQL.
+    /// Default expressions of columns, and those that compute one, as SQL.
     PG_ATTRDEF = PG_CATALOG 2604 Table pg_attrdef;
-    context => listed(context.catalog)
-        .flat_map(|table| table.columns.iter().map(move |column| (table, column)))
-        .filter_map(|(table, column)| Some((table, column, column.default.as_deref()?)));
-    (table, column, default) => {
-        oid: Oid = default_oid(table.oid, column.attribute),
-        adrelid: Oid = table.oid,
-        adnum: Int2 = column.attribute,
-        adbin: Text = default_expression(default, column.column_type),
+    context => attributes(context.catalog)
+        .filter_map(|each| Some((each, column_expression(&each, context)?)));
+    (each, expression) => {
+        oid: Oid = default_oid(each.relation.oid(), each.number),
+        adrelid: Oid = each.relation.oid(),
+        adnum: Int2 = each.number,
+        adbin: Text = expression,
     }
 }

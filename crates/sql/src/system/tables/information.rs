@@ -18,7 +18,9 @@ use crate::Value;
 use crate::access::{ObjectKind, Privileges};
 use crate::catalog::{Catalog, Index, Table};
 use crate::expression::EvaluationContext;
-use crate::system::relation::{Relation, constraints, namespace_of, relations};
+use crate::system::relation::{
+    Constraint, Relation, all_constraints, constraints, namespace_of, object_kind, relations,
+};
 use crate::system::table::system_table;
 use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, listed, role_name, schema_name};
 
@@ -50,7 +52,7 @@ system_table! {
     /// Tables and views that the current role may see.
     TABLES = INFORMATION_SCHEMA 13425 View tables;
     context => relations(context.catalog)
-        .filter(|each| each.kind() != b'i' && may_see(*each, Privileges::TABLE, context));
+        .filter(|each| !matches!(each.kind(), b'i' | b'S') && may_see(*each, Privileges::TABLE, context));
     each => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(each.namespace()),
@@ -95,7 +97,7 @@ pub(super) fn may_see(
             !may.both(any).is_none()
         }
         Relation::Object(object) => {
-            let may = access.privileges(role, &object.owned, ObjectKind::Table);
+            let may = access.privileges(role, &object.owned, object_kind(object));
             !may.both(any).is_none()
         }
         Relation::System(table) => any.include(Privileges::SELECT) && !table.is_secret(),
@@ -125,13 +127,13 @@ pub(super) fn not_null_name(table: &Table, attribute: i16) -> String {
 fn table_constraints(
     catalog: &Catalog,
 ) -> impl Iterator<Item = (String, &Arc<Table>, &'static str)> {
-    let keys = constraints(catalog).map(|(table, index)| {
-        let kind = if is_primary(index) {
-            "PRIMARY KEY"
-        } else {
-            "UNIQUE"
+    let keys = all_constraints(catalog).map(|constraint| {
+        let kind = match constraint {
+            Constraint::Key(_, index) if is_primary(index) => "PRIMARY KEY",
+            Constraint::Key(..) => "UNIQUE",
+            Constraint::Check(..) => "CHECK",
         };
-        (index.name.clone(), table, kind)
+        (constraint.name().to_owned(), constraint.table(), kind)
     });
     let checks = listed(catalog).flat_map(|table| {
         let columns = table.columns.iter().filter(|column| column.not_null);
@@ -191,18 +193,34 @@ system_table! {
     }
 }
 
+/// Columns that constraints refer to: table, constraint, column.
+fn constrained(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &str, &str)> {
+    all_constraints(catalog).flat_map(|constraint| {
+        let table = constraint.table();
+        let named = constraint
+            .attributes()
+            .into_iter()
+            .filter_map(move |attribute| {
+                let mut columns = table.columns.iter();
+                let column = columns.find(|column| column.attribute == attribute)?;
+                Some((table, constraint.name(), column.name.as_str()))
+            });
+        named.collect::<Vec<_>>()
+    })
+}
+
 system_table! {
     /// Columns that constraints refer to.
     CONSTRAINT_COLUMN_USAGE = INFORMATION_SCHEMA 13300 View constraint_column_usage;
-    context => key_columns(context.catalog)
+    context => constrained(context.catalog)
         .filter(|(table, ..)| may_see(Relation::Table(table), Privileges::NONE, context));
-    (table, index, column, _) => {
+    (table, constraint, column) => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(namespace_of(table)),
         table_name: Name = &table.name,
         column_name: Name = column,
         constraint_catalog: Name = context.session.database.clone(),
         constraint_schema: Name = schema_name(namespace_of(table)),
-        constraint_name: Name = &index.name,
+        constraint_name: Name = constraint,
     }
 }

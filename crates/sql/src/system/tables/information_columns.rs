@@ -3,12 +3,16 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+use std::sync::Arc;
+
 use super::information::{OF_COLUMNS, may_see, not_null_name, yes_or_no};
 use crate::Value;
 use crate::access::Privileges;
-use crate::catalog::quote_identifier;
-use crate::system::definition::default_expression;
-use crate::system::relation::{Relation, namespace_of, relations};
+use crate::catalog::{Generation, Table, quote_identifier};
+use crate::expression::EvaluationContext;
+use crate::sequence::Counting;
+use crate::system::definition::{column_expression, condition};
+use crate::system::relation::{Attribute, Relation, namespace_of, relations};
 use crate::system::table::system_table;
 use crate::system::{listed, schema_name};
 use crate::value::interval::IntervalRange;
@@ -87,7 +91,7 @@ system_table! {
     COLUMNS = INFORMATION_SCHEMA 13295 View columns;
     context => relations(context.catalog)
         .filter(|each| {
-            !matches!(each, Relation::Index(..)) && may_see(*each, OF_COLUMNS, context)
+            !matches!(each.kind(), b'i' | b'S') && may_see(*each, OF_COLUMNS, context)
         })
         .flat_map(Relation::attributes);
     each => {
@@ -96,9 +100,7 @@ system_table! {
         table_name: Name = each.relation.name(),
         column_name: Name = each.name,
         ordinal_position: Int4 = i32::from(each.number),
-        column_default: VarChar = each
-            .default
-            .map(|default| default_expression(default, each.column_type)),
+        column_default: VarChar = each.default.and_then(|_| column_expression(&each, context)),
         is_nullable: VarChar = yes_or_no(!each.not_null),
         data_type: VarChar = type_name(each.column_type.data_type),
         character_maximum_length: Int4 = characters(each.column_type),
@@ -127,32 +129,70 @@ system_table! {
         maximum_cardinality: Int4 = Value::Null,
         dtd_identifier: Name = each.number.to_string(),
         is_self_referencing: VarChar = "NO",
-        is_identity: VarChar = "NO",
-        identity_generation: VarChar = Value::Null,
-        identity_start: VarChar = Value::Null,
-        identity_increment: VarChar = Value::Null,
-        identity_maximum: VarChar = Value::Null,
-        identity_minimum: VarChar = Value::Null,
-        identity_cycle: VarChar = "NO",
-        is_generated: VarChar = "NEVER",
-        generation_expression: VarChar = Value::Null,
+        is_identity: VarChar = yes_or_no(each.generation.is_some_and(Generation::is_identity)),
+        identity_generation: VarChar = match each.generation {
+            Some(Generation::Identity { always: true }) => Some("ALWAYS"),
+            Some(Generation::Identity { always: false }) => Some("BY DEFAULT"),
+            _ => None,
+        },
+        identity_start: VarChar = identity(&each, context).map(|each| each.start.to_string()),
+        identity_increment: VarChar =
+            identity(&each, context).map(|each| each.increment.to_string()),
+        identity_maximum: VarChar = identity(&each, context).map(|each| each.maximum.to_string()),
+        identity_minimum: VarChar = identity(&each, context).map(|each| each.minimum.to_string()),
+        identity_cycle: VarChar =
+            yes_or_no(identity(&each, context).is_some_and(|each| each.cycle)),
+        is_generated: VarChar = match each.generation {
+            Some(Generation::Stored(_)) => "ALWAYS",
+            _ => "NEVER",
+        },
+        generation_expression: VarChar = match each.generation {
+            Some(Generation::Stored(_)) => column_expression(&each, context),
+            _ => None,
+        },
         is_updatable: VarChar = yes_or_no(matches!(each.relation, Relation::Table(_))),
     }
 }
 
+/// How the sequence of an identity column counts.
+fn identity(column: &Attribute<'_>, context: &EvaluationContext<'_>) -> Option<Counting> {
+    column.generation.filter(|each| each.is_identity())?;
+    let table = column.relation.oid();
+    let (_, sequence) = context.catalog.sequence_of_column(table, column.number)?;
+    Some(sequence.counting)
+}
+
+/// Check constraints of tables that the current role owns: table, name and condition; those that
+/// NOT NULL implies come last.
+fn checks<'a>(context: &EvaluationContext<'a>) -> Vec<(&'a Arc<Table>, String, String)> {
+    let mut all = Vec::new();
+    let owned = || {
+        let tables = listed(context.catalog);
+        tables.filter(|table| may_see(Relation::Table(table), Privileges::NONE, context))
+    };
+    for table in owned() {
+        for check in &table.checks {
+            let clause = format!("({})", condition(&check.condition, context));
+            all.push((table, check.name.clone(), clause));
+        }
+    }
+    for table in owned() {
+        for column in table.columns.iter().filter(|column| column.not_null) {
+            let clause = format!("{} IS NOT NULL", quote_identifier(&column.name));
+            all.push((table, not_null_name(table, column.attribute), clause));
+        }
+    }
+    all
+}
+
 system_table! {
-    /// Check constraints: those that NOT NULL implies.
+    /// Check constraints, also those that NOT NULL implies.
     CHECK_CONSTRAINTS = INFORMATION_SCHEMA 13260 View check_constraints;
-    context => listed(context.catalog)
-        .filter(|table| may_see(Relation::Table(table), Privileges::NONE, context))
-        .flat_map(|table| {
-            let columns = table.columns.iter().filter(|column| column.not_null);
-            columns.map(move |column| (table, column))
-        });
-    (table, column) => {
+    context => checks(context);
+    (table, name, clause) => {
         constraint_catalog: Name = context.session.database.clone(),
         constraint_schema: Name = schema_name(namespace_of(table)),
-        constraint_name: Name = not_null_name(table, column.attribute),
-        check_clause: VarChar = format!("{} IS NOT NULL", quote_identifier(&column.name)),
+        constraint_name: Name = name,
+        check_clause: VarChar = clause,
     }
 }

@@ -13,6 +13,7 @@ mod information_columns;
 mod relations;
 mod replication;
 mod roles;
+mod sequences;
 mod statistics;
 mod time_zones;
 mod types;
@@ -34,6 +35,12 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         relations::PG_INDEXES,
     ],
     &[columns::PG_ATTRIBUTE, columns::PG_ATTRDEF],
+    &[
+        sequences::PG_SEQUENCE,
+        sequences::PG_SEQUENCES,
+        sequences::SEQUENCES,
+        sequences::PG_DEPEND,
+    ],
     &[types::PG_TYPE, types::PG_COLLATION],
     &[
         time_zones::PG_TIMEZONE_NAMES,

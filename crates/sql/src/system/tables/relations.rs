@@ -4,13 +4,14 @@
 use crate::Value;
 use crate::access::ObjectKind;
 use crate::expression::EvaluationContext;
-use crate::system::definition::{index_definition, options};
+use crate::system::definition::{condition, index_definition, options};
 use crate::system::grants::grants;
-use crate::system::relation::{Relation, constraints, indexes, namespace_of, relations};
+use crate::system::relation::{
+    Constraint, Relation, all_constraints, indexes, namespace_of, object_kind, relations,
+};
 use crate::system::table::{array, system_table};
 use crate::system::{
-    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, constraint_oid, role_name, schema_name,
-    schemas, tables,
+    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, role_name, schema_name, schemas, tables,
 };
 use crate::value::DataType;
 
@@ -40,7 +41,10 @@ system_table! {
         relpersistence: InternalChar = each.persistence(),
         relkind: InternalChar = each.kind(),
         relnatts: Int2 = each.attribute_count(),
-        relchecks: Int2 = 0i16,
+        relchecks: Int2 = match each {
+            Relation::Table(table) => table.checks.len() as i16,
+            _ => 0,
+        },
         // A view has a rewrite rule.
         relhasrules: Bool = each.kind() == b'v',
         relhastriggers: Bool = false,
@@ -55,6 +59,9 @@ system_table! {
         relminmxid: Oid = 0u32,
         relacl: AclItemArray = match each {
             Relation::Table(table) => grants(&table.owned, ObjectKind::Table, context),
+            Relation::Object(object) => {
+                grants(&object.owned, object_kind(object), context)
+            }
             _ => Value::Null,
         },
         reloptions: TextArray = match each {
@@ -106,20 +113,20 @@ pub(in crate::system) fn is_primary(index: &crate::catalog::Index) -> bool {
 }
 
 system_table! {
-    /// Primary keys and unique constraints.
+    /// Constraints: primary keys, unique and CHECK constraints.
     PG_CONSTRAINT = PG_CATALOG 2606 Table pg_constraint;
-    context => constraints(context.catalog);
-    (table, index) => {
-        oid: Oid = constraint_oid(index.oid),
-        conname: Name = &index.name,
-        connamespace: Oid = namespace_of(table),
-        contype: InternalChar = if is_primary(index) { b'p' } else { b'u' },
+    context => all_constraints(context.catalog);
+    each => {
+        oid: Oid = each.oid(),
+        conname: Name = each.name(),
+        connamespace: Oid = namespace_of(each.table()),
+        contype: InternalChar = each.kind(),
         condeferrable: Bool = false,
         condeferred: Bool = false,
-        convalidated: Bool = true,
-        conrelid: Oid = table.oid,
+        convalidated: Bool = !matches!(each, Constraint::Check(_, check) if !check.is_valid),
+        conrelid: Oid = each.table().oid,
         contypid: Oid = 0u32,
-        conindid: Oid = index.oid,
+        conindid: Oid = each.index(),
         conparentid: Oid = 0u32,
         confrelid: Oid = 0u32,
         confupdtype: InternalChar = b' ',
@@ -127,15 +134,18 @@ system_table! {
         confmatchtype: InternalChar = b' ',
         conislocal: Bool = true,
         coninhcount: Int4 = 0i32,
-        connoinherit: Bool = true,
-        conkey: Int2Array = array(index.columns.iter().map(|key| key.attribute)),
+        connoinherit: Bool = !matches!(each, Constraint::Check(_, check) if !check.is_local),
+        conkey: Int2Array = array(each.attributes()),
         confkey: Int2Array = Value::Null,
         conpfeqop: OidArray = Value::Null,
         conppeqop: OidArray = Value::Null,
         conffeqop: OidArray = Value::Null,
         confdelsetcols: Int2Array = Value::Null,
         conexclop: OidArray = Value::Null,
-        conbin: Text = Value::Null,
+        conbin: Text = match each {
+            Constraint::Check(_, check) => Some(condition(&check.condition, context)),
+            Constraint::Key(..) => None,
+        },
     }
 }
 
