@@ -46,8 +46,8 @@ use crate::output::Column;
 use crate::value::ColumnType;
 
 pub(crate) use plan::{
-    Described, ExplainOptions, Node, Relationship, SetFunction, Shape, bind_set_function,
-    hash_subqueries, is_set_function, plan_with_shape, quoted, with_tables,
+    Described, Node, Relationship, SetFunction, Shape, bind_set_function, hash_subqueries,
+    is_set_function, plan_with_shape, quoted, with_tables,
 };
 
 /// A planned query. Immutable, and shared by all executions.
@@ -133,6 +133,7 @@ impl QueryPlan {
     /// The plan as EXPLAIN prints it without costs.
     #[cfg(test)]
     pub(crate) fn explain(&self) -> Vec<String> {
+        use crate::statement::ExplainOptions;
         let options = ExplainOptions {
             costs: false,
             ..ExplainOptions::default()

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::expression::{EvaluationContext, Instrument, Names};
 use crate::plan::Access;
 use crate::route::Route;
-use crate::select::{Cursor, Described, ExplainOptions, Relationship, quoted};
-use crate::statement::{Command, ExplainCommand, Statement};
+use crate::select::{Cursor, Described, Relationship, quoted};
+use crate::statement::{Command, ExplainCommand, ExplainOptions, Statement};
 use crate::value::Value;
 
 impl Session {

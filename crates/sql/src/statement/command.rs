@@ -7,7 +7,6 @@ use super::cursor::{DeclareCommand, FetchCommand};
 use super::role_settings::RoleSettingsCommand;
 use super::{Statement, StatementKind};
 use crate::access::Privileges;
-use crate::select::ExplainOptions;
 
 /// A parsed statement.
 #[derive(Debug)]
@@ -319,6 +318,36 @@ pub(crate) struct ExplainCommand {
     pub options: ExplainOptions,
     /// The statement to explain.
     pub statement: Statement,
+}
+
+/// Options of EXPLAIN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExplainOptions {
+    /// ANALYZE: the statement is executed.
+    pub analyze: bool,
+    /// COSTS: estimates are shown.
+    pub costs: bool,
+    /// TIMING: times of nodes are shown.
+    pub timing: bool,
+    /// SUMMARY: the time of the whole is shown.
+    pub summary: bool,
+    /// VERBOSE: the expressions that nodes return are shown.
+    pub verbose: bool,
+    /// FORMAT JSON.
+    pub json: bool,
+}
+
+impl Default for ExplainOptions {
+    fn default() -> Self {
+        Self {
+            analyze: false,
+            costs: true,
+            timing: true,
+            summary: false,
+            verbose: false,
+            json: false,
+        }
+    }
 }
 
 /// A COPY statement.

@@ -45,8 +45,8 @@ use coeval_sql_syntax::{Fault, Limits, SyntaxError};
 
 pub(crate) use command::{
     Argument, Command, CopyCommand, CopyOption, CopySource, CreateExtension, DiscardKind,
-    ExplainCommand, GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions,
-    SequenceChange, SetCommand, SettingName, TruncateCommand,
+    ExplainCommand, ExplainOptions, GrantCommand, GrantObjects, Granted, Modes, RoleCommand,
+    RoleName, RoleOptions, SequenceChange, SetCommand, SettingName, TruncateCommand,
 };
 pub(crate) use cursor::{DeclareCommand, FetchCommand, Scroll, invalid as invalid_cursor};
 pub use kind::StatementKind;

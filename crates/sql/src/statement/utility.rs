@@ -3,10 +3,9 @@
 use coeval_sql_syntax::tree::{self, Literal, LockMode, UtilityOption, UtilityValue};
 use coeval_txn::{LockWait, TableLock};
 
-use super::command::{Command, ExplainCommand};
+use super::command::{Command, ExplainCommand, ExplainOptions};
 use super::lower::{Lower, relations};
 use crate::error::{Error, Result, SqlState};
-use crate::select::ExplainOptions;
 
 pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Command> {
     let mut options = ExplainOptions::default();

@@ -4,36 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::expression::Counted;
-
-/// Options of EXPLAIN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExplainOptions {
-    /// ANALYZE: the statement is executed.
-    pub analyze: bool,
-    /// COSTS: estimates are shown.
-    pub costs: bool,
-    /// TIMING: times of nodes are shown.
-    pub timing: bool,
-    /// SUMMARY: the time of the whole is shown.
-    pub summary: bool,
-    /// VERBOSE: the expressions that nodes return are shown.
-    pub verbose: bool,
-    /// FORMAT JSON.
-    pub json: bool,
-}
-
-impl Default for ExplainOptions {
-    fn default() -> Self {
-        Self {
-            analyze: false,
-            costs: true,
-            timing: true,
-            summary: false,
-            verbose: false,
-            json: false,
-        }
-    }
-}
+use crate::statement::ExplainOptions;
 
 /// What a node is to the one above it.
 #[derive(Clone, Debug)]

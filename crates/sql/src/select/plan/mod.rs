@@ -47,7 +47,7 @@ mod shape;
 mod simplify;
 
 pub(crate) use explain::describe;
-pub(crate) use explain_text::{Described, ExplainOptions, Relationship, quoted};
+pub(crate) use explain_text::{Described, Relationship, quoted};
 pub(crate) use function::{bind_set_function, is_set_function};
 pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Matching, Node, ProjectSet, Scan,
