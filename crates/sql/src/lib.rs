@@ -32,6 +32,7 @@
 //! - [`system`]: the system tables of `pg_catalog`, `information_schema` and `coeval`,
 //!   generated from the catalog and the engine's statistics.
 //! - [`temporary`]: tables of one session.
+//! - `view_text`: the deparser of views, which prints their queries as PostgreSQL does.
 //! - [`contention`]: descriptions of conflicts and locks.
 
 pub mod access;
@@ -59,6 +60,7 @@ pub mod system;
 mod temporary;
 pub mod value;
 pub mod verify;
+mod view_text;
 
 pub use catalog::FollowedCatalog;
 pub use catalog::statistics_storage::STATISTICS_STORAGE;

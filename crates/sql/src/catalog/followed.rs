@@ -29,6 +29,7 @@ impl Definitions for FollowedCatalog {
             TABLES_STORAGE,
             &mut |row| match described(row.cell(1).unwrap_or_default()) {
                 Ok(Described::Table(table)) => storages.push(table.definition()),
+                Ok(Described::Comment(_)) => {}
                 Ok(Described::Object(Object { content, .. })) => {
                     if let Content::Sequence(sequence) = content {
                         storages.push(sequence.definition());

@@ -8,7 +8,7 @@
 //!               generated from
 //!   storage 2   one row per table: its OID, and its descriptor with columns,
 //!               indexes and constraints, its owner and its privileges;
-//!               one row per sequence and view, and per extension
+//!               one row per sequence and view, per extension, and per object with comments
 //!   storage 3   one row per role; one for the privileges on the schema; one for the settings
 //!               of a role, the database, or a role in it
 //! ```
@@ -35,6 +35,7 @@
 //!   never go back while the process lives; after a restart they continue after what
 //!   was committed and what the engine still knows.
 
+mod comment;
 mod description;
 mod extension;
 mod followed;
@@ -52,10 +53,12 @@ mod store;
 mod table;
 mod temporary;
 mod versions;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use comment::{CONSTRAINTS, Comment, Comments, DATABASES, RELATIONS, ROLES, SCHEMAS, TYPES};
 pub(crate) use description::needed_version;
 pub use extension::{BUILT_IN, BuiltIn, Extension};
 pub use followed::FollowedCatalog;
@@ -63,7 +66,7 @@ pub use generation::Generation;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub use needs::Needs;
-pub use object::{Content, Object, View, ViewColumn};
+pub use object::{Content, Object};
 pub(crate) use over_columns::over_columns;
 pub(crate) use quote::quote_identifier;
 pub(crate) use row_text::{key_text, row_text, value_text};
@@ -73,6 +76,8 @@ pub use table::{Check, Table, TableColumn};
 pub use temporary::TEMPORARY;
 pub(crate) use temporary::{ALIAS as TEMPORARY_ALIAS, OWN_STORAGES, is_own, is_temporary_schema};
 pub use versions::{NAMED_OBJECTS, SQL_OBJECTS};
+pub(crate) use view::truth;
+pub use view::{CheckScope, Definition, Reference, View, ViewColumn};
 
 use coeval_txn::UnbuiltIndexes;
 
@@ -99,6 +104,8 @@ pub struct Catalog {
     names: BTreeMap<String, u32>,
     /// Table OID by name, of the session's temporary tables and their indexes.
     temporary: BTreeMap<String, u32>,
+    /// Comments on objects.
+    comments: Arc<Comments>,
     access: Arc<Access>,
 }
 
@@ -166,6 +173,25 @@ impl Catalog {
     /// All extensions that were created, by name.
     pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
         self.extensions.values()
+    }
+
+    /// This state with these comments.
+    pub(crate) fn with_comments(mut self, comments: Arc<Comments>) -> Self {
+        self.comments = comments;
+        self
+    }
+
+    /// Comments on objects, by class and object.
+    #[must_use]
+    pub fn comments(&self) -> &Arc<Comments> {
+        &self.comments
+    }
+
+    /// The comment on an object, or on a part of one, in the numbers of `pg_description`.
+    #[must_use]
+    pub fn comment(&self, class: u32, object: u32, part: i32) -> Option<&str> {
+        let comment = self.comments.get(&(class, object))?;
+        comment.texts.get(&part).map(String::as_str)
     }
 
     /// This state as plans may use it while indexes are being built: without them. It has a

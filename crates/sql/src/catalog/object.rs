@@ -6,24 +6,23 @@
 //! ```text
 //! u8 format (16)   u8 kind   u32 number   string name   owned
 //!   1  a sequence   as in `sequence`
-//!   2  a view       string query   u16 n × column { string name, u32 type, i32 modifier }
-//!                   u16 n × option { string name, string value }
-//!                   u16 n × use { u32 number, u16 n × u16 attribute }
+//!   2  a view       as in `view`
 //! ```
 //!
 //! `owned` is as in `access::store`. In a cluster such rows are written from cluster version 7 on.
 
 use super::sequence::{self, Sequence};
+use super::view::{self, View};
 use crate::access::Owned;
 use crate::access::store::{decode_owned, encode_owned};
 use crate::error::Result;
-use crate::record::{Reader, count, damaged, string};
-use crate::value::{ColumnType, DataType};
+use crate::record::{Reader, damaged, string};
 
 /// First byte of an object's row.
 pub(super) const FORMAT: u8 = 16;
 const SEQUENCE: u8 = 1;
 const VIEW: u8 = 2;
+
 /// A sequence or a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
@@ -38,6 +37,15 @@ pub struct Object {
 }
 
 impl Object {
+    /// The view that the object is.
+    #[must_use]
+    pub const fn view(&self) -> Option<&View> {
+        match &self.content {
+            Content::View(view) => Some(view),
+            Content::Sequence(_) => None,
+        }
+    }
+
     /// What the object is called in messages.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -57,28 +65,6 @@ pub enum Content {
     View(View),
 }
 
-/// A view's definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
-    /// The query, in SQL.
-    pub query: String,
-    /// Columns that the query had when the view was made.
-    pub columns: Vec<ViewColumn>,
-    /// Options, such as `check_option`.
-    pub options: Vec<(String, String)>,
-    /// What the query reads: OIDs of tables and views, and numbers of their columns.
-    pub uses: Vec<(u32, Vec<i16>)>,
-}
-
-/// A column of a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViewColumn {
-    /// Name of the column.
-    pub name: String,
-    /// Type of the column.
-    pub column_type: ColumnType,
-}
-
 /// Encodes an object.
 pub(super) fn encode(object: &Object) -> Vec<u8> {
     let kind = match object.content {
@@ -91,32 +77,9 @@ pub(super) fn encode(object: &Object) -> Vec<u8> {
     encode_owned(&mut out, &object.owned);
     match &object.content {
         Content::Sequence(sequence) => sequence::encode(&mut out, sequence),
-        Content::View(view) => encode_view(&mut out, view),
+        Content::View(view) => view::encode(view, &mut out),
     }
     out
-}
-
-fn encode_view(out: &mut Vec<u8>, view: &View) {
-    string(out, &view.query);
-    count(out, view.columns.len());
-    for column in &view.columns {
-        string(out, &column.name);
-        out.extend_from_slice(&column.column_type.data_type.oid().to_le_bytes());
-        out.extend_from_slice(&column.column_type.modifier.to_le_bytes());
-    }
-    count(out, view.options.len());
-    for (name, value) in &view.options {
-        string(out, name);
-        string(out, value);
-    }
-    count(out, view.uses.len());
-    for (number, attributes) in &view.uses {
-        out.extend_from_slice(&number.to_le_bytes());
-        count(out, attributes.len());
-        for attribute in attributes {
-            out.extend_from_slice(&(*attribute as u16).to_le_bytes());
-        }
-    }
 }
 
 /// Decodes an object.
@@ -131,7 +94,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Object> {
     let owned = decode_owned(&mut reader)?;
     let content = match kind {
         SEQUENCE => Content::Sequence(sequence::decode(&mut reader)?),
-        VIEW => Content::View(decode_view(&mut reader)?),
+        VIEW => Content::View(view::decode(&mut reader)?),
         other => {
             return Err(damaged(&format!("there is no object of kind {other}"))
                 .with_hint("It was probably written by a newer version of this program."));
@@ -146,40 +109,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Object> {
     })
 }
 
-fn decode_view(reader: &mut Reader<'_>) -> Result<View> {
-    let query = reader.string()?;
-    let columns = reader.list(|reader| {
-        let name = reader.string()?;
-        let number = reader.u32()?;
-        let data_type = DataType::from_oid(number)
-            .ok_or_else(|| damaged(&format!("no column is of type {number}")))?;
-        let modifier = reader.i32()?;
-        Ok(ViewColumn {
-            name,
-            column_type: ColumnType {
-                data_type,
-                modifier,
-            },
-        })
-    })?;
-    let options = reader.list(|reader| Ok((reader.string()?, reader.string()?)))?;
-    let uses = reader.list(|reader| Ok((reader.u32()?, reader.list(attribute)?)))?;
-    Ok(View {
-        query,
-        columns,
-        options,
-        uses,
-    })
-}
-
-fn attribute(reader: &mut Reader<'_>) -> Result<i16> {
-    i16::try_from(reader.u16()?).map_err(|_| damaged("a column's number is out of range"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::view::{Definition, ViewColumn};
     use super::*;
     use crate::access::FIRST_ROLE;
+    use crate::value::DataType;
 
     fn sequence() -> Object {
         Object {
@@ -196,13 +133,13 @@ mod tests {
             name: "v".to_owned(),
             owned: Owned::by(FIRST_ROLE),
             content: Content::View(View {
-                query: "SELECT 1".to_owned(),
                 columns: vec![ViewColumn {
                     name: "ä".to_owned(),
                     column_type: DataType::Text.into(),
+                    default: None,
                 }],
+                definition: Arc::new(Definition::new("SELECT 1".to_owned(), Vec::new())),
                 options: vec![("check_option".to_owned(), "local".to_owned())],
-                uses: vec![(16_384, vec![1, 3]), (16_390, Vec::new())],
             }),
         }
     }

@@ -14,7 +14,10 @@ use coeval_types::{
     Term, planted,
 };
 
-use super::{Catalog, Extension, FIRST_USER_OID, Object, Table, description, extension, object};
+use super::{
+    Catalog, Comment, Comments, Extension, FIRST_USER_OID, Object, Table, comment, description,
+    extension, object,
+};
 use crate::access::store::{self as access, SECRET_KEY};
 use crate::access::{Access, Owned, OwnedSettings, Role, SettingOwner};
 use crate::error::{Error, Result};
@@ -324,7 +327,29 @@ impl Store {
         }
     }
 
-    /// Deletes the row of a table, a sequence, a view or an extension.
+    /// Inserts the row of an object's comments.
+    pub(crate) async fn insert_comment(
+        &self,
+        transaction: &mut dyn Transaction,
+        comment: &Comment,
+    ) -> Result<()> {
+        let row = comment_row(comment);
+        match coeval_txn::insert(transaction, TABLES_STORAGE, RowRef::trusted(&row)).await? {
+            Insert::Inserted(_) => Ok(()),
+            Insert::Duplicate { .. } => Err(Error::internal("a comment's number is used twice")),
+        }
+    }
+
+    /// Replaces the row of an object's comments.
+    pub(crate) async fn update_comment(
+        &self,
+        transaction: &mut dyn Transaction,
+        comment: &Comment,
+    ) -> Result<()> {
+        update_described(transaction, comment.number, &comment_row(comment)).await
+    }
+
+    /// Deletes the row of a table, a sequence, a view, an extension or an object's comments.
     pub(crate) async fn delete_described(
         &self,
         transaction: &mut dyn Transaction,
@@ -404,6 +429,10 @@ fn object_row(object: &Object) -> Vec<u8> {
     numbered_row(object.oid, &object::encode(object))
 }
 
+fn comment_row(comment: &Comment) -> Vec<u8> {
+    numbered_row(comment.number, &comment::encode(comment))
+}
+
 async fn update_described(transaction: &mut dyn Transaction, oid: u32, row: &[u8]) -> Result<()> {
     let rid = lock_table_row(transaction, oid).await?;
     coeval_txn::update(transaction, TABLES_STORAGE, rid, RowRef::trusted(row)).await?;
@@ -415,15 +444,16 @@ pub(super) enum Described {
     Table(Table),
     Object(Object),
     Extension(Extension),
+    Comment(Comment),
 }
 
 /// Decodes a row of the tables' storage.
 pub(super) fn described(content: &[u8]) -> Result<Described> {
-    if content.first() == Some(&object::FORMAT) {
-        return object::decode(content).map(Described::Object);
-    }
-    if content.first() == Some(&extension::FORMAT) {
-        return extension::decode(content).map(Described::Extension);
+    match content.first() {
+        Some(&object::FORMAT) => return object::decode(content).map(Described::Object),
+        Some(&comment::FORMAT) => return comment::decode(content).map(Described::Comment),
+        Some(&extension::FORMAT) => return extension::decode(content).map(Described::Extension),
+        _ => {}
     }
     description::decode(content).map(Described::Table)
 }
@@ -561,11 +591,15 @@ async fn lock_row(transaction: &mut dyn Transaction, storage: StorageId, rid: Ri
 /// Loads the catalog from the rows that the transaction sees.
 fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
     let (mut tables, mut objects, mut extensions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut comments = Comments::new();
     each_row(transaction, TABLES_STORAGE, TABLES_INDEX, &mut |content| {
         match described(content)? {
             Described::Table(table) => tables.push(Arc::new(table)),
             Described::Object(object) => objects.push(Arc::new(object)),
             Described::Extension(extension) => extensions.push(Arc::new(extension)),
+            Described::Comment(comment) => {
+                comments.insert((comment.class, comment.object), Arc::new(comment));
+            }
         }
         Ok(())
     })?;
@@ -574,7 +608,8 @@ fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
         access::decode(content, &mut access)
     })?;
     let catalog = Catalog::new(version, tables, objects, Arc::new(access));
-    Ok(catalog.with_extensions(extensions))
+    let catalog = catalog.with_extensions(extensions);
+    Ok(catalog.with_comments(Arc::new(comments)))
 }
 
 /// Passes the content of each row of a catalog storage to `visit`.

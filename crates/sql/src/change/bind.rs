@@ -8,6 +8,7 @@ use coeval_sql_syntax::tree::{
 };
 
 use super::row::default_expression;
+use super::subject::{Subject, Verb};
 use super::{
     Assignment, ChangeKind, ChangePlan, ChangeTarget, ConflictUpdate, DeletePlan, InsertPlan,
     InsertSource, OnConflict, Returning, Rules, UpdatePlan,
@@ -20,7 +21,7 @@ use crate::plan::{Access, RowReader};
 use crate::select::{self, hash_subqueries};
 
 /// Looks up the table that a statement changes.
-fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
+pub(super) fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
     let position = (binder.locate)(name.at);
     if let Some(schema @ ("pg_catalog" | "information_schema" | "coeval")) = name.schema.as_deref()
@@ -43,7 +44,12 @@ fn table(name: &Path, binder: &Binder<'_>) -> Result<Arc<Table>> {
 
 /// The table's columns as a relation of a scope, under a name, from position `offset`
 /// of the row on.
-fn relation(table: &Table, name: &str, schema: Option<&str>, offset: usize) -> ScopeRelation {
+pub(super) fn relation(
+    table: &Table,
+    name: &str,
+    schema: Option<&str>,
+    offset: usize,
+) -> ScopeRelation {
     let columns = table
         .columns
         .iter()
@@ -73,7 +79,11 @@ pub(super) fn scope<'frame>(
     }
 }
 
-fn column_position(table: &Table, target: &AssignTarget, binder: &Binder<'_>) -> Result<usize> {
+pub(super) fn column_position(
+    table: &Table,
+    target: &AssignTarget,
+    binder: &Binder<'_>,
+) -> Result<usize> {
     let ident = &target.name;
     let folded = fold(ident);
     let position = (binder.locate)(ident.at);
@@ -133,11 +143,10 @@ fn with_tables(
 }
 
 fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let table = table(&insert.table, binder)?;
-    binder.needs.table(table.oid, Privileges::INSERT);
+    let table = Subject::named(&insert.table, Verb::Insert, binder)?;
     let mut targets = Vec::with_capacity(table.columns.len());
     for name in &insert.columns {
-        let position = column_position(&table, name, binder)?;
+        let position = table.column_position(name, binder)?;
         if targets.contains(&position) {
             return Err(Error::new(
                 SqlState::DUPLICATE_COLUMN,
@@ -151,28 +160,29 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
     }
     let explicit = !targets.is_empty();
     if !explicit {
-        targets.extend(0..table.columns.len());
+        targets = table.all_columns(width_of(insert.source.as_ref()))?;
     }
     let rules = Rules::bind(&table, binder.catalog, binder.session)?;
     let source = insert_source(insert, &table, &targets, explicit, binder)?;
     let frame = Frame::outermost();
     let alias = insert.alias.as_ref().map(fold);
-    let scope = scope(&table, alias.as_deref(), &frame);
+    let scope = table.scope(alias.as_deref(), &frame);
     let on_conflict = match &insert.conflict {
         None => None,
         Some(conflict) => {
             if conflict.target != ConflictTarget::Any {
-                binder.needs.table(table.oid, Privileges::SELECT);
+                table.need(Privileges::SELECT, binder);
             }
             if let ConflictAction::Update(..) = conflict.action {
-                binder.needs.table(table.oid, Privileges::UPDATE);
+                table.need(Privileges::UPDATE, binder);
             }
             Some(bind_conflict(conflict, &table, alias.as_deref(), binder)?)
         }
     };
     let returning = returning(&insert.returning, &scope, binder)?;
     Ok(ChangePlan {
-        table,
+        checks: table.checks(binder),
+        table: table.into_table(),
         kind: ChangeKind::Insert(InsertPlan {
             source,
             on_conflict,
@@ -180,6 +190,21 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
         rules,
         returning,
     })
+}
+
+/// Number of columns of an INSERT's source, as far as its text says.
+fn width_of(source: Option<&Query>) -> usize {
+    let Some(source) = source else { return 0 };
+    let is_star = |target: &Target| match target {
+        Target::Star(_) => true,
+        Target::Expr(expr, _) => matches!(expr.kind, ExprKind::Column { star: true, .. }),
+    };
+    match &source.body {
+        Body::Values(rows) => rows.first().map_or(0, Vec::len),
+        Body::Select(select) if !select.targets.iter().any(is_star) => select.targets.len(),
+        Body::Set(first, _) => width_of(Some(first)),
+        Body::Select(_) | Body::Table(_) => usize::MAX,
+    }
 }
 
 fn insert_source(
@@ -338,7 +363,7 @@ fn defaults(table: &Table, binder: &mut Binder<'_>) -> Result<Vec<Expression>> {
 
 fn bind_conflict(
     conflict: &tree::OnConflict,
-    table: &Table,
+    table: &Subject,
     alias: Option<&str>,
     binder: &mut Binder<'_>,
 ) -> Result<OnConflict> {
@@ -365,7 +390,7 @@ fn bind_conflict(
             if let Some(condition) = condition {
                 // Every index has all rows, so any condition on them fits.
                 let frame = Frame::outermost();
-                binder.bind_condition(condition, &scope(table, alias, &frame), "WHERE")?;
+                binder.bind_condition(condition, &table.scope(alias, &frame), "WHERE")?;
             }
             let mut columns = Vec::with_capacity(items.len());
             for item in items {
@@ -378,7 +403,7 @@ fn bind_conflict(
                     return Err(Error::unsupported(what).at((binder.locate)(name.at)));
                 }
                 let folded = fold(name);
-                let position = table.column(&folded).ok_or_else(|| {
+                let position = table.position(&folded).map_err(|_| {
                     Error::new(
                         SqlState::UNDEFINED_COLUMN,
                         format!("column \"{folded}\" does not exist"),
@@ -413,8 +438,8 @@ fn bind_conflict(
                 ));
             }
             let frame = Frame::outermost();
-            let mut scope = scope(table, alias, &frame);
-            let mut excluded = relation(table, "excluded", None, table.columns.len());
+            let mut scope = table.scope(alias, &frame);
+            let mut excluded = table.relation("excluded", None, table.columns.len());
             // The row `excluded` is not stored in the table, so reading it needs no
             // SELECT privilege.
             for column in &mut excluded.columns {
@@ -437,7 +462,7 @@ fn bind_conflict(
 
 fn assignments(
     list: &[tree::Assignment],
-    table: &Table,
+    table: &Subject,
     scope: &Scope<'_>,
     binder: &mut Binder<'_>,
 ) -> Result<Vec<Assignment>> {
@@ -481,7 +506,7 @@ fn assignments(
     for assignment in list {
         match assignment {
             tree::Assignment::One(target, value) => {
-                let column = column_position(table, target, binder)?;
+                let column = table.column_position(target, binder)?;
                 set(column, value, binder)?;
             }
             tree::Assignment::Several(names, value) => {
@@ -505,7 +530,7 @@ fn assignments(
                     return Err(Error::syntax(message).at(position));
                 }
                 for (name, value) in names.iter().zip(values) {
-                    let column = column_position(table, name, binder)?;
+                    let column = table.column_position(name, binder)?;
                     set(column, value, binder)?;
                 }
             }
@@ -518,7 +543,7 @@ fn assignments(
 /// expressions over these rows.
 fn target<'expression>(
     filter: &Filter,
-    table: &Table,
+    table: &Subject,
     scope: &Scope<'_>,
     everything: bool,
     also: impl Iterator<Item = &'expression Expression> + Clone,
@@ -526,6 +551,9 @@ fn target<'expression>(
 ) -> Result<ChangeTarget> {
     let condition = match filter {
         Filter::All => None,
+        Filter::CurrentOf(_) if table.is_view() => {
+            return Err(Error::unsupported("WHERE CURRENT OF of a view"));
+        }
         Filter::CurrentOf(cursor) => {
             return Ok(ChangeTarget {
                 access: Access::choose(table, 0, Vec::new(), &|_| false),
@@ -546,9 +574,9 @@ fn target<'expression>(
             Some(condition)
         }
     };
-    let conditions = condition
-        .clone()
-        .map_or_else(Vec::new, Expression::conjuncts);
+    let mut conditions = table.conditions().to_vec();
+    conditions.extend(condition.map_or_else(Vec::new, Expression::conjuncts));
+    let condition = (!conditions.is_empty()).then(|| Expression::all_of(conditions.clone()));
     let reader = RowReader::of(table, &|position| {
         let names = |expression: &Expression| {
             expression.any(&|each| matches!(each, Expression::Column(at) if *at == position))
@@ -574,22 +602,22 @@ pub(crate) fn bind_update(update: &tree::Update, binder: &mut Binder<'_>) -> Res
 }
 
 fn update_behind_with(update: &tree::Update, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let table = table(&update.table.name, binder)?;
-    binder.needs.table(table.oid, Privileges::UPDATE);
+    let table = Subject::named(&update.table.name, Verb::Update, binder)?;
     let frame = Frame::outermost();
     let alias = update.alias.as_ref().map(fold);
-    let scope = scope(&table, alias.as_deref(), &frame);
+    let scope = table.scope(alias.as_deref(), &frame);
     let assignments = assignments(&update.assignments, &table, &scope, binder)?;
     let values = assignments.iter().map(|assignment| &assignment.value);
     let target = target(&update.filter, &table, &scope, false, values, binder)?;
     let returning = returning(&update.returning, &scope, binder)?;
     Ok(ChangePlan {
         rules: Rules::bind(&table, binder.catalog, binder.session)?,
+        checks: table.checks(binder),
+        table: table.into_table(),
         kind: ChangeKind::Update(UpdatePlan {
             target,
             assignments,
         }),
-        table,
         returning,
     })
 }
@@ -605,11 +633,10 @@ pub(crate) fn bind_delete(delete: &tree::Delete, binder: &mut Binder<'_>) -> Res
 }
 
 fn delete_behind_with(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    let table = table(&delete.table.name, binder)?;
-    binder.needs.table(table.oid, Privileges::DELETE);
+    let table = Subject::named(&delete.table.name, Verb::Delete, binder)?;
     let frame = Frame::outermost();
     let alias = delete.alias.as_ref().map(fold);
-    let scope = scope(&table, alias.as_deref(), &frame);
+    let scope = table.scope(alias.as_deref(), &frame);
     let everything = !delete.returning.is_empty();
     let target = target(
         &delete.filter,
@@ -621,7 +648,8 @@ fn delete_behind_with(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<
     )?;
     let returning = returning(&delete.returning, &scope, binder)?;
     Ok(ChangePlan {
-        table,
+        checks: table.checks(binder),
+        table: table.into_table(),
         kind: ChangeKind::Delete(DeletePlan { target }),
         rules: Rules::default(),
         returning,

@@ -9,7 +9,7 @@ use coeval_txn::{
 };
 use coeval_types::{IndexId, Rid, RowRef};
 
-use super::row::{RowWriter, unique_violation};
+use super::row::{RowWriter, check_violation, unique_violation};
 use super::{
     Assignment, ChangeKind, ChangePlan, ChangeTarget, DeletePlan, Returning, UpdatePlan, insert,
 };
@@ -112,6 +112,20 @@ pub(crate) async fn lock_for_write(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Fails if a new row is none that a view WITH CHECK OPTION shows.
+pub(super) fn check_views(
+    plan: &ChangePlan,
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<()> {
+    for check in &plan.checks {
+        if !holds(Some(&check.condition), context, row)? {
+            return Err(check_violation(&plan.table, &check.view, row));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a condition is true for a row, or absent.
@@ -470,9 +484,10 @@ impl Replacing {
                 });
             }
         };
-        if plan.returning.is_some() {
+        if plan.returning.is_some() || !plan.checks.is_empty() {
             let mut values = Vec::new();
             RowReader::new(table).read(row, &mut values)?;
+            check_views(plan, context, &values)?;
             returned.add(plan.returning.as_ref(), context, &values)?;
         }
         Ok(rid)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coeval_txn::{Insert, LockWait, LockedRow, RowLock};
 use coeval_types::{IndexId, Rid, RowRef};
 
-use super::execute::{Replacing, Returned, holds};
+use super::execute::{Replacing, Returned, check_views, holds};
 use super::row::{RowWriter, unique_violation};
 use super::{ChangePlan, ConflictUpdate, InsertPlan, InsertSource};
 use crate::catalog::Index;
@@ -165,6 +165,7 @@ impl<'plan> Inserting<'plan> {
                         self.touched.insert(rid);
                     }
                     self.count += 1;
+                    check_views(self.plan, context, &self.values)?;
                     return returned.add(self.plan.returning.as_ref(), context, &self.values);
                 }
             };

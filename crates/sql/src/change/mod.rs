@@ -32,6 +32,7 @@ mod execute;
 mod insert;
 mod row;
 mod rules;
+mod subject;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub(crate) use row::{
     RowWriter, check_default, constant_default, default_expression, default_of, unique_violation,
 };
 pub(crate) use rules::{Rules, bind_check, bind_generated, bind_stored_check, with_column_renamed};
+pub(crate) use subject::{not_updatable, updatable_columns};
 
 use coeval_types::{IndexId, IndexKind};
 
@@ -59,6 +61,16 @@ pub(crate) struct ChangePlan {
     /// What the table says about each row that is written.
     pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
+    /// Conditions of views WITH CHECK OPTION that new rows must meet.
+    pub(crate) checks: Vec<ViewCheck>,
+}
+
+/// The condition of a view WITH CHECK OPTION, over a row of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewCheck {
+    /// Name of the view.
+    pub(crate) view: String,
+    pub(crate) condition: Expression,
 }
 
 /// Kind of change, with its plan.
@@ -172,6 +184,26 @@ impl ChangePlan {
             ChangeKind::Delete(delete) => &delete.target,
         };
         target.current_of.as_deref()
+    }
+
+    /// A plan that inserts the rows of a query into a new table, whose columns are the
+    /// query's.
+    pub(crate) fn fill(table: Arc<Table>, query: Arc<QueryPlan>) -> Self {
+        let columns = (0..table.columns.len()).map(Expression::Column).collect();
+        let source = InsertSource::Query {
+            plan: query,
+            columns,
+        };
+        Self {
+            table,
+            kind: ChangeKind::Insert(InsertPlan {
+                source,
+                on_conflict: None,
+            }),
+            rules: Rules::default(),
+            returning: None,
+            checks: Vec::new(),
+        }
     }
 
     /// Name of the command, as in its command tag.

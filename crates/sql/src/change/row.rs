@@ -12,7 +12,6 @@ use crate::expression::{
 };
 use crate::plan::RowReader;
 use crate::statement::{Statement, parse_expression};
-use crate::system::NEXT_OF_IDENTITY;
 use crate::value::{DataType, Style, Value};
 
 /// Maximum size of a row in bytes, far below the limits of the row encoding and of a
@@ -171,7 +170,7 @@ pub(crate) fn default_of(
         .as_ref()
         .is_some_and(Generation::is_identity)
     {
-        return next_of_identity(table, column, catalog);
+        return next_of_identity(table, column, catalog, session);
     }
     let Some(default) = &column.default else {
         return Ok((Expression::NULL, Needs::default()));
@@ -189,6 +188,7 @@ fn next_of_identity(
     table: &Table,
     column: &TableColumn,
     catalog: &Catalog,
+    session: &SessionInfo,
 ) -> Result<(Expression, Needs)> {
     let found = catalog.sequence_of_column(table.oid, column.attribute);
     let (object, _) =
@@ -196,7 +196,7 @@ fn next_of_identity(
     let mut needs = Needs::default();
     needs.sequence(object.oid);
     let call = Expression::Call(Box::new(Call {
-        function: &NEXT_OF_IDENTITY,
+        function: session.system.next_of_identity,
         arguments: vec![Expression::Constant(Value::Oid(object.oid))],
         types: vec![DataType::Oid.into()],
     }));
@@ -210,6 +210,18 @@ fn next_of_identity(
         })),
     };
     Ok((next, needs))
+}
+
+/// SQLSTATE 44000: the new row is none that the view shows.
+pub(super) fn check_violation(table: &Table, view: &str, values: &[Value]) -> Error {
+    Error::new(
+        SqlState("44000"),
+        format!("new row violates check option for view \"{view}\""),
+    )
+    .with_rows_in_detail(
+        table.oid,
+        format!("Failing row contains ({}).", row_text(table, values)),
+    )
 }
 
 fn bind_default(

@@ -27,7 +27,7 @@ pub(crate) use options::CopyFormat;
 pub(crate) use write::LineWriter;
 
 use crate::access::Privileges;
-use crate::catalog::{QualifiedName, Table, fold};
+use crate::catalog::{self, QualifiedName, Table, fold};
 use crate::change::{Rules, default_expression};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Expression};
@@ -85,6 +85,11 @@ impl CopyPlan {
             return Err(Error::unsupported("COPY of a system catalog")
                 .with_hint("Use COPY (SELECT …) TO.")
                 .at(position));
+        }
+        if let Some(catalog::Relation::Object(object)) = binder.catalog.named(&name)
+            && object.view().is_some()
+        {
+            return Err(of_view(&object.name, copy.from));
         }
         let table = binder
             .catalog
@@ -152,6 +157,22 @@ impl CopyPlan {
             format,
         }))
     }
+}
+
+/// SQLSTATE 42809: COPY of a view, which has no rows of its own.
+fn of_view(view: &str, from: bool) -> Error {
+    let (direction, hint) = match from {
+        true => (
+            "to",
+            "To enable copying to a view, provide an INSTEAD OF INSERT trigger.",
+        ),
+        false => ("from", "Try the COPY (SELECT ...) TO variant."),
+    };
+    Error::new(
+        SqlState::WRONG_OBJECT_TYPE,
+        format!("cannot copy {direction} view \"{view}\""),
+    )
+    .with_hint(hint)
 }
 
 /// A query that reads the given columns of a table.

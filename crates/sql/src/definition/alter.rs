@@ -18,19 +18,28 @@ use super::sequence::sequence_of;
 use super::table::{MAX_COLUMNS, add_index, storage_parameter};
 use crate::access::Privileges;
 use crate::catalog::over_columns;
-use crate::catalog::{Check, Generation, Index, Table, TableColumn, fold};
+use crate::catalog::{Check, Generation, Index, Object, Table, TableColumn, fold};
 use crate::change::{bind_generated, default_of, with_column_renamed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
-use crate::statement::{parse_expression, role_name};
+use crate::statement::{ViewAction, parse_expression, role_name};
 
 impl Change<'_> {
     /// Executes ALTER TABLE.
     pub(super) async fn alter_table(&mut self, alter: &AlterTable) -> Result<&'static str> {
+        if let Some(view) = self.view_named(&alter.table.name)? {
+            self.require_owner_of(&view)?;
+            let actions = view_actions(&view, &alter.actions)?;
+            self.alter_view(view, &actions).await?;
+            return Ok("ALTER TABLE");
+        }
         let Some(mut table) = self.altered(&alter.table.name, alter.if_exists)? else {
             return Ok("ALTER TABLE");
         };
         for action in &alter.actions {
+            if let TableAction::AlterColumn(name, ColumnAction::SetType { .. }) = action {
+                self.refuse_type_of_viewed(&table, &fold(name))?;
+            }
             self.refuse_unsupported(action)?;
         }
         self.lock(&table, TableLock::AccessExclusive).await?;
@@ -51,6 +60,18 @@ impl Change<'_> {
             && self.sequence_named(name)?.is_some()
         {
             self.rename_sequence(name, if_exists, new_name).await?;
+            return Ok("ALTER TABLE");
+        }
+        if let Some(view) = self.view_named(name)? {
+            self.require_owner_of(&view)?;
+            let actions = [match action {
+                ObjectAction::Rename(new) => ViewAction::Rename(new.clone()),
+                ObjectAction::RenameColumn(old, new) => {
+                    ViewAction::RenameColumn(old.clone(), new.clone())
+                }
+                _ => return Err(wrong_action(&view, "RENAME CONSTRAINT")),
+            }];
+            self.alter_view(view, &actions).await?;
             return Ok("ALTER TABLE");
         }
         let Some(table) = self.altered(name, if_exists)? else {
@@ -330,6 +351,8 @@ impl Change<'_> {
             Err(error) => return Err(error),
         };
         let attribute = table.columns[position].attribute;
+        self.drop_dependents(&[table.oid], Some(attribute), cascade)
+            .await?;
         let mut table = table;
         let what = format!("column {name} of table {}", table.name);
         let computed = self.computed_from(&table, position);
@@ -458,6 +481,73 @@ impl Change<'_> {
             other => return Err(unsupported_column(other)),
         }
         self.replace(new).await
+    }
+}
+
+/// The actions of ALTER TABLE on a view.
+fn view_actions(view: &Object, actions: &[TableAction]) -> Result<Vec<ViewAction>> {
+    let of = |action: &TableAction| {
+        Ok(match action {
+            TableAction::Owner(owner) => ViewAction::Owner(role_name(owner)),
+            TableAction::SetOptions(options) => ViewAction::Set(options.clone()),
+            TableAction::ResetOptions(options) => ViewAction::Reset(options.clone()),
+            TableAction::AlterColumn(name, ColumnAction::SetDefault(value)) => {
+                ViewAction::Default(name.clone(), Some(value.clone()))
+            }
+            TableAction::AlterColumn(name, ColumnAction::DropDefault) => {
+                ViewAction::Default(name.clone(), None)
+            }
+            other => return Err(wrong_action(view, action_name(other))),
+        })
+    };
+    actions.iter().map(of).collect()
+}
+
+/// SQLSTATE 42809: a view cannot be altered like that.
+fn wrong_action(view: &Object, action: &str) -> Error {
+    Error::new(
+        SqlState::WRONG_OBJECT_TYPE,
+        format!(
+            "ALTER action {action} cannot be performed on relation \"{}\"",
+            view.name
+        ),
+    )
+    .with_detail("This operation is not supported for views.")
+}
+
+/// An action of ALTER TABLE in the words of PostgreSQL's messages.
+fn action_name(action: &TableAction) -> &'static str {
+    match action {
+        TableAction::AddColumn { .. } => "ADD COLUMN",
+        TableAction::DropColumn { .. } => "DROP COLUMN",
+        TableAction::AlterColumn(_, ColumnAction::SetNotNull(true)) => {
+            "ALTER COLUMN ... SET NOT NULL"
+        }
+        TableAction::AlterColumn(_, ColumnAction::SetNotNull(false)) => {
+            "ALTER COLUMN ... DROP NOT NULL"
+        }
+        TableAction::AlterColumn(_, ColumnAction::SetType { .. }) => {
+            "ALTER COLUMN ... SET DATA TYPE"
+        }
+        TableAction::AlterColumn(..) => "ALTER COLUMN",
+        TableAction::AddConstraint(_) => "ADD CONSTRAINT",
+        TableAction::AlterConstraint(..) => "ALTER CONSTRAINT",
+        TableAction::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+        TableAction::DropConstraint { .. } => "DROP CONSTRAINT",
+        TableAction::SetLogged(true) => "SET LOGGED",
+        TableAction::SetLogged(false) => "SET UNLOGGED",
+        TableAction::SetTablespace(_) => "SET TABLESPACE",
+        TableAction::ClusterOn(_) => "CLUSTER ON",
+        TableAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
+        TableAction::RowSecurity(true) => "ENABLE ROW SECURITY",
+        TableAction::RowSecurity(false) => "DISABLE ROW SECURITY",
+        TableAction::ForceRowSecurity(true) => "FORCE ROW SECURITY",
+        TableAction::ForceRowSecurity(false) => "NO FORCE ROW SECURITY",
+        TableAction::Inherit(_) => "INHERIT",
+        TableAction::NoInherit(_) => "NO INHERIT",
+        TableAction::AttachPartition(..) => "ATTACH PARTITION",
+        TableAction::DetachPartition { .. } => "DETACH PARTITION",
+        _ => "of this form",
     }
 }
 

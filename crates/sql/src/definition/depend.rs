@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coeval_txn::TableLock;
 
 use super::Change;
-use crate::catalog::{Table, TableColumn};
+use crate::catalog::{Content, Object, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::output::{Notice, Severity};
 use crate::sequence::named_sequences;
@@ -18,8 +18,8 @@ pub(super) struct Dependent {
 }
 
 /// Whether a column's default takes numbers of one of these sequences.
-fn takes_numbers(column: &TableColumn, sequences: &[u32]) -> bool {
-    let Some(default) = &column.default else {
+fn takes_numbers(default: Option<&str>, sequences: &[u32]) -> bool {
+    let Some(default) = default else {
         return false;
     };
     // Most defaults are not worth parsing.
@@ -31,9 +31,9 @@ fn takes_numbers(column: &TableColumn, sequences: &[u32]) -> bool {
 }
 
 impl Change<'_> {
-    /// Drops the defaults that take numbers of these sequences, which `what` is dropped with;
-    /// without CASCADE fails if there are any. A default of `but`, a table or one of its
-    /// columns, goes with it.
+    /// Drops the views that read these sequences, and the defaults that take numbers of them,
+    /// which are dropped with `what`; without CASCADE fails if there are any. A default of
+    /// `but`, a table or one of its columns, goes with it.
     pub(super) async fn drop_defaults_of(
         &mut self,
         sequences: &[u32],
@@ -44,6 +44,9 @@ impl Change<'_> {
         if sequences.is_empty() {
             return Ok(());
         }
+        for sequence in sequences {
+            self.drop_dependents(&[*sequence], None, cascade).await?;
+        }
         let mut found: Vec<(Arc<Table>, usize)> = Vec::new();
         for table in self.catalog.tables() {
             for (position, column) in table.columns.iter().enumerate() {
@@ -51,24 +54,34 @@ impl Change<'_> {
                     let whole = attribute.is_none_or(|attribute| attribute == column.attribute);
                     oid == table.oid && whole
                 });
-                if !goes && takes_numbers(column, sequences) {
+                if !goes && takes_numbers(column.default.as_deref(), sequences) {
                     found.push((Arc::clone(table), position));
                 }
             }
         }
-        let described = found.iter().map(|(table, position)| {
-            let column = &table.columns[*position];
-            let used = sequences.iter().find(|oid| takes_numbers(column, &[**oid]));
+        let of_views = self.view_defaults_of(sequences);
+        let dependent = |default: Option<&str>, object: String| {
+            let used = sequences
+                .iter()
+                .find(|oid| takes_numbers(default, &[**oid]));
             let (sequence, _) = self.catalog.sequence(*used?)?;
-            Some(Dependent {
-                object: format!(
-                    "default value for column {} of table {}",
-                    column.name, table.name
-                ),
-                on: format!("sequence {}", sequence.name),
-            })
+            let on = format!("sequence {}", sequence.name);
+            Some(Dependent { object, on })
+        };
+        let tables = found.iter().map(|(table, position)| {
+            let column = &table.columns[*position];
+            let name = format!("{} of table {}", column.name, table.name);
+            (column.default.as_deref(), name)
         });
-        let described = described.flatten().collect();
+        let views = of_views.iter().filter_map(|(object, position)| {
+            let column = &object.view()?.columns[*position];
+            let name = format!("{} of view {}", column.name, object.name);
+            Some((column.default.as_deref(), name))
+        });
+        let described = tables.chain(views).filter_map(|(default, name)| {
+            dependent(default, format!("default value for column {name}"))
+        });
+        let described = described.collect();
         self.cascade(what, described, cascade)?;
         for (table, position) in found {
             self.lock(&table, TableLock::AccessExclusive).await?;
@@ -78,7 +91,29 @@ impl Change<'_> {
             new.columns[position].default = None;
             self.replace(new).await?;
         }
+        for (object, position) in of_views {
+            let newest = self.catalog.object_by_oid(object.oid);
+            let mut new = Object::clone(newest.unwrap_or(&object));
+            if let Content::View(view) = &mut new.content {
+                view.columns[position].default = None;
+            }
+            self.write_object(new).await?;
+        }
         Ok(())
+    }
+
+    /// The columns of views, by position, whose defaults take numbers of these sequences.
+    fn view_defaults_of(&self, sequences: &[u32]) -> Vec<(Arc<Object>, usize)> {
+        let mut found = Vec::new();
+        for object in self.catalog.objects() {
+            let columns = object.view().map_or(&[][..], |view| &view.columns);
+            for (position, column) in columns.iter().enumerate() {
+                if takes_numbers(column.default.as_deref(), sequences) {
+                    found.push((Arc::clone(object), position));
+                }
+            }
+        }
+        found
     }
 
     /// Says that objects are dropped along with `what`; without CASCADE fails if there are any.

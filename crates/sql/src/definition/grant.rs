@@ -31,6 +31,10 @@ impl Change<'_> {
                         self.grant_on_sequence(command, privileges, &object).await?;
                         continue;
                     }
+                    if let Some(view) = self.view_named(name)? {
+                        self.grant_on_object(command, privileges, &view).await?;
+                        continue;
+                    }
                     let table = self.table(name)?;
                     self.grant_on_table(command, privileges, &table).await?;
                 }
@@ -65,6 +69,11 @@ impl Change<'_> {
                 let tables: Vec<Arc<Table>> = self.catalog.tables().cloned().collect();
                 for table in tables.into_iter().filter(|table| !table.is_temporary()) {
                     self.grant_on_table(command, privileges, &table).await?;
+                }
+                let objects = self.catalog.objects();
+                let views = objects.filter(|object| object.view().is_some());
+                for view in views.cloned().collect::<Vec<_>>() {
+                    self.grant_on_object(command, privileges, &view).await?;
                 }
             }
             GrantObjects::Schemas(schemas) => {
@@ -129,6 +138,23 @@ impl Change<'_> {
         }
         self.update_sequence(object, |object| object.owned = owned)
             .await
+    }
+
+    /// Grants or revokes privileges on a view.
+    async fn grant_on_object(
+        &mut self,
+        command: &GrantCommand,
+        privileges: Option<Privileges>,
+        object: &Arc<Object>,
+    ) -> Result<()> {
+        let (kind, name) = (ObjectKind::Table, &object.name);
+        let owned = self.granted(command, privileges, &object.owned, kind, name)?;
+        if owned != object.owned {
+            let mut object = Object::clone(object);
+            object.owned = owned;
+            self.write_object(object).await?;
+        }
+        Ok(())
     }
 
     /// Computes an object's privileges after the statement.
@@ -333,7 +359,7 @@ impl Change<'_> {
         Ok("ALTER SEQUENCE")
     }
 
-    fn new_owner(&self, owner: &RoleName) -> Result<u32> {
+    pub(super) fn new_owner(&self, owner: &RoleName) -> Result<u32> {
         let owner = self.resolve(owner)?;
         let access = self.catalog.access();
         if !access.is_member(self.session.role, owner.oid) {
@@ -382,7 +408,7 @@ impl Change<'_> {
 
 /// The object's privileges under a new owner: the old owner is replaced as owner,
 /// grantee and grantor.
-fn handed_over(owned: &Owned, owner: u32) -> Owned {
+pub(super) fn handed_over(owned: &Owned, owner: u32) -> Owned {
     let heir = |role| if role == owned.owner { owner } else { role };
     let grants = owned.grants.as_ref().map(|grants| {
         let mut merged = Vec::new();

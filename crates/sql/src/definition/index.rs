@@ -8,8 +8,9 @@ use coeval_types::{IndexKind, Rid};
 
 use super::constraint::{index_columns, key_columns};
 use super::table::add_index;
+use super::view::wrong_kind;
 use super::{Change, joined};
-use crate::catalog::{Index, Table, fold, key_text};
+use crate::catalog::{Index, Relation, Table, fold, key_text};
 use crate::error::{Error, Result, SqlState};
 
 impl Change<'_> {
@@ -36,6 +37,13 @@ impl Change<'_> {
             return Err(Error::unsupported(*feature));
         }
         check_storage_parameters(&create.options)?;
+        if let Some(view) = self.view_named(&create.table.name)? {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot create index on relation \"{}\"", view.name),
+            )
+            .with_detail("This operation is not supported for views."));
+        }
         let table = self.table(&create.table.name)?;
         self.require_owner(&table)?;
         let named = index_columns(&create.items)?;
@@ -112,6 +120,11 @@ impl Change<'_> {
         if_exists: bool,
     ) -> Result<&'static str> {
         for name in names {
+            let qualified = self.name(name)?;
+            let found = self.catalog.named(&qualified);
+            if let Some(other @ (Relation::Table(_) | Relation::Object(_))) = found {
+                return Err(wrong_kind(&qualified.name, "index", &other));
+            }
             let Some((table, index)) = self.index(name)? else {
                 let missing = format!("index \"{}\" does not exist", self.name(name)?.name);
                 if !if_exists {

@@ -24,12 +24,14 @@
 
 mod alter;
 mod check;
+mod comment;
 mod constraint;
 mod depend;
 mod extension;
 mod generated;
 mod grant;
 mod index;
+mod like;
 mod parts;
 mod rewrite;
 mod role;
@@ -38,7 +40,10 @@ mod sequence;
 mod sequence_options;
 mod storages;
 mod table;
+mod table_as;
 mod temporary;
+mod view;
+mod viewed;
 
 use std::sync::Arc;
 
@@ -47,12 +52,12 @@ use coeval_txn::{Engine, Isolation, TableLock, Transaction};
 use coeval_types::StorageId;
 
 use crate::catalog::{
-    Catalog, Index, NAMED_OBJECTS, Object, QualifiedName, Relation, Store, Table, lock_version,
-    needed_version,
+    Catalog, Comments, Index, NAMED_OBJECTS, Object, QualifiedName, Relation, Store, Table,
+    lock_version, needed_version,
 };
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
-use crate::output::{Notice, Severity};
+use crate::output::{Column, Notice, Severity};
 use crate::statement::{Command, SequenceChange, Statement};
 use crate::temporary::Temporary;
 pub(crate) use role_settings::SettingChecks;
@@ -72,6 +77,8 @@ pub(crate) struct Context<'session> {
     /// Whether the statement concerns temporary tables only, so that no other session waits
     /// for it.
     pub(crate) only_temporary: bool,
+    /// Columns of the query that CREATE TABLE AS makes a table of.
+    pub(crate) result: &'session [Column],
 }
 
 /// A schema change being executed.
@@ -141,6 +148,7 @@ pub(crate) async fn execute(
             ..
         } => change.drop_indexes(names, *if_exists).await?,
         Command::Truncate(command) => change.truncate(command).await?,
+        Command::View(command) => change.views(command).await?,
         Command::CreateSequence(create) => change.create_sequence(create).await?,
         Command::AlterSequence(alter) => change.alter_sequence(alter).await?,
         Command::ChangeSequence {
@@ -170,6 +178,7 @@ pub(crate) async fn execute(
         }
     };
     if change.changed {
+        change.forget_comments().await?;
         let version = change.version;
         change
             .context
@@ -320,24 +329,33 @@ impl Change<'_> {
         let known = self.catalog.table_by_oid(oid);
         let own = table.as_ref().or(known).is_some_and(is_temporary);
         let others = self.catalog.tables().filter(|each| each.oid != oid);
-        self.catalog = Arc::new(Catalog::new(
+        let catalog = Catalog::new(
             self.catalog.version(),
             others.cloned().chain(table),
             self.catalog.objects().cloned(),
             Arc::clone(self.catalog.access()),
-        ));
+        );
+        self.catalog = Arc::new(catalog.with_comments(Arc::clone(self.catalog.comments())));
         self.changed |= !own;
     }
 
     /// Likewise, for the sequence or view with this OID.
     fn keep_object(&mut self, object: Option<Arc<Object>>, oid: u32) {
         let others = self.catalog.objects().filter(|each| each.oid != oid);
-        self.catalog = Arc::new(Catalog::new(
+        let catalog = Catalog::new(
             self.catalog.version(),
             self.catalog.tables().cloned(),
             others.cloned().chain(object),
             Arc::clone(self.catalog.access()),
-        ));
+        );
+        self.catalog = Arc::new(catalog.with_comments(Arc::clone(self.catalog.comments())));
+        self.changed = true;
+    }
+
+    /// Uses these comments for the rest of the statement.
+    fn keep_comments(&mut self, comments: Comments) {
+        let catalog = Catalog::clone(&self.catalog);
+        self.catalog = Arc::new(catalog.with_comments(Arc::new(comments)));
         self.changed = true;
     }
 

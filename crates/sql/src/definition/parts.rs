@@ -146,6 +146,16 @@ impl<'tree> Parts<'tree> {
         Ok(())
     }
 
+    /// Notes that a column is an identity column as another one is, whose sequence counts so.
+    pub(super) fn identity_like(&mut self, attribute: i16, settled: Settled) {
+        self.sequences.push(NewSequence {
+            attribute,
+            settled,
+            name: None,
+            is_identity: true,
+        });
+    }
+
     /// Notes GENERATED ALWAYS AS (…) STORED.
     pub(super) fn generated(
         &mut self,

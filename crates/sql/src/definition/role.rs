@@ -429,12 +429,14 @@ impl Change<'_> {
     /// Uses these roles for the rest of the statement.
     pub(super) fn keep_access(&mut self, access: Access) {
         let catalog = &self.catalog;
-        self.catalog = Arc::new(Catalog::new(
+        let comments = Arc::clone(catalog.comments());
+        let changed = Catalog::new(
             catalog.version(),
             catalog.tables().cloned(),
             catalog.objects().cloned(),
             Arc::new(access),
-        ));
+        );
+        self.catalog = Arc::new(changed.with_comments(comments));
         self.changed = true;
     }
 }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    ColumnConstraintKind, ColumnDefinition, CreateTable, Expr, ExprKind, ListedOption, Literal,
-    OptionValue, Path, Persistence, TableElement, TableShape,
+    BaseType, ColumnConstraintKind, ColumnDefinition, CreateTable, Expr, ExprKind, ListedOption,
+    Literal, OptionValue, Path, Persistence, TableElement, TableShape,
 };
 use coeval_txn::TableLock;
 use coeval_types::IndexKind;
 
 use super::constraint::{KeyConstraint, deferrable};
 use super::parts::{Clauses, NewCheck, Parts, serial_type};
+use super::view::wrong_kind;
 use super::{Change, joined};
 use crate::access::{Owned, Privileges};
-use crate::catalog::{Index, Table, TableColumn, fold};
+use crate::catalog::{Index, Relation, Table, TableColumn, fold};
 use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{check_collation, resolve_type};
@@ -38,6 +39,7 @@ impl Change<'_> {
         let mut columns: Vec<TableColumn> = Vec::with_capacity(elements.len());
         let mut parts = Parts::of(&name.name);
         let mut of_table = Vec::new();
+        let mut likes = Vec::new();
         for element in elements {
             let definition = match element {
                 TableElement::Column(definition) => definition,
@@ -48,25 +50,22 @@ impl Change<'_> {
                     }
                     continue;
                 }
-                TableElement::Like(..) => {
-                    return Err(Error::unsupported("CREATE TABLE … LIKE"));
+                TableElement::Like(source, options) => {
+                    let like = self.likeness(source, options)?;
+                    for (position, settled) in &like.identities {
+                        let attribute = (columns.len() + position) as i16 + 1;
+                        parts.identity_like(attribute, *settled);
+                    }
+                    for column in &like.columns {
+                        push_column(&mut columns, column.clone())?;
+                    }
+                    likes.push(like);
+                    continue;
                 }
             };
-            if columns.len() == MAX_COLUMNS {
-                return Err(Error::new(
-                    SqlState::TOO_MANY_COLUMNS,
-                    format!("tables can have at most {MAX_COLUMNS} columns"),
-                ));
-            }
             let attribute = columns.len() as i16 + 1;
             let column = self.column(definition, attribute, &mut parts)?;
-            if columns.iter().any(|other| other.name == column.name) {
-                return Err(Error::new(
-                    SqlState::DUPLICATE_COLUMN,
-                    format!("column \"{}\" specified more than once", column.name),
-                ));
-            }
-            columns.push(column);
+            push_column(&mut columns, column)?;
         }
         let constraints = std::mem::take(&mut parts.keys).into_iter().chain(of_table);
         let counters = &self.context.store.counters;
@@ -95,9 +94,17 @@ impl Change<'_> {
             add_index(&mut table, index);
             self.keep(Some(Arc::new(table.clone())), table.oid);
         }
+        let mut alike = Vec::with_capacity(likes.len());
+        for like in likes {
+            let indexes = self.add_likeness(&mut table, &like)?;
+            alike.push((like, indexes));
+        }
         self.require_readers(&table)?;
         self.attach(&table)?;
-        self.insert_table(table, on_commit).await?;
+        self.insert_table(table.clone(), on_commit).await?;
+        for (like, indexes) in alike {
+            self.copy_comments(&table, &like, &indexes).await?;
+        }
         Ok("CREATE TABLE")
     }
 
@@ -299,21 +306,36 @@ impl Change<'_> {
         if_exists: bool,
         cascade: bool,
     ) -> Result<&'static str> {
+        let mut tables: Vec<Arc<Table>> = Vec::with_capacity(names.len());
         for name in names {
             let qualified = self.name(name)?;
-            if self.catalog.named(&qualified).is_none() {
-                let missing = format!("table \"{}\" does not exist", qualified.name);
-                if !if_exists {
-                    return Err(Error::new(SqlState::UNDEFINED_TABLE, missing));
+            match self.catalog.named(&qualified) {
+                Some(Relation::Table(_)) => {}
+                Some(other) => return Err(wrong_kind(&qualified.name, "table", &other)),
+                None => {
+                    let missing = format!("table \"{}\" does not exist", qualified.name);
+                    if !if_exists {
+                        return Err(Error::new(SqlState::UNDEFINED_TABLE, missing));
+                    }
+                    self.notice(
+                        SqlState::SUCCESSFUL_COMPLETION,
+                        format!("{missing}, skipping"),
+                    );
+                    continue;
                 }
-                self.notice(
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    format!("{missing}, skipping"),
-                );
-                continue;
             }
             let table = self.table(name)?;
             self.require_owner(&table)?;
+            if tables.iter().all(|known| known.oid != table.oid) {
+                tables.push(table);
+            }
+        }
+        let roots: Vec<u32> = tables.iter().map(|table| table.oid).collect();
+        self.drop_dependents(&roots, None, cascade).await?;
+        for table in tables {
+            // One before it may have been changed with another.
+            let newest = self.catalog.table_by_oid(table.oid).cloned();
+            let table = newest.unwrap_or(table);
             self.lock(&table, TableLock::AccessExclusive).await?;
             let sequences = self.sequences_of_table(table.oid);
             let numbers: Vec<u32> = sequences.iter().map(|object| object.oid).collect();
@@ -376,6 +398,25 @@ impl Change<'_> {
     }
 }
 
+/// Appends a column, and gives it its number.
+fn push_column(columns: &mut Vec<TableColumn>, mut column: TableColumn) -> Result<()> {
+    if columns.len() == MAX_COLUMNS {
+        return Err(Error::new(
+            SqlState::TOO_MANY_COLUMNS,
+            format!("tables can have at most {MAX_COLUMNS} columns"),
+        ));
+    }
+    if columns.iter().any(|other| other.name == column.name) {
+        return Err(Error::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{}\" specified more than once", column.name),
+        ));
+    }
+    column.attribute = columns.len() as i16 + 1;
+    columns.push(column);
+    Ok(())
+}
+
 /// Reserved column names: PostgreSQL's system columns.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"];
 
@@ -423,16 +464,7 @@ pub(super) fn storage_parameter(option: &ListedOption) -> Result<(String, String
         let name = format!("{}.{name}", namespace.text);
         return Err(Error::unsupported(format!("the table option {name}")));
     }
-    let value = match &option.value {
-        OptionValue::Omitted => "true".to_owned(),
-        OptionValue::Word(word) => (*word).to_owned(),
-        OptionValue::Type(kind) => print::type_name(kind),
-        OptionValue::Operator(operator) => operator.symbol.to_string(),
-        OptionValue::Number(Literal::Integer(number)) => number.to_string(),
-        OptionValue::Number(Literal::Number(number)) => number.to_string(),
-        OptionValue::Number(_) => String::new(),
-        OptionValue::String(text) => text.clone(),
-    };
+    let value = option_value(option);
     if !KNOWN.contains(&name.as_str()) && !name.starts_with("autovacuum_") {
         return Err(Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -440,4 +472,24 @@ pub(super) fn storage_parameter(option: &ListedOption) -> Result<(String, String
         ));
     }
     Ok((name, value))
+}
+
+/// The value of an option, as it is stored.
+pub(super) fn option_value(option: &ListedOption) -> String {
+    match &option.value {
+        OptionValue::Omitted => "true".to_owned(),
+        OptionValue::Word(word) => (*word).to_owned(),
+        OptionValue::Type(kind) => match &kind.base {
+            // A word such as `local`, which as a type's name would stand in quotes.
+            BaseType::Named(path, modifiers) if modifiers.is_empty() => {
+                joined(path.0.iter().map(|name| name.text.as_str()), ".")
+            }
+            _ => print::type_name(kind),
+        },
+        OptionValue::Operator(operator) => operator.symbol.to_string(),
+        OptionValue::Number(Literal::Integer(number)) => number.to_string(),
+        OptionValue::Number(Literal::Number(number)) => number.to_string(),
+        OptionValue::Number(_) => String::new(),
+        OptionValue::String(text) => text.clone(),
+    }
 }

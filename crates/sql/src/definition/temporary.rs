@@ -8,13 +8,14 @@ use coeval_sql_syntax::tree::{CreateTable, OnCommit, Path, Persistence};
 use super::Change;
 use crate::catalog::{Catalog, QualifiedName, Relation, SQL_OBJECTS, Table};
 use crate::error::{Error, Result, SqlState};
-use crate::statement::Command;
+use crate::statement::{Command, ViewCommand};
 use crate::temporary::{self, Temporary};
 
 /// Whether the command creates a temporary table.
 pub(crate) fn creates_temporary(command: &Command) -> bool {
     match command {
         Command::CreateTable(create) => is_temporary(create),
+        Command::View(ViewCommand::TableAs(create)) => is_temporary(&create.table),
         _ => false,
     }
 }
@@ -36,6 +37,7 @@ pub(crate) fn concerns_only_temporary(command: &Command, catalog: &Catalog) -> b
     };
     match command {
         Command::CreateTable(create) => is_temporary(create),
+        Command::View(ViewCommand::TableAs(create)) => is_temporary(&create.table),
         Command::CreateIndex(create) => is_own(&create.table.name),
         Command::AlterTable(alter) => is_own(&alter.table.name),
         Command::RenameTable { name, .. } | Command::RenameIndex { name, .. } => is_own(name),

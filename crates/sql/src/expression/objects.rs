@@ -19,4 +19,6 @@ pub struct SystemObjects {
     /// Looks up the object of an object type by its OID; a value that prints as the OID
     /// if it does not exist.
     pub by_oid: fn(DataType, u32, &EvaluationContext<'_>) -> Value,
+    /// The next number of the sequence with an OID, which is an identity column's.
+    pub next_of_identity: &'static Function,
 }

@@ -46,8 +46,9 @@ use crate::output::Column;
 use crate::value::ColumnType;
 
 pub(crate) use plan::{
-    Described, Node, Relationship, SetFunction, Shape, bind_set_function, hash_subqueries,
-    is_set_function, plan_with_shape, quoted, with_tables,
+    Beneath, Described, Node, Relationship, SetFunction, Shape, Views, beneath, bind_set_function,
+    column_name, define_tables, from_scope, hash_subqueries, inside_view, is_set_function,
+    named_columns, one_relation, plan_with_shape, quoted, with_tables,
 };
 
 /// A planned query. Immutable, and shared by all executions.

@@ -241,6 +241,7 @@ fn runs_read_only(command: &Command, reason: Reason) -> bool {
         | Command::RenameIndex { .. }
         | Command::Drop { .. }
         | Command::Truncate(_)
+        | Command::View(_)
         | Command::CreateSequence(_)
         | Command::AlterSequence(_)
         | Command::ChangeSequence { .. }

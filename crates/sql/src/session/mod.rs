@@ -48,6 +48,7 @@ mod database;
 mod explain;
 mod handover;
 pub(crate) mod identity;
+mod lock_view;
 mod parsing;
 mod plan_cache;
 #[cfg(feature = "planted")]
@@ -60,6 +61,7 @@ mod run;
 mod set;
 pub mod settings;
 mod statement_cache;
+mod table_as;
 mod timeouts;
 mod transaction;
 mod utility;

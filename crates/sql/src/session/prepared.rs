@@ -418,7 +418,7 @@ impl Session {
     }
 
     /// Plans a statement in the current snapshot, unless its text is known with a plan.
-    fn planned(
+    pub(super) fn planned(
         &mut self,
         statement: Statement,
         parameter_oids: &[u32],

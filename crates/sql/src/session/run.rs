@@ -19,7 +19,7 @@ use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
 use crate::route::{Reason, Route};
 use crate::select::Cursor;
-use crate::statement::Command;
+use crate::statement::{Command, ViewCommand};
 use crate::value::Value;
 
 /// Maximum number of restarts after a conflict, before the client receives the error.
@@ -181,6 +181,10 @@ impl Session {
             | Command::CreateExtension(_)
             | Command::DropExtensions { .. }
             | Command::SchemaOwner { .. } => self.define(statement, sink).await?,
+            Command::View(ViewCommand::TableAs(create)) => {
+                self.create_table_as(statement, create, sink).await?
+            }
+            Command::View(_) => self.define(statement, sink).await?,
             Command::SetRole { tag, local, name } => {
                 self.set_role(*local, name.as_deref(), sink).await?;
                 CommandTag::new(tag)

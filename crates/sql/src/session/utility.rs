@@ -14,12 +14,12 @@ use super::prepared::Prepared;
 use super::result_writer::{Watched, drain};
 use super::run::MAX_REPLANS;
 use super::transaction::{Block, Running};
-use crate::access::{ObjectKind, Privileges, denied};
-use crate::catalog::{Catalog, Table};
+use crate::access::{ObjectKind, Owned, Privileges, denied};
+use crate::catalog::Catalog;
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
-use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
+use crate::output::{Column, CommandTag, Completion, Notice, Severity, Sink};
 use crate::statement::{Command, Statement};
 use crate::value::Value;
 
@@ -39,6 +39,16 @@ impl Session {
     pub(super) async fn define(
         &mut self,
         statement: &Statement,
+        sink: &mut dyn Sink,
+    ) -> Result<CommandTag> {
+        self.define_with(statement, &[], sink).await
+    }
+
+    /// [`Session::define`]; `result` are the columns of the query that a table is made of.
+    pub(super) async fn define_with(
+        &mut self,
+        statement: &Statement,
+        result: &[Column],
         sink: &mut dyn Sink,
     ) -> Result<CommandTag> {
         self.require_writable("a change of the schema")?;
@@ -79,6 +89,7 @@ impl Session {
             settings: &*settings,
             temporary: self.temporary.as_ref(),
             only_temporary,
+            result,
         };
         let tag = definition::execute(context, statement, &info, &mut notices).await;
         for notice in notices {
@@ -205,7 +216,9 @@ impl Session {
         self.begin_statement().await?;
         self.statements_ran = ran;
         for name in tables {
-            self.lock_table(statement, name, mode, wait, true).await?;
+            if !self.lock_view(statement, name, mode, wait).await? {
+                self.lock_table(statement, name, mode, wait, true).await?;
+            }
         }
         if !ran {
             self.running()?.transaction.renew_snapshot()?;
@@ -216,7 +229,7 @@ impl Session {
     /// Locks a table by its name; `asked` says that LOCK TABLE asks for it, which needs
     /// privileges. Looks the name up again when the table's definition has changed
     /// meanwhile.
-    async fn lock_table(
+    pub(super) async fn lock_table(
         &mut self,
         statement: &Statement,
         name: &coeval_sql_syntax::tree::Path,
@@ -230,7 +243,7 @@ impl Session {
             let (catalog, _) = self.current_catalog()?;
             let table = definition::find_table(&catalog, name, statement)?;
             if asked {
-                may_lock(&catalog, &table, role, mode)?;
+                may_lock(&catalog, "table", (&table.name, &table.owned), role, mode)?;
             }
             let (storage, version) = (table.storage, table.schema_version);
             let running = self.running()?;
@@ -331,9 +344,15 @@ impl Session {
 /// Fails with SQLSTATE 42501 unless the role may lock the table in this mode: SELECT is
 /// needed for ACCESS SHARE, any privilege to write for ROW EXCLUSIVE, and for all others
 /// UPDATE, DELETE or TRUNCATE.
-fn may_lock(catalog: &Catalog, table: &Table, role: u32, mode: TableLock) -> Result<()> {
+pub(super) fn may_lock(
+    catalog: &Catalog,
+    kind: &str,
+    (name, owned): (&str, &Owned),
+    role: u32,
+    mode: TableLock,
+) -> Result<()> {
     let access = catalog.access();
-    let may = access.privileges(role, &table.owned, ObjectKind::Table);
+    let may = access.privileges(role, owned, ObjectKind::Table);
     let changes = Privileges::UPDATE
         .with(Privileges::DELETE)
         .with(Privileges::TRUNCATE);
@@ -343,7 +362,7 @@ fn may_lock(catalog: &Catalog, table: &Table, role: u32, mode: TableLock) -> Res
         _ => changes,
     };
     if may.both(enough).is_none() {
-        return Err(denied("table", &table.name));
+        return Err(denied(kind, name));
     }
     Ok(())
 }

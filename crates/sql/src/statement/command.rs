@@ -5,6 +5,7 @@ use coeval_txn::{Isolation, LockWait, TableLock};
 
 use super::cursor::{DeclareCommand, FetchCommand};
 use super::role_settings::RoleSettingsCommand;
+use super::view::ViewCommand;
 use super::{Statement, StatementKind};
 use crate::access::Privileges;
 
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     },
     /// TRUNCATE: deletes all rows of tables.
     Truncate(TruncateCommand),
+    /// Changes of views, tables made from queries, and comments.
+    View(ViewCommand),
     /// A CREATE SEQUENCE statement.
     CreateSequence(Box<tree::CreateSequence>),
     /// ALTER SEQUENCE with options.
@@ -224,6 +227,7 @@ impl Command {
             | Self::RenameIndex { .. }
             | Self::Drop { .. }
             | Self::Truncate(_)
+            | Self::View(_)
             | Self::CreateSequence(_)
             | Self::AlterSequence(_)
             | Self::ChangeSequence { .. }

@@ -77,6 +77,7 @@ impl Statement {
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
             | Command::Truncate(_)
+            | Command::View(_)
             | Command::CreateSequence(_)
             | Command::AlterSequence(_)
             | Command::ChangeSequence { .. }

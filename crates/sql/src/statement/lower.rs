@@ -20,7 +20,7 @@ use super::name::{command_name, object_name};
 use super::setting::{self, setting_name};
 use super::text::Text;
 use super::transaction::transaction;
-use super::{Parsed, Statement, redact_passwords, role, role_settings, utility};
+use super::{Parsed, Statement, redact_passwords, role, role_settings, utility, view};
 use crate::catalog::fold;
 use crate::error::{Error, Result};
 
@@ -65,13 +65,16 @@ impl Lower<'_> {
 
     pub(super) fn command(&self, kind: Kind) -> Result<Command> {
         Ok(match kind {
-            Kind::Query(query) => Command::Query(query),
+            Kind::Query(query) => view::query(self, query)?,
             Kind::Insert(insert) => Command::Insert(insert),
             Kind::Update(update) => Command::Update(update),
             Kind::Delete(delete) => Command::Delete(delete),
             Kind::CreateTable(create) => Command::CreateTable(create),
             Kind::CreateIndex(create) => Command::CreateIndex(create),
             Kind::CreateExtension(create) => create_extension(create),
+            Kind::CreateView(create) => view::create(create),
+            Kind::CreateTableAs(create) => view::table_as(self, *create)?,
+            Kind::Comment(comment) => view::comment(self, comment)?,
             Kind::CreateRole(create) => role::create(create)?,
             Kind::AlterRole(alter) => role::alter(alter)?,
             Kind::AlterRoleSetting(alter) => role_settings::of_role(self, alter)?,
@@ -79,6 +82,7 @@ impl Lower<'_> {
             Kind::AlterTable(alter) if alter.kind == ObjectKind::Table => {
                 Command::AlterTable(Box::new(alter))
             }
+            Kind::AlterTable(alter) if alter.kind == ObjectKind::View => view::alter(self, alter)?,
             Kind::AlterTable(alter) if alter.kind == ObjectKind::Index => {
                 return Err(self.unsupported("ALTER INDEX other than RENAME"));
             }
@@ -162,6 +166,13 @@ impl Lower<'_> {
                 if_exists,
                 action,
             },
+            (Object::Relation(ObjectKind::View, name), action) => {
+                view::alter_object(self, name, if_exists, action)?
+            }
+            (Object::Named(ObjectKind::View, name), action) => {
+                let name = tree::Relation { name, only: false };
+                view::alter_object(self, name, if_exists, action)?
+            }
             (Object::Relation(ObjectKind::Index, index), ObjectAction::Rename(new_name)) => {
                 Command::RenameIndex {
                     name: index.name,
@@ -210,6 +221,9 @@ impl Lower<'_> {
                 names: names.collect(),
                 if_exists: drop.if_exists,
             });
+        }
+        if let Some(views) = view::drop_views(&drop) {
+            return Ok(views);
         }
         let (mut indexes, mut names) = (false, Vec::with_capacity(drop.objects.len()));
         let mut sequences = false;

@@ -36,11 +36,12 @@ mod size;
 mod text;
 mod transaction;
 mod utility;
+mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use coeval_sql_syntax::tree::{Expr, TypeName};
+use coeval_sql_syntax::tree::{Expr, Query, StatementKind as StatementTree, TypeName};
 use coeval_sql_syntax::{Fault, Limits, SyntaxError};
 
 pub(crate) use command::{
@@ -57,6 +58,7 @@ pub(crate) use role_settings::{RoleSettingsCommand, SettingChange};
 pub use sequence::Statements;
 pub(crate) use size::PLANNED;
 use text::{Text, characters_of};
+pub(crate) use view::{RowSource, TableAs, ViewAction, ViewCommand, not_here};
 
 use crate::error::{Error, Result, SqlState};
 use crate::instance::{MemoryBudget, measured};
@@ -90,6 +92,23 @@ struct Parsed {
 /// An expression that is a whole text, such as a column's default.
 pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     coeval_sql_syntax::parse_expression(text, &LIMITS).map_err(|error| refusal(error, text, 0))
+}
+
+/// A query that is a whole text, such as a view's.
+pub(crate) fn parse_query(text: &str) -> Result<Query> {
+    let parse = || {
+        let refused = |error| refusal(error, text, 0);
+        let mut statements = coeval_sql_syntax::statements(text, &LIMITS).map_err(refused)?;
+        let first = statements.next().transpose().map_err(refused)?;
+        match (first.map(|statement| statement.kind), statements.next()) {
+            (Some(StatementTree::Query(query)), None) => Ok(*query),
+            _ => Err(Error::syntax("it is no query")),
+        }
+    };
+    match text.len() > PARSED_IN_A_STEP {
+        true => coeval_env::block_in_place(parse),
+        false => parse(),
+    }
 }
 
 /// A type that is a whole text.
@@ -147,6 +166,7 @@ impl Statement {
             Command::CreateSequence(_) => "CREATE SEQUENCE",
             Command::AlterSequence(_) | Command::ChangeSequence { .. } => "ALTER SEQUENCE",
             Command::DropSequences { .. } => "DROP SEQUENCE",
+            Command::View(command) => command.definition(),
             Command::Role(RoleCommand::Create { .. }) => "CREATE ROLE",
             Command::Role(RoleCommand::Alter { .. } | RoleCommand::Rename { .. }) => "ALTER ROLE",
             Command::Role(RoleCommand::Drop { .. }) => "DROP ROLE",

@@ -5,6 +5,7 @@ use coeval_txn::{LockWait, TableLock};
 
 use super::command::{Command, ExplainCommand, ExplainOptions};
 use super::lower::{Lower, relations};
+use super::view::{RowSource, ViewCommand};
 use crate::error::{Error, Result, SqlState};
 
 pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Command> {
@@ -58,6 +59,14 @@ pub(super) fn explain(lower: &Lower<'_>, explain: tree::Explain) -> Result<Comma
         | Command::Update(_)
         | Command::Delete(_)
         | Command::Execute { .. } => Ok(Command::Explain(ExplainCommand { options, statement })),
+        // The plan of what makes the rows of the table.
+        Command::View(ViewCommand::TableAs(create)) if !options.analyze => match &create.source {
+            RowSource::Query(query) => Ok(Command::Explain(ExplainCommand {
+                options,
+                statement: query.clone(),
+            })),
+            RowSource::Execute(..) => Err(lower.unsupported("EXPLAIN of this statement")),
+        },
         _ => Err(lower.unsupported("EXPLAIN of this statement")),
     }
 }

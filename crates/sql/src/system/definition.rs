@@ -12,12 +12,10 @@ use crate::sequence::with_names;
 use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType, Style, Value};
 
-/// The table's storage parameters, each as `name=value`.
-pub(super) fn options(table: &Table) -> impl Iterator<Item = String> {
-    table
-        .options
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
+/// Options of a table or a view, each as `name=value`.
+pub(super) fn options(options: &[(String, String)]) -> impl Iterator<Item = String> {
+    let options = options.iter();
+    options.map(|(name, value)| format!("{name}={value}"))
 }
 
 /// Prints one column of an index's key, without its sort order.

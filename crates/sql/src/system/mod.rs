@@ -30,6 +30,7 @@
 //! | tables, indexes, sequences, CHECK constraints | the catalog's |
 //! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
 //! | constraints with an index | its OID, with the second highest bit set |
+//! | rules of views | their view's OID, with the third highest bit set |
 //! | defaults | computed from the table's OID and the column's number, with the highest bit set |
 //! | the schema `coeval` and its objects | from 15000 on |
 //! | roles | the catalog's; the bootstrap role has 10, and owns the system objects |
@@ -66,8 +67,10 @@ use smol_str::SmolStr;
 use crate::catalog::{Catalog, Table};
 use crate::expression::{EvaluationContext, SystemObjects};
 use functions::FUNCTIONS;
-pub(crate) use functions::sequences::{NEXT_OF_IDENTITY, SEQUENCE_COLUMNS, SEQUENCE_PARAMETERS};
+use functions::sequences::NEXT_OF_IDENTITY;
+pub(crate) use functions::sequences::{SEQUENCE_COLUMNS, SEQUENCE_PARAMETERS};
 use object::{object_by_name, object_by_oid};
+pub(crate) use table::by_oid as table_by_oid;
 pub use table::{SystemTable, table};
 
 /// The system tables' interface for expressions.
@@ -75,6 +78,7 @@ pub(crate) const OBJECTS: &SystemObjects = &SystemObjects {
     functions: FUNCTIONS,
     by_name: object_by_name,
     by_oid: object_by_oid,
+    next_of_identity: &NEXT_OF_IDENTITY,
 };
 
 /// OID of the role that owns the system objects.
@@ -160,8 +164,13 @@ pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {
 }
 
 /// OID of the constraint that an index enforces.
-const fn constraint_oid(index: u32) -> u32 {
+pub(crate) const fn constraint_oid(index: u32) -> u32 {
     index | 1 << 30
+}
+
+/// OID of the rule that makes a relation a view.
+const fn rule_oid(view: u32) -> u32 {
+    view | 1 << 29
 }
 
 /// OID of a column's default. Unique for the columns of the first million tables.

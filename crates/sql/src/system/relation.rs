@@ -7,7 +7,7 @@ use super::tables::is_primary;
 use super::{PUBLIC, TEMPORARY, constraint_oid, listed, schema_name};
 use crate::access::ObjectKind;
 use crate::catalog::over_columns;
-use crate::catalog::{self, Catalog, Check, Content, Generation, Index, Object, Table};
+use crate::catalog::{self, Catalog, Check, Content, Generation, Index, Object, Table, View};
 use crate::expression::EvaluationContext;
 use crate::statement::parse_expression;
 use crate::value::{ColumnType, DataType};
@@ -171,6 +171,12 @@ pub(super) fn relation_by_oid(catalog: &Catalog, oid: u32) -> Option<Relation<'_
     by_oid(oid).map(Relation::System)
 }
 
+/// All views.
+pub(super) fn views(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Object>, &View)> {
+    let objects = catalog.objects();
+    objects.filter_map(|object| Some((object, object.view()?)))
+}
+
 /// All columns of all relations.
 pub(super) fn attributes(catalog: &Catalog) -> impl Iterator<Item = Attribute<'_>> {
     relations(catalog).flat_map(Relation::attributes)
@@ -320,7 +326,7 @@ impl<'a> Relation<'a> {
                         column_type: column.column_type,
                         number,
                         not_null: false,
-                        default: None,
+                        default: column.default.as_deref(),
                         generation: None,
                     })
                     .collect(),

@@ -83,7 +83,7 @@ pub(super) const fn schema(namespace: u32) -> &'static str {
 }
 
 /// The system table with this OID.
-pub(super) fn by_oid(oid: u32) -> Option<&'static SystemTable> {
+pub(crate) fn by_oid(oid: u32) -> Option<&'static SystemTable> {
     all().find(|table| table.oid == oid)
 }
 

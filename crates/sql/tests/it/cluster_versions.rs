@@ -45,6 +45,8 @@ const STATEMENTS: &[(u32, &str, &str)] = &[
     (7, "alter table p add column c name", "a table of this kind"),
     (7, "create extension pgcrypto", "an extension"),
     (7, "create sequence s", "a sequence"),
+    (7, "create view v as select a from p", "a view"),
+    (7, "comment on table p is 'x'", "a comment"),
     (7, "create table d (a serial)", "a sequence"),
     (
         7,

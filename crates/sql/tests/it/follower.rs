@@ -383,3 +383,43 @@ async fn a_session_follows_the_leaders() {
         assert_eq!(both[0], both[1], "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_follower_reads_views_as_they_are_by_now() {
+    let two = Two::new().await;
+    let mut writer = session(&two.leader);
+    must(
+        &mut writer,
+        "create table t (a int primary key, b int); insert into t values (1, 10), (2, 20); \
+         create view v as select b from t where a > 1",
+    )
+    .await;
+    let mut reader = session(&two.follower);
+    assert_eq!(refused(&mut reader, "select * from v").await, None);
+    let read = "select * from v";
+    let said = query(&mut reader, read, "").await;
+    assert_eq!(said, ["  b", "  20", "  SELECT 1"]);
+    must(
+        &mut writer,
+        "create or replace view v as select b + 1 as b from t",
+    )
+    .await;
+    let said = query(&mut reader, read, "").await;
+    assert_eq!(said, ["  b", "  11", "  21", "  SELECT 2"]);
+    must(
+        &mut writer,
+        "alter table t rename to tt; alter table tt rename column b to c",
+    )
+    .await;
+    let said = query(&mut reader, read, "").await;
+    assert_eq!(said, ["  b", "  11", "  21", "  SELECT 2"]);
+    for text in [
+        "delete from v",
+        "select 1 as x into y",
+        "create table y as select 1",
+        "create view w as select 1",
+        "comment on view v is 'x'",
+    ] {
+        assert!(refused(&mut reader, text).await.is_some(), "{text}");
+    }
+}

@@ -111,3 +111,44 @@ async fn settings_of_roles_come_back_and_go_with_their_role() {
     );
     engine.close().await.expect("a sound disk");
 }
+
+#[tokio::test]
+async fn views_and_comments_come_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    {
+        let (engine, database) = open(directory.path()).await;
+        let mut session = session(&database);
+        for statement in [
+            "create table t (a int primary key, b int)",
+            "insert into t values (1, 10), (2, 20)",
+            "create view v with (security_barrier) as select b, a from t where a > 1",
+            "create view w as select * from v",
+            "alter table t rename column b to c",
+            "alter view w alter column a set default 5",
+            "comment on column v.a is 'a of v'",
+            "comment on table t is 'gone'",
+            "comment on table t is null",
+        ] {
+            must(&mut session, statement).await;
+        }
+        drop(session);
+        engine.close().await.expect("a sound disk");
+    }
+    let (engine, database) = open(directory.path()).await;
+    let mut session = session(&database);
+    let rows = must(&mut session, "select * from w").await;
+    assert_eq!(rows, ["  b | a", "  20 | 2", "  SELECT 1"]);
+    let rows = must(&mut session, "insert into w (b) values (50) returning a, b").await;
+    assert_eq!(rows, ["  a | b", "  5 | 50", "  INSERT 0 1"]);
+    let rows = must(
+        &mut session,
+        "select objoid::regclass, description from pg_description where classoid = 1259",
+    )
+    .await;
+    assert_eq!(
+        rows,
+        ["  objoid | description", "  v | a of v", "  SELECT 1"]
+    );
+    drop(session);
+    engine.close().await.expect("a sound disk");
+}

@@ -181,6 +181,8 @@ pub struct Binder<'a> {
     pub(crate) engine: Option<&'a dyn Engine>,
     /// The row counts that plans depend on.
     pub(crate) counted: BTreeMap<StorageId, u64>,
+    /// The views that are being planned.
+    pub(crate) views: crate::select::Views,
     /// Number of times the binder has planned a WITH query.
     pub(crate) tables_planned: usize,
     subqueries: usize,
@@ -222,6 +224,7 @@ impl<'a> Binder<'a> {
             shapes: BTreeMap::new(),
             engine: None,
             counted: BTreeMap::new(),
+            views: crate::select::Views::default(),
             tables_planned: 0,
             subqueries: 0,
             bound: 0,
@@ -443,6 +446,7 @@ impl<'a> Binder<'a> {
         let column = found.map_err(|error| error.at(position))?;
         if let Some((table, _)) = column.origin {
             self.needs.table(table, Privileges::SELECT);
+            self.views.used(column.origin);
         }
         Ok(Bound {
             expression: column.expression,

@@ -10,9 +10,11 @@ use smol_str::SmolStr;
 
 use super::node::{Node, SetFunction, SetKind};
 use super::query::{plan_common_table, plan_with_shape};
+use super::relation::{Resolved, resolve_relation};
 use super::shape::Shape;
+use super::view::plan_view;
 use crate::access::Privileges;
-use crate::catalog::{self, Content, Object, PUBLIC, Table, is_temporary_schema};
+use crate::catalog::{Object, PUBLIC, Table};
 use crate::expression::{
     Binder, Call, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
 };
@@ -126,6 +128,15 @@ pub(super) fn bind_from<'a>(
         });
     }
     Ok((from.scope, tree))
+}
+
+/// The scope of names that a FROM list defines.
+pub(crate) fn from_scope<'a>(
+    binder: &mut Binder<'_>,
+    list: &[TableRef],
+    frame: &'a Frame<'a>,
+) -> Result<Scope<'a>> {
+    bind_from(binder, list, frame, false).map(|(scope, _)| scope)
 }
 
 /// A join of two items.
@@ -301,6 +312,7 @@ impl From<'_, '_, '_> {
                     ));
                 }
                 *merged = true;
+                self.binder.views.used(column.origin);
                 found = Some(column.clone());
             }
         }
@@ -432,11 +444,12 @@ impl From<'_, '_, '_> {
                         origin: Some((table.oid, column.attribute)),
                     })
                     .collect();
+                let columns = self.as_named(schema, table_name, table.oid, columns);
                 let shown = SmolStr::from(
                     alias.map_or_else(|| table.name.clone(), |alias| fold_name(&alias.name)),
                 );
                 self.add(
-                    SmolStr::from(table.name.as_str()),
+                    SmolStr::from(table_name),
                     Some(SmolStr::from(PUBLIC)),
                     columns,
                     alias,
@@ -445,8 +458,15 @@ impl From<'_, '_, '_> {
                 let width = table.columns.len() + usize::from(self.with_records);
                 Ok(self.place(FromKind::Table(table, shown), width))
             }
-            Resolved::Sequence(object) => self.sequence(&object, alias, position),
+            Resolved::Sequence(object) => self
+                .sequence(&object, schema, table_name, alias)
+                .map_err(|error| error.at(position)),
+            Resolved::View(object) => self
+                .view(&object, schema, table_name, alias)
+                .map_err(|error| error.at(position)),
             Resolved::System(table) => {
+                let none = std::iter::empty();
+                self.binder.views.named(schema, table_name, table.oid, none);
                 if table.is_secret() {
                     self.binder.needs.secret(table.name);
                 }
@@ -485,11 +505,13 @@ impl From<'_, '_, '_> {
     fn sequence(
         &mut self,
         object: &Object,
+        schema: Option<&str>,
+        name: &str,
         alias: Option<&Alias>,
-        position: Option<u32>,
     ) -> Result<FromNode> {
         let route = Route::Leader(Reason::SystemTable);
         self.binder.route = self.binder.route.and(route);
+        self.binder.needs.table(object.oid, Privileges::SELECT);
         let start = self.width;
         let columns = system::SEQUENCE_COLUMNS.iter().zip(1..);
         let columns = columns.map(|((name, data_type, _), attribute)| ScopeColumn {
@@ -498,10 +520,9 @@ impl From<'_, '_, '_> {
             column_type: ColumnType::from(*data_type),
             origin: Some((object.oid, attribute)),
         });
-        let columns: Vec<ScopeColumn> = columns.collect();
-        let name = SmolStr::from(object.name.as_str());
-        self.add(name, Some(SmolStr::new_static(PUBLIC)), columns, alias)
-            .map_err(|error| error.at(position))?;
+        let columns = self.as_named(schema, name, object.oid, columns.collect());
+        let public = Some(SmolStr::new_static(PUBLIC));
+        self.add(SmolStr::from(name), public, columns, alias)?;
         let arguments = system::SEQUENCE_COLUMNS.iter().map(|(_, _, function)| {
             Expression::Call(Box::new(Call {
                 function,
@@ -516,6 +537,75 @@ impl From<'_, '_, '_> {
         };
         let width = function.arguments.len();
         Ok(self.place(FromKind::Function(function), width))
+    }
+
+    /// Adds a view: its query, as a subquery.
+    fn view(
+        &mut self,
+        object: &Arc<Object>,
+        schema: Option<&str>,
+        name: &str,
+        alias: Option<&Alias>,
+    ) -> Result<FromNode> {
+        let Some(view) = object.view() else {
+            return Err(Error::internal("a view that is none"));
+        };
+        self.binder.needs.table(object.oid, Privileges::SELECT);
+        let (plan, shape, columns) = plan_view(self.binder, object, view)?;
+        let start = self.width;
+        let source = Source {
+            alias: SmolStr::from(
+                alias.map_or_else(|| name.to_owned(), |alias| fold_name(&alias.name)),
+            ),
+            columns: columns
+                .iter()
+                .map(|column| SmolStr::from(column.name.as_str()))
+                .collect(),
+            shape: shape.map(Box::new),
+        };
+        let shown = columns
+            .iter()
+            .enumerate()
+            .map(|(position, column)| ScopeColumn {
+                name: SmolStr::from(column.name.as_str()),
+                expression: Expression::Column(start + position),
+                column_type: column.column_type,
+                origin: Some((column.table_oid, column.attribute)),
+            })
+            .collect();
+        let shown = self.as_named(schema, name, object.oid, shown);
+        let (name, schema) = (SmolStr::from(name), Some(SmolStr::from(PUBLIC)));
+        self.add(name, schema, shown, alias)?;
+        Ok(self.place(FromKind::Derived(plan, None, source), columns.len()))
+    }
+
+    /// The columns of a relation as what is being bound may name them: in a view, those of
+    /// the time when it was made.
+    fn as_named(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        oid: u32,
+        columns: Vec<ScopeColumn>,
+    ) -> Vec<ScopeColumn> {
+        let views = &mut self.binder.views;
+        let numbered = columns.iter().filter_map(|column| {
+            let (_, attribute) = column.origin?;
+            Some((attribute, column.name.to_string()))
+        });
+        views.named(schema, name, oid, numbered);
+        let Some(definition) = &views.definition else {
+            return columns;
+        };
+        let Some(reference) = definition.reference(schema, name) else {
+            return columns;
+        };
+        let of_then = columns.into_iter().filter_map(|mut column| {
+            let (_, attribute) = column.origin?;
+            column.name = SmolStr::from(reference.column(attribute)?);
+            Some(column)
+        });
+        of_then.collect()
     }
 
     fn common_table(&mut self, name: &str, alias: Option<&Alias>) -> Result<Option<FromNode>> {
@@ -579,95 +669,6 @@ impl From<'_, '_, '_> {
         let width = columns.len();
         Ok(self.place(FromKind::Derived(plan, correlations, source), width))
     }
-}
-
-/// The table that a relation name resolves to.
-pub(super) enum Resolved {
-    Table(Arc<Table>),
-    Sequence(Arc<Object>),
-    System(&'static SystemTable),
-}
-
-/// Resolves a relation name, along the search path if it has no schema.
-pub(super) fn resolve_relation(
-    binder: &Binder<'_>,
-    schema: Option<&str>,
-    name: &str,
-) -> Result<Resolved> {
-    let own = match schema {
-        Some(schema) => is_temporary_schema(schema),
-        // Temporary tables hide all others, unless the path has them elsewhere.
-        None => !binder
-            .session
-            .search_path
-            .iter()
-            .any(|each| is_temporary_schema(each)),
-    };
-    if own && let Some(table) = binder.catalog.temporary_table(name) {
-        return Ok(Resolved::Table(Arc::clone(table?)));
-    }
-    match schema {
-        Some(PUBLIC) => in_public(binder, name).map_err(|error| match error.state() {
-            SqlState::UNDEFINED_TABLE => undefined(&format!("public.{name}")),
-            _ => error,
-        }),
-        Some(schema) => system::table(schema, name)
-            .map(Resolved::System)
-            .ok_or_else(|| undefined(&format!("{schema}.{name}"))),
-        None => {
-            let path = &binder.session.search_path;
-            // PostgreSQL searches pg_catalog first, unless the path lists it elsewhere.
-            if !path.iter().any(|schema| schema == "pg_catalog")
-                && let Some(table) = system::table("pg_catalog", name)
-            {
-                return Ok(Resolved::System(table));
-            }
-            for schema in path {
-                if is_temporary_schema(schema) {
-                    if let Some(table) = binder.catalog.temporary_table(name) {
-                        return Ok(Resolved::Table(Arc::clone(table?)));
-                    }
-                } else if schema == PUBLIC {
-                    match in_public(binder, name) {
-                        Ok(resolved) => return Ok(resolved),
-                        Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {}
-                        Err(error) => return Err(error),
-                    }
-                } else if let Some(table) = system::table(schema, name) {
-                    return Ok(Resolved::System(table));
-                }
-            }
-            // With an empty search path, unqualified names still resolve in the only
-            // schema, because scripts of pg_dump begin by emptying the path.
-            if path.is_empty() {
-                return match in_public(binder, name) {
-                    Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {
-                        Err(undefined(name))
-                    }
-                    resolved => resolved,
-                };
-            }
-            Err(undefined(name))
-        }
-    }
-}
-
-/// The table, or what is read like one, of this name in `public`.
-fn in_public(binder: &Binder<'_>, name: &str) -> Result<Resolved> {
-    if let Some(catalog::Relation::Object(object)) = binder.catalog.relation(name)
-        && matches!(object.content, Content::Sequence(_))
-    {
-        return Ok(Resolved::Sequence(object));
-    }
-    let table = binder.catalog.table(name)?;
-    Ok(Resolved::Table(Arc::clone(table)))
-}
-
-fn undefined(name: &str) -> Error {
-    Error::new(
-        SqlState::UNDEFINED_TABLE,
-        format!("relation \"{name}\" does not exist"),
-    )
 }
 
 fn join_kind(join: &Join) -> JoinKind {

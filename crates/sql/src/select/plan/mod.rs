@@ -22,6 +22,7 @@
 //!   [`push_down`]: its rewrites.
 //! - [`estimate`]: numbers of rows; [`join_order`]: the order of joins; [`layout`]: the
 //!   positions of columns in rows.
+//! - [`relation`]: which relation a name stands for; [`view`]: views in FROM.
 //! - [`join_tree`]: turns the join tree into nodes, and distributes the conditions over
 //!   it; [`explain`]: shows them.
 
@@ -42,19 +43,24 @@ mod node;
 mod pull_up;
 mod push_down;
 mod query;
+mod relation;
 mod select;
 mod shape;
 mod simplify;
+mod view;
 
 pub(crate) use explain::describe;
 pub(crate) use explain_text::{Described, Relationship, quoted};
+pub(crate) use from::from_scope;
 pub(crate) use function::{bind_set_function, is_set_function};
+pub(crate) use name::column_name;
 pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Matching, Node, ProjectSet, Scan,
     SetFunction, SetKind, SetOperation, Sort,
 };
 pub(crate) use pull_up::hash_subqueries;
 pub use query::{CommonTable, plan_cursor, plan_in_frame, plan_query, plan_source};
-pub(crate) use query::{plan_with_shape, with_tables};
+pub(crate) use query::{define as define_tables, plan_with_shape, with_tables};
 pub use select::bind_list;
 pub(crate) use shape::Shape;
+pub(crate) use view::{Beneath, Views, beneath, inside_view, named_columns, one_relation};

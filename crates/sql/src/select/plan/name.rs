@@ -9,7 +9,7 @@ use coeval_sql_syntax::tree::{Body, Expr, ExprKind, Query, Special, Step, Target
 use crate::expression::{fold_name, value_name};
 
 /// The name that PostgreSQL gives a column computed by this expression.
-pub(super) fn column_name(expr: &Expr) -> String {
+pub(crate) fn column_name(expr: &Expr) -> String {
     match named(expr) {
         Some(Name::Lent(name) | Name::Makeshift(name)) => name,
         None => "?column?".to_owned(),

@@ -34,6 +34,13 @@ pub struct CommonTable {
     is_used: bool,
 }
 
+impl CommonTable {
+    /// Whether this is the table's name.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name
+    }
+}
+
 /// How the planner types a column that is a literal or parameter of unknown type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Untyped {
@@ -274,7 +281,8 @@ fn plan_body(
     }
 }
 
-fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
+/// Makes the tables of WITH known to the binder; the caller takes them away again.
+pub(crate) fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
     for table in &with.tables {
         let position = binder.position(table.name.at);
         let StatementKind::Query(query) = &*table.statement else {

@@ -28,6 +28,7 @@ use crate::expression::{
 };
 use crate::output::Column;
 use crate::plan::Path;
+use crate::statement::not_here;
 use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
 
@@ -70,7 +71,7 @@ pub(super) fn plan_select(
 fn refuse_unsupported(binder: &Binder<'_>, select: &tree::Select) -> Result<()> {
     if let Some(into) = &select.into {
         let place = binder.position(into.name.at());
-        return Err(Error::unsupported("SELECT INTO").at(place));
+        return Err(not_here().at(place));
     }
     if let Some((name, _)) = select.windows.first() {
         return Err(Error::unsupported("a window").at(binder.position(name.at)));
@@ -490,6 +491,7 @@ fn bind_item(
             for relation in &scope.relations {
                 for (column, merged) in relation.columns.iter().zip(&relation.merged) {
                     if !merged {
+                        binder.views.used(column.origin);
                         outputs.push(star(column));
                     }
                 }
@@ -501,7 +503,7 @@ fn bind_item(
 
 /// Appends the columns of the table that `t.*` names.
 fn all_columns(
-    binder: &Binder<'_>,
+    binder: &mut Binder<'_>,
     path: &Name,
     scope: &Scope<'_>,
     outputs: &mut Vec<Output>,
@@ -520,7 +522,10 @@ fn all_columns(
         )
         .at(position)
     })?;
-    outputs.extend(relation.columns.iter().map(star));
+    for column in &relation.columns {
+        binder.views.used(column.origin);
+        outputs.push(star(column));
+    }
     Ok(())
 }
 

@@ -10,9 +10,11 @@ use crate::system::object::{find, parse_identifier};
 use crate::system::relation::{
     Relation, all_constraints, index_by_oid, relation_by_oid, search_path,
 };
+use crate::system::tables::{updatable_columns, update_events};
 use crate::system::{object_by_oid, role_name};
 use crate::value::DataType;
-use crate::{Result, Value};
+use crate::view_text::view_text;
+use crate::{Error, Result, SqlState, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("format_type", &[OID, INT4], TEXT, |a, _| {
@@ -64,11 +66,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
     Function::new("pg_get_constraintdef", &[OID], TEXT, constraint).stable(),
     Function::new("pg_get_constraintdef", &[OID, BOOL], TEXT, constraint).stable(),
-    nothing("pg_get_viewdef", &[OID]),
-    nothing("pg_get_viewdef", &[OID, BOOL]),
-    nothing("pg_get_viewdef", &[OID, INT4]),
-    nothing("pg_get_viewdef", &[TEXT]),
-    nothing("pg_get_viewdef", &[TEXT, BOOL]),
+    Function::new("pg_get_viewdef", &[OID], TEXT, view_by_oid).stable(),
+    Function::new("pg_get_viewdef", &[OID, BOOL], TEXT, view_by_oid).stable(),
+    Function::new("pg_get_viewdef", &[OID, INT4], TEXT, view_by_oid).stable(),
+    Function::new("pg_get_viewdef", &[TEXT], TEXT, view_by_name).stable(),
+    Function::new("pg_get_viewdef", &[TEXT, BOOL], TEXT, view_by_name).stable(),
     nothing("pg_get_ruledef", &[OID]),
     nothing("pg_get_ruledef", &[OID, BOOL]),
     nothing("pg_get_triggerdef", &[OID]),
@@ -106,9 +108,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         &[REGCLASS, BOOL],
         INT4,
         |a, context| {
-            let relation = relation_by_oid(context.catalog, a.oid(0));
-            let table = matches!(relation, Some(Relation::Table(_)));
-            Ok(Value::Int4(if table { 28 } else { 0 }))
+            let found = relation_by_oid(context.catalog, a.oid(0));
+            let events = found.map_or(0, |relation| update_events(relation, context));
+            Ok(Value::Int4(events))
         },
     )
     .stable(),
@@ -117,8 +119,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
         &[REGCLASS, super::INT2, BOOL],
         BOOL,
         |a, context| {
-            let relation = relation_by_oid(context.catalog, a.oid(0));
-            Ok(Value::Bool(matches!(relation, Some(Relation::Table(_)))))
+            let Some(relation) = relation_by_oid(context.catalog, a.oid(0)) else {
+                return Ok(Value::Bool(false));
+            };
+            let number = a.integer(1);
+            let attributes = relation.attributes();
+            let mut attributes = attributes.iter();
+            let position = attributes.position(|each| i64::from(each.number) == number);
+            let updatable = updatable_columns(relation, context);
+            let is = position.and_then(|position| updatable.get(position).copied());
+            Ok(Value::Bool(is.unwrap_or(false)))
         },
     )
     .stable(),
@@ -189,6 +199,33 @@ fn index(a: Arguments<'_>, context: &EvaluationContext<'_>, bare: bool) -> Value
         Some((table, index)) => Value::text(index_definition(table, index, bare)),
         None => Value::Null,
     }
+}
+
+fn view_by_oid(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    view(a.oid(0), is_pretty(&a), context)
+}
+
+fn view_by_name(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let found = find(DataType::Regclass, a.text(0), context)?;
+    let oid = found.ok_or_else(|| {
+        let message = format!("relation \"{}\" does not exist", a.text(0));
+        Error::new(SqlState::UNDEFINED_TABLE, message)
+    })?;
+    view(oid, is_pretty(&a), context)
+}
+
+/// Whether a function that prints shall leave out brackets: as its second argument says, and
+/// always where that is a width.
+fn is_pretty(a: &Arguments<'_>) -> bool {
+    matches!(a.values.get(1), Some(Value::Bool(true) | Value::Int4(_)))
+}
+
+fn view(oid: u32, pretty: bool, context: &EvaluationContext<'_>) -> Result<Value> {
+    let object = context.catalog.object_by_oid(oid);
+    let Some((object, view)) = object.and_then(|object| Some((object, object.view()?))) else {
+        return Ok(Value::Null);
+    };
+    view_text(object, view, pretty, context).map(Value::text)
 }
 
 fn constraint(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {

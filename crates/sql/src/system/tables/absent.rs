@@ -92,19 +92,12 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         rngtypid: Oid, rngsubtype: Oid, rngmultitypid: Oid, rngcollation: Oid, rngsubopc: Oid,
         rngcanonical: Regproc, rngsubdiff: Regproc,
     }
-    2618 Table pg_rewrite {
-        oid: Oid, rulename: Name, ev_class: Oid, ev_type: InternalChar,
-        ev_enabled: InternalChar, is_instead: Bool, ev_qual: Text, ev_action: Text,
-    }
     3596 Table pg_seclabel {
         objoid: Oid, classoid: Oid, objsubid: Int4, provider: Text, label: Text,
     }
     1214 Table pg_shdepend {
         dbid: Oid, classid: Oid, objid: Oid, objsubid: Int4, refclassid: Oid, refobjid: Oid,
         deptype: InternalChar,
-    }
-    2396 Table pg_shdescription {
-        objoid: Oid, classoid: Oid, description: Text,
     }
     3592 Table pg_shseclabel {
         objoid: Oid, classoid: Oid, provider: Text, label: Text,
@@ -165,9 +158,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
     12327 View pg_user_mappings {
         umid: Oid, srvid: Oid, srvname: Name, umuser: Oid, usename: Name, umoptions: TextArray,
     }
-    12028 View pg_views {
-        schemaname: Name, viewname: Name, viewowner: Name, definition: Text,
-    }
     12090 View pg_prepared_xacts {
         transaction: Oid, gid: Text, prepared: TimestampTz, owner: Name, database: Name,
     }
@@ -181,12 +171,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
 
 pub(super) const INFORMATION_SCHEMA_TABLES: &[SystemTable] = empty_tables! {
     INFORMATION_SCHEMA;
-    13483 View views {
-        table_catalog: Name, table_schema: Name, table_name: Name, view_definition: VarChar,
-        check_option: VarChar, is_updatable: VarChar, is_insertable_into: VarChar,
-        is_trigger_updatable: VarChar, is_trigger_deletable: VarChar,
-        is_trigger_insertable_into: VarChar,
-    }
     13377 View routines {
         specific_catalog: Name, specific_schema: Name, specific_name: Name,
         routine_catalog: Name, routine_schema: Name, routine_name: Name, routine_type: VarChar,

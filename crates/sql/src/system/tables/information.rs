@@ -67,9 +67,7 @@ system_table! {
         user_defined_type_catalog: Name = Value::Null,
         user_defined_type_schema: Name = Value::Null,
         user_defined_type_name: Name = Value::Null,
-        is_insertable_into: VarChar = yes_or_no(
-            each.namespace() == PUBLIC_NAMESPACE || each.persistence() == b't'
-        ),
+        is_insertable_into: VarChar = yes_or_no(super::views::is_insertable(each, context)),
         is_typed: VarChar = "NO",
         commit_action: VarChar = Value::Null,
     }

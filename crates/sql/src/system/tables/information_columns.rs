@@ -93,8 +93,15 @@ system_table! {
         .filter(|each| {
             !matches!(each.kind(), b'i' | b'S') && may_see(*each, OF_COLUMNS, context)
         })
-        .flat_map(Relation::attributes);
-    each => {
+        .flat_map(|relation| {
+            let updatable = super::views::updatable_columns(relation, context);
+            let attributes = relation.attributes().into_iter().enumerate();
+            attributes.map(move |(position, each)| {
+                let updatable = updatable.get(position).copied();
+                (each, updatable.unwrap_or(matches!(relation, Relation::Table(_))))
+            })
+        });
+    (each, updatable) => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(each.relation.namespace()),
         table_name: Name = each.relation.name(),
@@ -150,7 +157,7 @@ system_table! {
             Some(Generation::Stored(_)) => column_expression(&each, context),
             _ => None,
         },
-        is_updatable: VarChar = yes_or_no(matches!(each.relation, Relation::Table(_))),
+        is_updatable: VarChar = yes_or_no(updatable),
     }
 }
 

@@ -5,8 +5,10 @@ mod access_methods;
 mod activity;
 mod cluster_views;
 mod columns;
+mod comments;
 mod contention;
 mod cursors;
+mod depend;
 mod extensions;
 mod information;
 mod information_columns;
@@ -17,9 +19,11 @@ mod sequences;
 mod statistics;
 mod time_zones;
 mod types;
+mod views;
 
 pub(super) use relations::is_primary;
 pub(super) use types::collation_oid;
+pub(super) use views::{updatable_columns, update_events};
 
 use super::table::SystemTable;
 
@@ -30,16 +34,23 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         relations::PG_INDEX,
         relations::PG_CONSTRAINT,
         relations::PG_NAMESPACE,
-        relations::PG_DESCRIPTION,
         relations::PG_TABLES,
         relations::PG_INDEXES,
+    ],
+    &[comments::PG_DESCRIPTION, comments::PG_SHDESCRIPTION],
+    &[depend::PG_DEPEND],
+    &[
+        views::PG_REWRITE,
+        views::PG_VIEWS,
+        views::VIEWS,
+        views::VIEW_TABLE_USAGE,
+        views::VIEW_COLUMN_USAGE,
     ],
     &[columns::PG_ATTRIBUTE, columns::PG_ATTRDEF],
     &[
         sequences::PG_SEQUENCE,
         sequences::PG_SEQUENCES,
         sequences::SEQUENCES,
-        sequences::PG_DEPEND,
     ],
     &[types::PG_TYPE, types::PG_COLLATION],
     &[

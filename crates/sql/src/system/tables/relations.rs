@@ -11,7 +11,7 @@ use crate::system::relation::{
 };
 use crate::system::table::{array, system_table};
 use crate::system::{
-    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, role_name, schema_name, schemas, tables,
+    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, role_name, schema_name, schemas, tables,
 };
 use crate::value::DataType;
 
@@ -27,7 +27,11 @@ system_table! {
         reloftype: Oid = 0u32,
         relowner: Oid = each.owner(),
         relam: Oid = match each.kind() { b'r' => HEAP, b'i' => BTREE, _ => 0 },
-        relfilenode: Oid = if matches!(each, Relation::System(_)) { 0 } else { each.oid() },
+        relfilenode: Oid = match each.kind() {
+            b'v' => 0,
+            _ if matches!(each, Relation::System(_)) => 0,
+            _ => each.oid(),
+        },
         reltablespace: Oid = 0u32,
         relpages: Int4 = 0i32,
         reltuples: Float4 = match (&each, context.engine) {
@@ -65,7 +69,13 @@ system_table! {
             _ => Value::Null,
         },
         reloptions: TextArray = match each {
-            Relation::Table(table) if !table.options.is_empty() => array(options(table)),
+            Relation::Table(table) if !table.options.is_empty() => {
+                array(options(&table.options))
+            }
+            Relation::Object(object) => match object.view() {
+                Some(view) if !view.options.is_empty() => array(options(&view.options)),
+                _ => Value::Null,
+            },
             _ => Value::Null,
         },
         relpartbound: Text = Value::Null,
@@ -170,20 +180,6 @@ pub(super) fn schema_owner(oid: u32, context: &EvaluationContext<'_>) -> u32 {
     match oid {
         PUBLIC_NAMESPACE => context.catalog.access().schema.owner,
         _ => ROLE,
-    }
-}
-
-system_table! {
-    /// Comments on built-in objects; COMMENT is not supported.
-    PG_DESCRIPTION = PG_CATALOG 2609 Table pg_description;
-    _context => SCHEMAS
-        .into_iter()
-        .filter_map(|(oid, _, comment)| comment.map(|comment| (oid, comment)));
-    (oid, comment) => {
-        objoid: Oid = oid,
-        classoid: Oid = 2615u32,
-        objsubid: Int4 = 0i32,
-        description: Text = comment,
     }
 }
 

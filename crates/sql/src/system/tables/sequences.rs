@@ -1,15 +1,11 @@
-//! System tables of sequences: `pg_sequence`, the views over them, and `pg_depend`, which says
-//! to which columns they belong.
+//! System tables of sequences: `pg_sequence`, and the views over them.
 
 use super::information::yes_or_no;
 use crate::access::{ObjectKind, Privileges};
 use crate::expression::EvaluationContext;
-use crate::sequence::named_sequences;
-use crate::statement::parse_expression;
 use crate::system::functions::sequences::last_value;
-use crate::system::relation::{Constraint, all_constraints};
 use crate::system::table::system_table;
-use crate::system::{default_oid, listed, object_by_oid, role_name};
+use crate::system::{object_by_oid, role_name};
 use crate::value::DataType;
 
 system_table! {
@@ -83,69 +79,5 @@ system_table! {
         maximum_value: VarChar = sequence.counting.maximum.to_string(),
         increment: VarChar = sequence.counting.increment.to_string(),
         cycle_option: VarChar = yes_or_no(sequence.counting.cycle),
-    }
-}
-
-/// OIDs of the system tables that list relations, defaults and constraints.
-const CLASS: u32 = 1259;
-const DEFAULTS: u32 = 2604;
-const CONSTRAINTS: u32 = 2606;
-
-/// One object that depends on another: which table lists it, its OID and its column; the same
-/// of the other one; and how.
-type Dependency = (u32, u32, i32, u32, u32, i32, u8);
-
-fn dependencies(context: &EvaluationContext<'_>) -> Vec<Dependency> {
-    let mut all = Vec::new();
-    for (object, sequence) in context.catalog.sequences() {
-        if let Some((table, attribute)) = sequence.owned_by {
-            let how = if sequence.is_identity { b'i' } else { b'a' };
-            let column = i32::from(attribute);
-            all.push((CLASS, object.oid, 0, CLASS, table, column, how));
-        }
-    }
-    for table in listed(context.catalog) {
-        for column in &table.columns {
-            let own = default_oid(table.oid, column.attribute);
-            let generated = column.generation.as_ref();
-            let generated = generated.and_then(|generation| generation.expression());
-            let Some(sql) = column.default.as_deref().or(generated) else {
-                continue;
-            };
-            let attribute = i32::from(column.attribute);
-            all.push((DEFAULTS, own, 0, CLASS, table.oid, attribute, b'a'));
-            let parsed = sql.contains("regclass").then(|| parse_expression(sql));
-            let named = parsed.and_then(Result::ok).map(named_sequences);
-            for oid in named.unwrap_or_default() {
-                all.push((DEFAULTS, own, 0, CLASS, oid, 0, b'n'));
-            }
-        }
-    }
-    for constraint in all_constraints(context.catalog) {
-        let (table, own) = (constraint.table().oid, constraint.oid());
-        for attribute in constraint.attributes() {
-            let attribute = i32::from(attribute);
-            all.push((CONSTRAINTS, own, 0, CLASS, table, attribute, b'a'));
-        }
-        if let Constraint::Key(_, index) = constraint {
-            all.push((CLASS, index.oid, 0, CONSTRAINTS, own, 0, b'i'));
-        }
-    }
-    all
-}
-
-system_table! {
-    /// Which sequences, defaults and constraints belong to which columns. Other dependencies
-    /// are not listed.
-    PG_DEPEND = PG_CATALOG 2608 Table pg_depend;
-    context => dependencies(context);
-    (class, object, part, of_class, of_object, of_part, how) => {
-        classid: Oid = class,
-        objid: Oid = object,
-        objsubid: Int4 = part,
-        refclassid: Oid = of_class,
-        refobjid: Oid = of_object,
-        refobjsubid: Int4 = of_part,
-        deptype: InternalChar = how,
     }
 }
