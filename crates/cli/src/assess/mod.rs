@@ -7,14 +7,14 @@
 //!
 //! ```text
 //! $ coeval assess bank.sql
-//! bank.sql:61: 0A000: CREATE VIEW is not supported
-//!     CREATE VIEW public.rich AS SELECT account.id FROM public.account WHERE …
+//! bank.sql:61: 0A000: CREATE TYPE is not supported
+//!     CREATE TYPE public.mood AS ENUM ( 'sad', 'ok', 'happy' );
 //! bank.sql:1204: 42P01: relation "public.rich" does not exist; follows from line 61
 //!     GRANT SELECT ON TABLE public.rich TO clerk;
 //!
 //! 38 statements, 2 would not run here, 1 of them only because of others
 //! 1130 rows of data, 0 would be refused
-//!       1  CREATE VIEW, first on line 61
+//!       1  CREATE TYPE, first on line 61
 //! ```
 //!
 //! A statement finds the objects that earlier ones define. The command checks each row of

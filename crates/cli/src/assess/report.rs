@@ -4,8 +4,8 @@
 //! As text:
 //!
 //! ```text
-//! dump.sql:12: 0A000: CREATE VIEW is not supported
-//!     CREATE VIEW public.active AS SELECT account.id FROM public.account …
+//! dump.sql:12: 0A000: CREATE TYPE is not supported
+//!     CREATE TYPE public.mood AS ENUM ( 'sad', 'ok', 'happy' );
 //! dump.sql:40: 42P01: relation "public.active" does not exist; follows from line 12
 //!     SELECT pg_catalog.count(*) FROM public.active
 //! ```

@@ -16,7 +16,8 @@
 //!
 //! The dump has the extensions, then all sequences and tables, then all rows, then where the
 //! sequences are ([`sequences`]), then the constraints and indexes, which are cheaper to build
-//! over existing rows, and last owners and privileges ([`privileges`]).
+//! over existing rows, then views ([`views`]) and comments ([`comments`]), and last owners and
+//! privileges ([`privileges`]).
 //! With `--roles`, the roles precede all of it ([`roles`]), with their settings and those of the
 //! database ([`settings`]).
 //!
@@ -26,12 +27,14 @@
 //! The last line is a comment that marks the dump as complete. A dump without it, or a
 //! file still called `.partial`, is incomplete.
 
+mod comments;
 mod privileges;
 mod roles;
 mod schema;
 mod sequences;
 mod settings;
 mod sink;
+mod views;
 
 use std::io::Write;
 use std::path::Path;
@@ -47,6 +50,7 @@ use roles::Names;
 use schema::{Table, text};
 use sequences::Sequence;
 use sink::Sink;
+use views::View;
 
 /// Settings of the dumping session that fix the format of values.
 const BEGIN: &str = "\
@@ -170,6 +174,27 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
     for statement in tables.iter().flat_map(|table| &table.afterwards) {
         sink.write(format!("{statement}\n\n").as_bytes()).await?;
     }
+    let views = views::read(&client).await?;
+    for View {
+        oid,
+        name,
+        create,
+        defaults,
+    } in &views
+    {
+        sink.write(format!("{create}\n\n").as_bytes()).await?;
+        for statement in defaults {
+            sink.write(format!("{statement}\n\n").as_bytes()).await?;
+        }
+        if options.owners
+            && let Some(owner) = privileges::table_owner(&client, &names, oid, name).await?
+        {
+            sink.write(format!("{owner}\n\n").as_bytes()).await?;
+        }
+    }
+    for statement in comments::read(&client).await? {
+        sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
     if options.privileges {
         let mut granted = Vec::new();
         for Table { oid, name, .. } in &tables {
@@ -177,6 +202,9 @@ async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), 
         }
         for Sequence { oid, name, .. } in &sequences {
             granted.extend(privileges::of_sequence(&client, &names, oid, name).await?);
+        }
+        for View { oid, name, .. } in &views {
+            granted.extend(privileges::of_table(&client, &names, oid, name).await?);
         }
         // Schema privileges come last, because grants by other roles on tables need
         // access to the schema.

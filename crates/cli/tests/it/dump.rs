@@ -81,6 +81,18 @@ const EVERYTHING: &[&str] = &[
     "select nextval('apart')",
     "create table without_columns ()",
     "insert into without_columns default values",
+    "create view later as select count(*) from pair",
+    "create view \"Rich\" with (security_barrier) as
+        select id, name, padded from \"Every Type\" where yes and short <> 'x'",
+    "create or replace view later as select count(*) from \"Rich\"",
+    "create view writes as select a, b as \"B\", c from pair where a > 0 with local check option",
+    "alter view writes alter column c set default 'none'",
+    "comment on view \"Rich\" is 'it''s rich'",
+    "comment on column pair.b is 'the second'",
+    "comment on table pair is 'two lines
+of comment'",
+    "comment on index one_of_each is 'an index'",
+    "comment on constraint pair_pkey on pair is 'the key'",
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -163,6 +175,14 @@ fn a_dump_says_how_to_make_everything() {
             "COPY public.without_rows (id, note) FROM stdin;\n\\.\n",
             "ALTER TABLE ONLY public.pair\n    ADD CONSTRAINT pair_pkey PRIMARY KEY (b, a);\n",
             "CREATE UNIQUE INDEX one_of_each ON public.\"select\" USING btree (\"from\", \"ORDER\");\n",
+            "CREATE VIEW public.\"Rich\" WITH (security_barrier=true) AS\n SELECT \"Every Type\".id,\n",
+            "CREATE VIEW public.writes WITH (check_option=local) AS\n SELECT pair.a,\n    pair.b AS \"B\",\n",
+            "ALTER VIEW public.writes ALTER COLUMN c SET DEFAULT 'none'::text;\n",
+            "COMMENT ON VIEW public.\"Rich\" IS 'it''s rich';\n",
+            "COMMENT ON COLUMN public.pair.b IS 'the second';\n",
+            "COMMENT ON TABLE public.pair IS 'two lines\nof comment';\n",
+            "COMMENT ON INDEX public.one_of_each IS 'an index';\n",
+            "COMMENT ON CONSTRAINT pair_pkey ON public.pair IS 'the key';\n",
         ] {
             assert!(dump.contains(part), "{part} in {dump}");
         }
@@ -218,7 +238,7 @@ fn psql_reads_a_dump_into_coeval_and_postgres() {
             "without_columns",
             "numbered",
         ] {
-            wire.rows(&format!("drop table {table}")).await;
+            wire.rows(&format!("drop table {table} cascade")).await;
         }
         wire.rows("drop extension \"uuid-ossp\", pgcrypto").await;
         wire.rows("drop sequence apart").await;
