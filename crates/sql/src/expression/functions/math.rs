@@ -102,6 +102,27 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Some(Value::Numeric(number)) => number.square_root().map(numeric).ok_or_else(negative_root),
         _ => Ok(Value::Null),
     }),
+    Function::new("exp", &[NUMERIC], NUMERIC, |a, context| {
+        on_long(a, context, Numeric::exponential)
+    }),
+    Function::new("ln", &[NUMERIC], NUMERIC, |a, context| {
+        on_long(a, context, Numeric::natural_logarithm)
+    }),
+    Function::new("log", &[NUMERIC], NUMERIC, |a, context| {
+        on_long(a, context, |number| number.logarithm(&Numeric::from(10)))
+    }),
+    Function::new("log10", &[NUMERIC], NUMERIC, |a, context| {
+        on_long(a, context, |number| number.logarithm(&Numeric::from(10)))
+    }),
+    Function::new("log", &[NUMERIC, NUMERIC], NUMERIC, |a, context| {
+        let (Some(Value::Numeric(base)), Some(Value::Numeric(number))) =
+            (a.values.first(), a.values.get(1))
+        else {
+            return Ok(Value::Null);
+        };
+        context.work(NUMERIC_STEP)?;
+        number.logarithm(base).map(numeric)
+    }),
     Function::new("exp", &[FLOAT8], FLOAT8, |a, _| {
         finite(a.double(0), a.double(0).exp())
     }),
@@ -155,6 +176,18 @@ fn on_numeric(a: Arguments<'_>, change: impl FnOnce(&Numeric) -> Numeric) -> Res
         Some(Value::Numeric(number)) => numeric(change(number)),
         _ => Value::Null,
     })
+}
+
+fn on_long(
+    a: Arguments<'_>,
+    context: &mut EvaluationContext<'_>,
+    compute: impl FnOnce(&Numeric) -> Result<Numeric>,
+) -> Result<Value> {
+    context.work(NUMERIC_STEP)?;
+    match a.values.first() {
+        Some(Value::Numeric(number)) => compute(number).map(numeric),
+        _ => Ok(Value::Null),
+    }
 }
 
 fn abs(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
@@ -231,59 +264,14 @@ fn float_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value>
 /// millisecond.
 const NUMERIC_STEP: usize = 64 << 10;
 
-/// Power by repeated squaring, for integer exponents; the result has at least 16
-/// significant digits.
 fn numeric_power(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let (Some(Value::Numeric(base)), Some(Value::Numeric(exponent))) =
         (a.values.first(), a.values.get(1))
     else {
         return Ok(Value::Null);
     };
-    let whole = exponent.truncate(0);
-    let Some(count) = (whole == **exponent).then(|| whole.to_i64()).flatten() else {
-        return Err(
-            Error::unsupported("a numeric power whose exponent is not a whole number")
-                .with_hint("Cast to double precision."),
-        );
-    };
-    if base.is_zero() && count < 0 {
-        return Err(Error::new(
-            SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION,
-            "zero raised to a negative power is undefined",
-        ));
-    }
-    if count.unsigned_abs() > 100_000 {
-        return Err(Error::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            "value overflows numeric format",
-        ));
-    }
-    let mut result = Numeric::from(1);
-    let mut square = (**base).clone();
-    let mut left = count.unsigned_abs();
-    while left > 0 {
-        context.work(NUMERIC_STEP)?;
-        if left & 1 == 1 {
-            result = result.multiply(&square)?;
-        }
-        left >>= 1;
-        if left > 0 {
-            square = square.multiply(&square)?;
-        }
-    }
-    if count < 0 {
-        result = Numeric::from(1).divide(&result)?;
-    }
-    // As many digits as PostgreSQL shows: 16 significant ones by an estimate of the
-    // result's magnitude, and no fewer than the base has.
-    let size = base.abs().to_f64().log10() * count as f64;
-    let scale = if size.is_finite() {
-        16 - size as i64
-    } else {
-        16
-    };
-    let own = base.parts().map_or(0, |(_, scale)| i64::from(scale));
-    Ok(numeric(result.round(scale.max(own).clamp(0, 1000))))
+    let mut step = || context.work(NUMERIC_STEP);
+    base.power(exponent, &mut step).map(numeric)
 }
 
 fn negative_root() -> Error {

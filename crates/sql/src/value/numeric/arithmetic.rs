@@ -8,6 +8,21 @@ use super::{
 };
 use crate::{Error, Result, SqlState};
 
+impl Decimal {
+    /// The square root, with `scale` digits after the decimal point.
+    fn root(&self, scale: u32) -> Self {
+        // Computes one digit more than the result shows, then rounds.
+        let shift = 2 * (scale + 1);
+        let radicand = if shift >= self.scale {
+            &self.unscaled * power_of_ten(shift - self.scale)
+        } else {
+            &self.unscaled / power_of_ten(self.scale - shift)
+        };
+        let root = divide_rounded(&radicand.sqrt(), &BigInt::from(10_u32));
+        Self::new(root, scale)
+    }
+}
+
 impl Numeric {
     /// The negation.
     #[must_use]
@@ -193,17 +208,21 @@ impl Numeric {
                 let scale = (MIN_SIGNIFICANT_DIGITS - digits_before)
                     .max(i64::from(decimal.scale))
                     .clamp(0, MAX_RESULT_SCALE) as u32;
-                // Computes one digit more than the result shows, then rounds.
-                let shift = 2 * (scale + 1);
-                let radicand = if shift >= decimal.scale {
-                    &decimal.unscaled * power_of_ten(shift - decimal.scale)
-                } else {
-                    &decimal.unscaled / power_of_ten(decimal.scale - shift)
-                };
-                let root = divide_rounded(&radicand.sqrt(), &BigInt::from(10_u32));
-                Some(Self::Finite(Decimal::new(root, scale)))
+                Some(Self::Finite(decimal.root(scale)))
             }
             Self::Infinity | Self::NaN => Some(self.clone()),
+        }
+    }
+
+    /// The square root of a number that is not negative, with as many digits after the
+    /// decimal point as the number has.
+    #[must_use]
+    pub fn square_root_of_its_scale(&self) -> Self {
+        match self {
+            Self::Finite(decimal) if decimal.unscaled.sign() != Sign::Minus => {
+                Self::Finite(decimal.root(decimal.scale))
+            }
+            Self::NegativeInfinity | Self::Finite(_) | Self::Infinity | Self::NaN => self.clone(),
         }
     }
 

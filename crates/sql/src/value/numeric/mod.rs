@@ -10,6 +10,7 @@
 //! it.
 
 mod arithmetic;
+mod powers;
 #[cfg(test)]
 mod tests;
 
