@@ -193,6 +193,7 @@ impl Session {
             false => self.modes,
             true => Modes {
                 isolation: self.modes.isolation.or(Some(parsed.isolation)),
+                uncommitted: self.modes.uncommitted,
                 read_only: Some(self.is_read_only()),
                 deferrable: self.modes.deferrable,
             },

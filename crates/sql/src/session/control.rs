@@ -103,7 +103,10 @@ impl Session {
         let elsewhere = self.modes.isolation.filter(|_| self.has_read_elsewhere);
         let isolation = self.running.as_ref().map(Running::isolation).or(elsewhere);
         if let Some(now) = isolation {
-            if modes.isolation.is_some_and(|isolation| isolation != now) {
+            let renamed =
+                self.modes.isolation.is_some() && modes.uncommitted != self.modes.uncommitted;
+            let differs = |isolation| isolation != now || renamed;
+            if modes.isolation.is_some_and(differs) {
                 return Err(Error::new(
                     SqlState::ACTIVE_SQL_TRANSACTION,
                     "SET TRANSACTION ISOLATION LEVEL must be called before any query",
@@ -118,6 +121,10 @@ impl Session {
         }
         self.modes = Modes {
             isolation: modes.isolation.or(self.modes.isolation),
+            uncommitted: match modes.isolation {
+                Some(_) => modes.uncommitted,
+                None => self.modes.uncommitted,
+            },
             read_only: modes.read_only.or(self.modes.read_only),
             deferrable: modes.deferrable.or(self.modes.deferrable),
         };

@@ -7,7 +7,9 @@ use coeval_types::Timestamp;
 
 use super::Session;
 use super::identity::Identity;
-use super::settings::{Settings, isolation, isolation_name, switch, time};
+use super::settings::{
+    Settings, UNCOMMITTED, is_uncommitted, isolation, isolation_name, switch, time,
+};
 use super::transaction::Block;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{SessionSettings, ShownSetting};
@@ -122,6 +124,7 @@ impl Session {
         let modes = match (set.name.as_str(), value) {
             ("transaction_isolation", Some(value)) => Modes {
                 isolation: Some(isolation(value).ok_or_else(|| invalid(&set.name, value))?),
+                uncommitted: is_uncommitted(value),
                 ..Modes::default()
             },
             ("transaction_read_only", Some(value)) => Modes {
@@ -151,7 +154,11 @@ impl Session {
         let mut set = |name: &str, value: &str| settings.set(name, &[value.to_owned()], false);
         let on_off = |on| if on { "on" } else { "off" };
         if let Some(isolation) = modes.isolation {
-            set("default_transaction_isolation", isolation_name(isolation))?;
+            let name = match modes.uncommitted {
+                true => UNCOMMITTED,
+                false => isolation_name(isolation),
+            };
+            set("default_transaction_isolation", name)?;
         }
         if let Some(read_only) = modes.read_only {
             set("default_transaction_read_only", on_off(read_only))?;
@@ -182,6 +189,8 @@ impl Session {
         self.info.style.date_format = parsed.date_format;
         self.info.style.interval_style = parsed.interval_style;
         self.info.style.bytes_as_escapes = parsed.bytes_as_escapes;
+        let digits = parsed.extra_float_digits;
+        self.info.style.rounded_floats = i8::try_from(digits).ok().filter(|_| digits < 1);
         self.info.work_memory = parsed.work_memory;
         self.info.search_path = parsed
             .search_path
@@ -238,6 +247,13 @@ impl Session {
                         .isolation
                         .unwrap_or(self.settings.parsed().isolation),
                 ),
+                uncommitted: match self.modes.isolation {
+                    Some(_) => self.modes.uncommitted,
+                    None => self
+                        .settings
+                        .show("default_transaction_isolation")
+                        .is_ok_and(is_uncommitted),
+                },
                 read_only: Some(self.is_read_only()),
                 deferrable: Some(
                     self.modes
@@ -306,6 +322,7 @@ impl Viewer {
     fn of_transaction(&self, name: &str) -> Option<&'static str> {
         let on_off = |on: Option<bool>| if on == Some(true) { "on" } else { "off" };
         match name.to_ascii_lowercase().as_str() {
+            "transaction_isolation" if self.modes.uncommitted => Some(UNCOMMITTED),
             "transaction_isolation" => {
                 Some(isolation_name(self.modes.isolation.unwrap_or_default()))
             }

@@ -264,6 +264,9 @@ pub(crate) enum SequenceChange {
 pub(crate) struct Modes {
     /// Isolation level.
     pub isolation: Option<Isolation>,
+    /// Whether the level, READ COMMITTED, was asked for as READ UNCOMMITTED, as which it is
+    /// shown.
+    pub uncommitted: bool,
     /// READ ONLY (true) or READ WRITE (false).
     pub read_only: Option<bool>,
     /// DEFERRABLE (true) or NOT DEFERRABLE (false).

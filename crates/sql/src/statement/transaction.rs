@@ -36,6 +36,7 @@ pub(super) fn modes(list: &[TransactionMode]) -> Modes {
     for mode in list {
         match mode {
             TransactionMode::Isolation(level) => {
+                modes.uncommitted = *level == tree::Isolation::ReadUncommitted;
                 modes.isolation = Some(match level {
                     tree::Isolation::Serializable => Isolation::Serializable,
                     tree::Isolation::RepeatableRead => Isolation::SnapshotIsolation,

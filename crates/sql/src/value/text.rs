@@ -44,6 +44,10 @@ pub struct Style {
     pub date_format: DateFormat,
     /// How intervals are printed.
     pub interval_style: IntervalStyle,
+    /// Digits of floating-point numbers, as `extra_float_digits` has them below 1: so many
+    /// more than the type keeps of every decimal (6 or 15). `None` is as few as read as the
+    /// same number.
+    pub rounded_floats: Option<i8>,
     /// Start time of the transaction, in microseconds since 2000 UTC: the value of
     /// `now`, and the day of `today`.
     pub now: i64,

@@ -498,6 +498,8 @@ impl<'piece> Reader<'piece> {
                     0 => None,
                     level => Some(LEVELS[usize::from(level) - 1]),
                 },
+                // A block that moves is shown as what it is.
+                uncommitted: false,
                 read_only: self.switch()?,
                 deferrable: self.switch()?,
             },

@@ -250,6 +250,7 @@ fn a_block_comes_back_and_a_part_of_one_is_refused() {
                     ran: 3,
                     modes: Modes {
                         isolation,
+                        uncommitted: false,
                         read_only,
                         deferrable,
                     },

@@ -39,6 +39,14 @@ pub(crate) fn isolation(name: &str) -> Option<Isolation> {
     }
 }
 
+/// The level that is READ COMMITTED, and shown by the name it was asked for.
+pub(crate) const UNCOMMITTED: &str = "read uncommitted";
+
+/// Whether the name is that level's.
+pub(crate) fn is_uncommitted(name: &str) -> bool {
+    name.eq_ignore_ascii_case(UNCOMMITTED)
+}
+
 /// The Boolean with this name in SQL.
 pub(crate) fn switch(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
@@ -197,7 +205,7 @@ pub(super) fn check(definition: &Definition, values: &[String], current: &str) -
         }
         SettingKind::Isolation => isolation(value)
             .map(|level| match value.to_ascii_lowercase().as_str() {
-                "read uncommitted" => "read uncommitted",
+                UNCOMMITTED => UNCOMMITTED,
                 _ => isolation_name(level),
             })
             .ok_or_else(wrong)?

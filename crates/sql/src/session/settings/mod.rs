@@ -45,7 +45,7 @@ use crate::value::{DateFormat, DateOrder, IntervalStyle, TimeZone};
 
 pub use self::comparator::ReadComparator;
 
-pub(crate) use self::check::{isolation, isolation_name, switch};
+pub(crate) use self::check::{UNCOMMITTED, is_uncommitted, isolation, isolation_name, switch};
 
 /// The settings that the executor needs, in parsed form.
 #[derive(Clone, Debug, PartialEq, Eq)]

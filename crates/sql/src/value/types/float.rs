@@ -77,10 +77,14 @@ macro_rules! floats {
             fn write_text(
                 number: $float,
                 _column_type: ColumnType,
-                _style: &Style,
+                style: &Style,
                 out: &mut Vec<u8>,
             ) {
-                write(f64::from(number), &format!("{number:e}"), $fixed, out);
+                let wide = f64::from(number);
+                match style.rounded_floats {
+                    None => write(wide, &format!("{number:e}"), $fixed, out),
+                    Some(more) => write_rounded(wide, $fixed + i32::from(more), out),
+                }
             }
 
             #[inline]
@@ -151,6 +155,18 @@ fn parse(text: &str, data_type: DataType) -> Result<f64> {
         return Err(float_out_of_range(text, data_type));
     }
     Ok(number)
+}
+
+/// Prints a number with so many digits, and no zeros at its end, as C's `%g` does.
+fn write_rounded(number: f64, digits: i32, out: &mut Vec<u8>) {
+    let digits = digits.max(1);
+    let printed = format!("{number:.*e}", digits as usize - 1);
+    let (mantissa, exponent) = printed.split_once('e').unwrap_or((&printed, "0"));
+    let mantissa = match mantissa.contains('.') {
+        true => mantissa.trim_end_matches('0').trim_end_matches('.'),
+        false => mantissa,
+    };
+    write(number, &format!("{mantissa}e{exponent}"), digits, out);
 }
 
 /// Appends the shortest digits that parse as the same number, in fixed notation if the
