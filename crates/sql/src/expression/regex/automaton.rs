@@ -78,11 +78,11 @@ impl Direction {
         cache: &mut Cache,
         text: &[u8],
         span: Span,
-        earliest: bool,
+        (earliest, anchored): (bool, Anchored),
         work: &mut Work<'_>,
     ) -> Result<Scanned> {
         let (from, to) = span;
-        let input = Input::new(text).range(from..to);
+        let input = Input::new(text).range(from..to).anchored(anchored);
         let Ok(mut state) = self.dfa.start_state_forward(cache, &input) else {
             return Ok(Scanned::Unknown);
         };
@@ -235,7 +235,13 @@ impl Automaton {
         let [ahead, behind] = states;
         let text = text.as_bytes();
         let cache = ahead.get_or_insert_with(|| forward.dfa.create_cache());
-        let end = match forward.forward(cache, text, (from, text.len()), earliest, work)? {
+        let end = match forward.forward(
+            cache,
+            text,
+            (from, text.len()),
+            (earliest, Anchored::No),
+            work,
+        )? {
             Scanned::Unknown => return Ok(Found::Unknown),
             Scanned::At(None) => return Ok(Found::Nothing),
             Scanned::At(Some(end)) => end,
@@ -247,6 +253,42 @@ impl Automaton {
         Ok(match backward.backward(cache, text, (from, end), work)? {
             Scanned::At(Some(start)) => Found::Match((start, end)),
             Scanned::At(None) | Scanned::Unknown => Found::Unknown,
+        })
+    }
+}
+
+/// The automaton that finds the end of the longest match; `None` where there is none.
+#[derive(Debug)]
+pub(super) struct Longest(Option<Direction>);
+
+impl Longest {
+    pub(super) fn new(program: &NFA) -> Self {
+        Self(Direction::new(program, MatchKind::All))
+    }
+
+    /// Memory of the automaton in bytes, without its states.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |each| each.dfa.memory_usage())
+    }
+
+    /// The end of the longest match that begins at `from`.
+    pub(super) fn end(
+        &self,
+        text: &str,
+        from: usize,
+        states: &mut Option<Cache>,
+        work: &mut Work<'_>,
+    ) -> Result<Found> {
+        let Some(direction) = &self.0 else {
+            return Ok(Found::Unknown);
+        };
+        let cache = states.get_or_insert_with(|| direction.dfa.create_cache());
+        let (span, how) = ((from, text.len()), (false, Anchored::Yes));
+        let scanned = direction.forward(cache, text.as_bytes(), span, how, work)?;
+        Ok(match scanned {
+            Scanned::At(Some(end)) => Found::Match((from, end)),
+            Scanned::At(None) => Found::Nothing,
+            Scanned::Unknown => Found::Unknown,
         })
     }
 }

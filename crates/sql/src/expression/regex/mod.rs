@@ -15,6 +15,10 @@
 //! them find the leftmost match that a backtracking engine would find first, so the
 //! answer does not depend on which one ran; a test compares them.
 //!
+//! PostgreSQL prefers the longest of the matches that begin there, if the expression is
+//! greedy. The two differ where the expression has alternatives; then the match is
+//! lengthened ([`Regex::lengthen`]).
+//!
 //! ```text
 //!                      text × program small?
 //!                 yes ╱                     ╲ no
@@ -31,18 +35,20 @@ mod threads;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::automaton::Automaton;
+use self::automaton::{Automaton, Longest};
 use self::classes::Classes;
 pub(super) use self::kept::CompiledPatterns;
 pub(crate) use self::kept::KeptPatterns;
 pub(super) use self::kept::compiled;
 use self::scratch::Scratch;
+use self::threads::Wanted;
 use super::EvaluationContext;
 use crate::instance::{Charge, SessionMemory};
 use crate::{Error, Result, SqlState, Value};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Input, meta};
+use regex_syntax::hir::{Hir, HirKind};
 
 /// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES: usize = 32 << 10;
@@ -78,6 +84,8 @@ pub(super) struct Regex {
     engine: meta::Regex,
     program: NFA,
     automaton: Automaton,
+    /// Finds the longest match, if the first one may be shorter.
+    longest: Option<Longest>,
     /// Buffers of the last search.
     scratch: Mutex<Option<Box<Scratch>>>,
     /// The session that the pattern and its buffers are charged to, and the charge of the
@@ -148,10 +156,12 @@ impl Regex {
             .build_from_hir(&tree)
             .map_err(|_| too_complex())?;
         let automaton = Automaton::new(&tree, &program);
+        let longest = prefers_longest(&tree).then(|| Longest::new(&program));
         Ok(Self {
             engine,
             program,
             automaton,
+            longest,
             scratch: Mutex::new(None),
             charged: None,
         })
@@ -170,6 +180,7 @@ impl Regex {
             + self.engine.memory_usage()
             + self.program.memory_usage()
             + self.automaton.bytes()
+            + self.longest.as_ref().map_or(0, Longest::bytes)
     }
 
     /// Runs a search with the buffers of the one before, and charges for them.
@@ -250,7 +261,8 @@ impl Regex {
                 automaton::Found::Nothing => None,
                 automaton::Found::Unknown => {
                     let mut slots = [None; 2];
-                    let (rest, threads) = ((from, text.len()), &mut scratch.threads);
+                    let rest = ((from, text.len()), Wanted::First);
+                    let threads = &mut scratch.threads;
                     threads::search(&self.program, text, rest, &mut slots, threads, work)?
                         .then(|| whole(&slots))
                         .flatten()
@@ -280,7 +292,7 @@ impl Regex {
             return Ok(vec![Some(span)]);
         }
         let (start, end) = span;
-        if self.is_short(end - start) {
+        if self.longest.is_none() && self.is_short(end - start) {
             work(end - start)?;
             let mut captures = self.engine.create_captures();
             let input = Input::new(text)
@@ -298,6 +310,12 @@ impl Regex {
         }
         let mut slots = vec![None; 2 * wanted];
         let threads = &mut scratch.threads;
+        // The longest match within the span is the span.
+        let wanted = match self.longest {
+            Some(_) => Wanted::Longest,
+            None => Wanted::First,
+        };
+        let span = (span, wanted);
         threads::search(&self.program, text, span, &mut slots, threads, work)?;
         Ok(slots
             .chunks(2)
@@ -320,8 +338,47 @@ impl Regex {
         })
     }
 
-    /// The leftmost match at or after `from`.
+    /// The match that is preferred at or after `from`: the leftmost, and of those the
+    /// longest if the expression prefers that.
     fn find_from(
+        &self,
+        text: &str,
+        from: usize,
+        scratch: &mut Scratch,
+        work: &mut Work<'_>,
+    ) -> Result<Option<Span>> {
+        match self.find_first(text, from, scratch, work)? {
+            Some(span) => self.lengthen(text, span, scratch, work).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The longest match that begins where this one does.
+    fn lengthen(
+        &self,
+        text: &str,
+        span: Span,
+        scratch: &mut Scratch,
+        work: &mut Work<'_>,
+    ) -> Result<Span> {
+        let Some(longest) = &self.longest else {
+            return Ok(span);
+        };
+        match longest.end(text, span.0, &mut scratch.longest, work)? {
+            automaton::Found::Match(longer) if text.is_char_boundary(longer.1) => Ok(longer),
+            automaton::Found::Match(_) | automaton::Found::Nothing => Ok(span),
+            automaton::Found::Unknown => {
+                let mut slots = [None; 2];
+                let rest = ((span.0, text.len()), Wanted::Longest);
+                let threads = &mut scratch.threads;
+                threads::search(&self.program, text, rest, &mut slots, threads, work)?;
+                Ok(whole(&slots).unwrap_or(span))
+            }
+        }
+    }
+
+    /// The leftmost match at or after `from` that a backtracking engine would find first.
+    fn find_first(
         &self,
         text: &str,
         from: usize,
@@ -342,7 +399,7 @@ impl Regex {
     }
 
     /// Calls `visit` with the first `groups` groups of each match, at most `most` matches,
-    /// from the left. An empty match right after another match is none.
+    /// from the left. A character stands between an empty match and the next one.
     pub(super) fn each(
         &self,
         text: &str,
@@ -353,22 +410,14 @@ impl Regex {
     ) -> Result<()> {
         self.with_scratch(|scratch| {
             let mut from = 0;
-            let mut last_end = None;
             for _ in 0..most {
-                let mut found = self.find_from(text, from, scratch, work)?;
-                if let Some((start, end)) = found
-                    && start == end
-                    && last_end == Some(end)
-                {
-                    found = self.find_from(text, from + 1, scratch, work)?;
-                }
-                let Some(span) = found else {
+                let Some(span) = self.find_from(text, from, scratch, work)? else {
                     return Ok(());
                 };
                 work(super::ROW)?;
                 let found = self.groups_of(text, span, groups, scratch, work)?;
                 visit(&found, work)?;
-                (from, last_end) = (span.1, Some(span.1));
+                from = after(text, span);
             }
             Ok(())
         })
@@ -378,6 +427,46 @@ impl Regex {
 /// Number of bytes of text so small that the library's engine finds the next match
 /// sooner than the lazy DFA starts.
 const FEW_BYTES: usize = 256;
+
+/// Where the search for the next match begins.
+fn after(text: &str, (start, end): Span) -> usize {
+    if start < end {
+        return end;
+    }
+    let next = text.get(end..).and_then(|rest| rest.chars().next());
+    end + next.map_or(1, char::len_utf8)
+}
+
+/// Whether the longest match is wanted, and may be another than the first one: the
+/// expression has alternatives, and is greedy by PostgreSQL's rules.
+fn prefers_longest(tree: &Hir) -> bool {
+    fn any(tree: &Hir, test: &dyn Fn(&HirKind) -> bool) -> bool {
+        let below = |each: &Hir| any(each, test);
+        test(tree.kind())
+            || match tree.kind() {
+                HirKind::Repetition(repetition) => below(&repetition.sub),
+                HirKind::Capture(capture) => below(&capture.sub),
+                HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(below),
+                HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => {
+                    false
+                }
+            }
+    }
+    /// Whether the expression is greedy, if it is either: alternatives are, a repetition as
+    /// it says, and a sequence as its first part that is either.
+    fn greedy(tree: &Hir) -> Option<bool> {
+        match tree.kind() {
+            HirKind::Repetition(each) if Some(each.min) == each.max => greedy(&each.sub),
+            HirKind::Repetition(each) => Some(each.greedy),
+            HirKind::Capture(capture) => greedy(&capture.sub),
+            HirKind::Concat(parts) => parts.iter().find_map(greedy),
+            HirKind::Alternation(_) => Some(true),
+            HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => None,
+        }
+    }
+    let has_alternatives = any(tree, &|kind| matches!(kind, HirKind::Alternation(_)));
+    has_alternatives && greedy(tree) == Some(true)
+}
 
 /// The whole match.
 fn whole(slots: &[Option<usize>]) -> Option<Span> {

@@ -16,6 +16,8 @@ pub(super) struct Scratch {
     pub(super) engine_cache: Option<meta::Cache>,
     /// States of the forward and of the backward automaton.
     pub(super) states: [Option<hybrid::dfa::Cache>; 2],
+    /// States of the automaton of the longest match.
+    pub(super) longest: Option<hybrid::dfa::Cache>,
     pub(super) threads: Buffers,
     charge: Option<Charge>,
 }
@@ -25,7 +27,7 @@ impl Scratch {
     pub(super) fn bytes(&self) -> usize {
         let cache = self.engine_cache.as_ref();
         let cache = cache.map_or(0, meta::Cache::memory_usage);
-        let states = self.states.iter().flatten();
+        let states = self.states.iter().flatten().chain(&self.longest);
         let states: usize = states.map(hybrid::dfa::Cache::memory_usage).sum();
         cache + states + self.threads.bytes()
     }

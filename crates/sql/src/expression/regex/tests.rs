@@ -10,12 +10,39 @@ fn spans(captures: &regex_automata::util::captures::Captures, groups: usize) -> 
         .collect()
 }
 
-/// All matches with their groups, by the library.
+/// All matches with their groups, by the library, or by the simulation alone if the longest
+/// one is wanted.
 fn expected(regex: &Regex, text: &str) -> Vec<Vec<Option<Span>>> {
-    regex
-        .engine
-        .captures_iter(text)
-        .map(|captures| spans(&captures, regex.groups()))
+    let mut matches = Vec::new();
+    let mut captures = regex.engine.create_captures();
+    let mut from = 0;
+    while from <= text.len() {
+        let input = Input::new(text).range(from..);
+        regex.engine.search_captures(&input, &mut captures);
+        let Some(first) = captures.get_match() else {
+            break;
+        };
+        let groups = match regex.longest {
+            None => spans(&captures, regex.groups()),
+            Some(_) => by_simulation(regex, text, (first.start(), text.len()), Wanted::Longest),
+        };
+        from = after(text, groups[0].unwrap());
+        matches.push(groups);
+    }
+    matches
+}
+
+/// The groups of a match, by the NFA simulation.
+fn by_simulation(regex: &Regex, text: &str, span: Span, wanted: Wanted) -> Vec<Option<Span>> {
+    let mut slots = vec![None; 2 * regex.groups()];
+    let (span, buffers) = ((span, wanted), &mut threads::Buffers::default());
+    threads::search(&regex.program, text, span, &mut slots, buffers, &mut |_| {
+        Ok(())
+    })
+    .unwrap();
+    slots
+        .chunks(2)
+        .map(|slots| slots[0].zip(slots[1]))
         .collect()
 }
 
@@ -24,7 +51,7 @@ fn found(regex: &Regex, text: &str, simulated: bool) -> Vec<Vec<Option<Span>>> {
     let mut work = |_| Ok(());
     let mut scratch = Scratch::default();
     let mut matches = Vec::new();
-    let (mut from, mut last_end) = (0, None);
+    let mut from = 0;
     loop {
         let mut find = |from: usize| {
             if !simulated {
@@ -35,7 +62,7 @@ fn found(regex: &Regex, text: &str, simulated: bool) -> Vec<Vec<Option<Span>>> {
             let mut from = from;
             while from <= text.len() {
                 let mut slots = vec![None; 2];
-                let all = (from, text.len());
+                let all = ((from, text.len()), Wanted::First);
                 let threads = &mut scratch.threads;
                 threads::search(&regex.program, text, all, &mut slots, threads, &mut work).unwrap();
                 match whole(&slots) {
@@ -45,28 +72,16 @@ fn found(regex: &Regex, text: &str, simulated: bool) -> Vec<Vec<Option<Span>>> {
             }
             None
         };
-        let mut next = find(from);
-        if let Some((start, end)) = next
-            && start == end
-            && last_end == Some(end)
-        {
-            next = find(from + 1);
-        }
-        let Some(span) = next else {
+        let Some(mut span) = find(from) else {
             return matches;
         };
-        let mut slots = vec![None; 2 * regex.groups()];
-        let threads = &mut scratch.threads;
-        assert!(
-            threads::search(&regex.program, text, span, &mut slots, threads, &mut work).unwrap()
-        );
-        matches.push(
-            slots
-                .chunks(2)
-                .map(|slots| slots[0].zip(slots[1]))
-                .collect(),
-        );
-        (from, last_end) = (span.1, Some(span.1));
+        let mut wanted = Wanted::First;
+        if regex.longest.is_some() {
+            span = regex.lengthen(text, span, &mut scratch, &mut work).unwrap();
+            wanted = Wanted::Longest;
+        }
+        matches.push(by_simulation(regex, text, span, wanted));
+        from = after(text, span);
     }
 }
 
@@ -358,4 +373,29 @@ fn a_pattern_and_its_buffers_are_charged_to_the_session() {
     assert!(hint.contains("max_session_memory_bytes"), "{hint}");
     session.patterns.clear();
     assert_eq!((memory.used(), all.used()), (0, 0));
+}
+
+#[test]
+fn of_alternatives_the_longest_is_found() {
+    for (pattern, text, expected) in [
+        (".|...", "xyz", vec![(0, 3)]),
+        ("o|oo", "foobar", vec![(1, 3)]),
+        ("a|ab|abc", "abcab", vec![(0, 3), (3, 5)]),
+        ("(?:a|ab)(?:c|bcd)d*", "abcd", vec![(0, 4)]),
+        ("x*?|xx", "xx", vec![(0, 2), (2, 2)]),
+        ("l*", "hello", vec![(0, 0), (1, 1), (2, 4), (4, 4), (5, 5)]),
+        ("ä|äö", "äöä", vec![(0, 4), (4, 6)]),
+        ("\\bwo|\\bwort\\b", "wö wort", vec![(4, 8)]),
+    ] {
+        let regex = Regex::new(pattern, false).unwrap();
+        let mut found = Vec::new();
+        let mut visit = |groups: &[Option<Span>], _: &mut Work<'_>| {
+            found.extend(groups[0]);
+            Ok(())
+        };
+        regex
+            .each(text, usize::MAX, 1, &mut |_| Ok(()), &mut visit)
+            .unwrap();
+        assert_eq!(found, expected, "{pattern}");
+    }
 }

@@ -103,12 +103,22 @@ struct Search<'a> {
     visits: usize,
 }
 
-/// Searches `span` for the leftmost match that a backtracking engine would find first;
-/// puts the positions of its groups, as many as `slots` has room for, into `slots`.
+/// Which of the matches a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Of the leftmost, the one that a backtracking engine would find first.
+    First,
+    /// Of those that begin where the span does, the longest, as a backtracking engine would
+    /// find it if it looked for no other.
+    Longest,
+}
+
+/// Searches `span` for a match; puts the positions of its groups, as many as `slots` has
+/// room for, into `slots`.
 pub(super) fn search(
     program: &NFA,
     text: &str,
-    span: Span,
+    (span, wanted): (Span, Wanted),
     slots: &mut [Option<usize>],
     buffers: &mut Buffers,
     work: &mut Work<'_>,
@@ -143,24 +153,34 @@ pub(super) fn search(
     let mut matched = false;
     for at in from..=to {
         search.count(now.live.len() + 1, work)?;
-        if now.live.is_empty() && matched {
+        let begins = match wanted {
+            Wanted::First => !matched,
+            Wanted::Longest => at == from,
+        };
+        if now.live.is_empty() && !begins {
             break;
         }
-        if !matched {
+        if begins {
             // A new thread begins here, after those that began before.
             search.current.fill(NOWHERE);
             search.follow(now, program.start_anchored(), at, work)?;
         }
+        let mut matched_here = false;
         for (place, state) in now.live.iter().enumerate() {
             let own = &now.slots[place * width..(place + 1) * width];
             let target = match program.state(*state) {
                 State::Match { .. } => {
-                    for (slot, position) in slots.iter_mut().zip(own) {
-                        *slot = (*position != NOWHERE).then_some(*position as usize);
+                    if !std::mem::replace(&mut matched_here, true) {
+                        for (slot, position) in slots.iter_mut().zip(own) {
+                            *slot = (*position != NOWHERE).then_some(*position as usize);
+                        }
                     }
                     matched = true;
-                    // Threads of lower priority end.
-                    break;
+                    if wanted == Wanted::First {
+                        // Threads of lower priority end.
+                        break;
+                    }
+                    None
                 }
                 State::ByteRange { trans } if at < to => {
                     trans.matches(search.text, at).then_some(trans.next)
