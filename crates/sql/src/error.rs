@@ -61,6 +61,12 @@ states! {
     DIVISION_BY_ZERO = "22012";
     /// The length argument of `substring` is negative.
     SUBSTRING_ERROR = "22011";
+    /// The offset of a window's frame is negative.
+    INVALID_PRECEDING_OR_FOLLOWING_SIZE = "22013";
+    /// The argument of `ntile` is not positive.
+    INVALID_ARGUMENT_FOR_NTILE = "22014";
+    /// The argument of `nth_value` is not positive.
+    INVALID_ARGUMENT_FOR_NTH_VALUE = "22016";
     /// An argument of a function is out of its domain.
     INVALID_PARAMETER_VALUE = "22023";
     /// The logarithm of zero or of a negative number.
@@ -127,6 +133,8 @@ states! {
     CANNOT_COERCE = "42846";
     /// A column used outside of GROUP BY and aggregates.
     GROUPING_ERROR = "42803";
+    /// A query refers to itself where it must not.
+    INVALID_RECURSION = "42P19";
     /// A window function where none is allowed.
     WINDOWING_ERROR = "42P20";
     /// An identifier is not valid.
@@ -197,6 +205,8 @@ states! {
     PROGRAM_LIMIT_EXCEEDED = "54000";
     /// A statement is too deep or too long.
     STATEMENT_TOO_COMPLEX = "54001";
+    /// A function has more arguments than the limit.
+    TOO_MANY_ARGUMENTS = "54023";
     /// A table has more columns than the limit.
     TOO_MANY_COLUMNS = "54011";
     /// Row versions that the transaction's snapshot needs were removed.

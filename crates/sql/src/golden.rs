@@ -370,21 +370,28 @@ fn replay(transcript: &str) -> String {
     out
 }
 
+/// Each line that is no result, with the results below it.
+fn by_line(transcript: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in transcript.lines() {
+        match lines.last_mut() {
+            Some((_, results)) if line.starts_with(['>', '!']) => results.push(line),
+            _ => lines.push((line, Vec::new())),
+        }
+    }
+    lines
+}
+
 fn check(transcript: &str) {
     let replayed = replay(transcript);
     let mut differences = Vec::new();
-    let mut statement = "";
-    for (wanted, got) in transcript.lines().zip(replayed.lines()) {
-        if !wanted.starts_with(['>', '!']) {
-            statement = wanted;
-        }
-        if wanted != got {
+    for ((line, wanted), (_, got)) in by_line(transcript).iter().zip(by_line(&replayed)) {
+        if *wanted != got {
             differences.push(format!(
-                "{statement}\n  PostgreSQL {wanted}\n  here       {got}"
+                "{line}\n  PostgreSQL {}\n  here       {}",
+                wanted.join("\n             "),
+                got.join("\n             ")
             ));
-            if wanted.starts_with(['>', '!']) != got.starts_with(['>', '!']) {
-                break;
-            }
         }
     }
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
@@ -404,6 +411,41 @@ fn times() {
 #[test]
 fn templates() {
     check(include_str!("../tests/golden/template.txt"));
+}
+
+#[test]
+fn windows() {
+    check(include_str!("../tests/golden/windows.txt"));
+}
+
+#[test]
+fn tables_of_with() {
+    check(include_str!("../tests/golden/with.txt"));
+}
+
+#[test]
+fn random_windows() {
+    check(include_str!("../tests/golden/random_windows.txt"));
+}
+
+#[test]
+fn random_groups() {
+    check(include_str!("../tests/golden/random_groups.txt"));
+}
+
+#[test]
+fn regular_expressions() {
+    check(include_str!("../tests/golden/regex.txt"));
+}
+
+#[test]
+fn powers() {
+    check(include_str!("../tests/golden/powers.txt"));
+}
+
+#[test]
+fn grouping() {
+    check(include_str!("../tests/golden/grouping.txt"));
 }
 
 #[test]

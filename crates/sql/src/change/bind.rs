@@ -116,7 +116,9 @@ fn returning(
     for (table, _) in origins.filter_map(|column| column.origin) {
         binder.needs.table(table, Privileges::SELECT);
     }
-    let (columns, expressions) = select::bind_list(binder, items, scope)?;
+    let (columns, expressions) = binder.in_clause("RETURNING", |binder| {
+        select::bind_list(binder, items, scope)
+    })?;
     Ok(Some(Returning {
         columns,
         expressions,
@@ -136,10 +138,17 @@ fn with_tables(
     binder: &mut Binder<'_>,
     bind: impl FnOnce(&mut Binder<'_>) -> Result<ChangePlan>,
 ) -> Result<ChangePlan> {
-    match with {
-        Some(with) => select::with_tables(binder, with, bind),
-        None => bind(binder),
+    let Some(with) = with else {
+        return bind(binder);
+    };
+    let frame = Frame::outermost();
+    let (mut plan, tables) = select::with_tables(binder, with, &frame, bind)?;
+    if let ChangeKind::Insert(insert) = &mut plan.kind
+        && let InsertSource::Query { plan: source, .. } = &mut insert.source
+    {
+        *source = Arc::new(Arc::clone(source).behind(tables));
     }
+    Ok(plan)
 }
 
 fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<ChangePlan> {
@@ -569,7 +578,9 @@ fn target<'expression>(
             });
         }
         Filter::Where(condition) => {
-            let mut condition = binder.bind_condition(condition, scope, "WHERE")?;
+            let mut condition = binder.in_clause("WHERE", |binder| {
+                binder.bind_condition(condition, scope, "WHERE")
+            })?;
             hash_subqueries(binder, &mut condition)?;
             Some(condition)
         }

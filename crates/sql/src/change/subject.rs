@@ -37,7 +37,7 @@ use crate::catalog::{
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{
     Aggregates, Binder, Expression, Frame, Parameters, Scope, ScopeColumn, ScopeRelation,
-    SessionInfo,
+    SessionInfo, WindowList, Windows,
 };
 use crate::select::{self, Beneath};
 use crate::value::ColumnType;
@@ -440,17 +440,27 @@ fn way(
         }
         let frame = Frame::outermost();
         let scope = select::one_relation(relation, alias, columns, &frame)?;
-        binder.aggregates = Aggregates::Forbidden("WHERE");
         let conditions = match &select.filter {
-            Some(filter) => binder.bind_condition(filter, &scope, "WHERE")?.conjuncts(),
+            Some(filter) => binder
+                .in_clause("WHERE", |binder| {
+                    binder.bind_condition(filter, &scope, "WHERE")
+                })?
+                .conjuncts(),
             None => Vec::new(),
         };
         binder.aggregates = Aggregates::Collected(Vec::new());
+        binder.windows = Windows::Collected(WindowList::default());
+        binder.name_windows(&select.windows, &scope)?;
         binder.sets = Some(Vec::new());
         let (_, expressions) = select::bind_list(binder, &select.targets, &scope)?;
         let aggregates = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("a view"));
+        let windows = std::mem::replace(&mut binder.windows, Windows::Forbidden);
         if matches!(aggregates, Aggregates::Collected(calls) if !calls.is_empty()) {
             let why = "Views that return aggregate functions are not automatically updatable.";
+            return Ok(Err(refused(why)));
+        }
+        if matches!(windows, Windows::Collected(windows) if !windows.calls.is_empty()) {
+            let why = "Views that return window functions are not automatically updatable.";
             return Ok(Err(refused(why)));
         }
         if binder.sets.take().is_some_and(|sets| !sets.is_empty()) {

@@ -138,10 +138,34 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
     }
 }
 
-/// The common type of several operands, as in CASE, UNION and IN; `None` if they have
-/// no common type.
+/// The common type of several expressions, as in CASE, UNION and VALUES; `None` if they
+/// have none. As in PostgreSQL (`select_common_type`), it is the type of the first, unless a
+/// later one is of the same category and what it can be cast to, but not from.
 #[must_use]
 pub fn common_type(types: &[DataType]) -> Option<DataType> {
+    let implicit = |from, to| castable(from, to) == Some(CastContext::Implicit);
+    let known = types.iter().filter(|each| **each != DataType::Unknown);
+    let mut common = None;
+    for &each in known.clone() {
+        let before = *common.get_or_insert(each);
+        if each == before {
+            continue;
+        }
+        if each.facts().category != before.facts().category {
+            return None;
+        }
+        if !before.facts().preferred && implicit(before, each) && !implicit(each, before) {
+            common = Some(each);
+        }
+    }
+    let common = common.unwrap_or(DataType::Text);
+    let mut known = known;
+    known.all(|each| implicit(*each, common)).then_some(common)
+}
+
+/// The type in which operands are compared; `None` if they cannot be.
+#[must_use]
+pub fn comparable_type(types: &[DataType]) -> Option<DataType> {
     let mut common = DataType::Unknown;
     for &each in types {
         if each == common || each == DataType::Unknown {

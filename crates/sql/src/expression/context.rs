@@ -19,6 +19,7 @@ use crate::instance::{
     ClusterChange, Deadline, Instance, SessionMemory, SessionsElsewhere, StatementMemory,
 };
 use crate::outcome::Numbered;
+use crate::select::{CommonRows, WorkingTables};
 use crate::sequence::SessionSequences;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -214,6 +215,10 @@ pub struct EvaluationContext<'a> {
     /// Time at which the task last yielded, in milliseconds of the coarse clock.
     pub(crate) slice_began: u64,
     pub(super) remembered: BTreeMap<usize, Remembered>,
+    /// Rows of the tables of WITH that are in scope.
+    pub(crate) commons: Vec<CommonRows>,
+    /// Working tables of the recursive queries that run.
+    pub(crate) working: WorkingTables,
     /// The work meter, as far as the running step has counted.
     pub(crate) metered: Metered,
     /// Regular expressions that the statement has compiled.
@@ -245,6 +250,8 @@ impl<'a> EvaluationContext<'a> {
             budget: u32::MAX,
             slice_began: coeval_env::coarse_milliseconds(),
             remembered: BTreeMap::new(),
+            commons: Vec::new(),
+            working: Vec::new(),
             metered: Metered::new(),
             compiled: CompiledPatterns::default(),
             current_row: None,

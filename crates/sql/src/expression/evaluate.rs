@@ -112,7 +112,7 @@ impl Expression {
             Self::Constant(_) | Self::Column(_) | Self::Outer(_) | Self::Parameter(_) => {
                 self.evaluate(context, row)
             }
-            Self::Aggregate(_) | Self::SetResult(_) => {
+            Self::Aggregate(_) | Self::SetResult(_) | Self::Window(_) | Self::Grouping(_) => {
                 Err(Error::internal("a placeholder that planning left behind"))
             }
             Self::Arithmetic(operator, operands) => {

@@ -23,8 +23,8 @@
 //! Invariants:
 //! - Trees are as deep as the parser admits, which bounds recursion here; chains of AND
 //!   and OR become lists.
-//! - [`Expression::Aggregate`] and [`Expression::SetResult`] exist only while the
-//!   planner plans a query.
+//! - [`Expression::Aggregate`], [`Expression::SetResult`], [`Expression::Window`] and
+//!   [`Expression::Grouping`] exist only while the planner plans a query.
 
 mod bind;
 mod cast;
@@ -51,9 +51,14 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fold_name};
+pub use bind::{
+    AggregateCall, AggregateFunction, Binder, Locate, OrderedSet, Parameters, Regression, Spread,
+    fold_name,
+};
 pub(crate) use bind::{
-    Aggregates, check_collation, joined, key_order, no_equality, no_order, value_name, with_stack,
+    Aggregates, FrameLimit, Recursion, WindowCall, WindowDefinition, WindowFrame, WindowFunction,
+    WindowList, Windows, check_collation, joined, key_order, no_equality, no_order, value_name,
+    with_stack,
 };
 pub use cast::cast_value;
 pub(crate) use cast::is_momentary;
@@ -97,6 +102,10 @@ pub enum Expression {
     /// The row's result of a set-returning function in the select list being planned,
     /// by position.
     SetResult(usize),
+    /// The result of a window function of the query being planned, by position.
+    Window(usize),
+    /// The result of a GROUPING operation of the query being planned, by position.
+    Grouping(usize),
     /// Arithmetic on two values of compatible types.
     Arithmetic(ArithmeticOperator, Box<[Expression; 2]>),
     /// The negation of a number.
@@ -212,7 +221,9 @@ impl Expression {
             | Self::Outer(_)
             | Self::Parameter(_)
             | Self::Aggregate(_)
-            | Self::SetResult(_) => {}
+            | Self::SetResult(_)
+            | Self::Window(_)
+            | Self::Grouping(_) => {}
             Self::Arithmetic(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
@@ -263,7 +274,9 @@ impl Expression {
             | Self::Outer(_)
             | Self::Parameter(_)
             | Self::Aggregate(_)
-            | Self::SetResult(_) => {}
+            | Self::SetResult(_)
+            | Self::Window(_)
+            | Self::Grouping(_) => {}
             Self::Arithmetic(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
@@ -323,7 +336,11 @@ impl Expression {
         self.any(&|each| {
             matches!(
                 each,
-                Self::Column(_) | Self::Aggregate(_) | Self::SetResult(_)
+                Self::Column(_)
+                    | Self::Aggregate(_)
+                    | Self::SetResult(_)
+                    | Self::Window(_)
+                    | Self::Grouping(_)
             )
         })
     }
@@ -331,7 +348,16 @@ impl Expression {
     /// Whether two evaluations over equal inputs may give different values.
     #[must_use]
     pub fn is_volatile(&self) -> bool {
-        self.any(&|each| matches!(each, Self::Call(call) if call.function.volatile))
+        self.any(&Self::is_volatile_here)
+    }
+
+    /// Whether that is so without regard to the operands.
+    pub(crate) fn is_volatile_here(&self) -> bool {
+        match self {
+            Self::Call(call) => call.function.volatile,
+            Self::Subquery(subquery) => subquery.plan.is_volatile(),
+            _ => false,
+        }
     }
 
     /// Whether the value depends on the expression alone, so that the binder can fold
@@ -344,6 +370,8 @@ impl Expression {
             | Self::Parameter(_)
             | Self::Aggregate(_)
             | Self::SetResult(_)
+            | Self::Window(_)
+            | Self::Grouping(_)
             | Self::Subquery(_) => true,
             Self::Call(call) => !call.function.immutable,
             Self::Cast(cast) => !cast.is_immutable(),

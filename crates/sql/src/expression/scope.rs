@@ -72,6 +72,8 @@ impl ScopeRelation {
 pub struct Frame<'a> {
     outside: Option<&'a Scope<'a>>,
     taken: RefCell<Vec<Expression>>,
+    /// Number of frames around this one.
+    depth: usize,
 }
 
 impl<'a> Frame<'a> {
@@ -81,6 +83,7 @@ impl<'a> Frame<'a> {
         Self {
             outside: None,
             taken: RefCell::new(Vec::new()),
+            depth: 0,
         }
     }
 
@@ -90,6 +93,7 @@ impl<'a> Frame<'a> {
         Self {
             outside: Some(outside),
             taken: RefCell::new(Vec::new()),
+            depth: outside.frame.depth + 1,
         }
     }
 
@@ -100,7 +104,62 @@ impl<'a> Frame<'a> {
         self.taken.into_inner()
     }
 
-    fn take(&self, expression: Expression) -> Expression {
+    /// The scope of the enclosing query.
+    pub(crate) const fn outside(&self) -> Option<&'a Scope<'a>> {
+        self.outside
+    }
+
+    /// Number of frames around this one.
+    pub(crate) const fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The frame of that depth, of those around this one.
+    pub(crate) fn at_depth(&self, depth: usize) -> &Self {
+        let mut frame = self;
+        while frame.depth > depth
+            && let Some(outside) = frame.outside
+        {
+            frame = outside.frame;
+        }
+        frame
+    }
+
+    /// The correlations so far.
+    pub(crate) fn taken(&self) -> Vec<Expression> {
+        self.taken.borrow().clone()
+    }
+
+    /// Number of correlations of this frame and of those around it, from the inside.
+    pub(crate) fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![self.taken.borrow().len()];
+        let mut outside = self.outside;
+        while let Some(scope) = outside {
+            counts.push(scope.frame.taken.borrow().len());
+            outside = scope.frame.outside;
+        }
+        counts
+    }
+
+    /// Drops the correlations from this one on.
+    pub(crate) fn forget(&self, from: usize) {
+        self.taken.borrow_mut().truncate(from);
+    }
+
+    /// Makes the subqueries between this frame and one of that depth depend on the rows of
+    /// the queries around them: they read what those queries make anew. A correlation with
+    /// NULL says so ([`super::Subquery::reads_anew`]).
+    pub(crate) fn depend(&self, depth: usize) {
+        if self.depth > depth {
+            self.take(Expression::NULL);
+            if let Some(outside) = self.outside {
+                outside.frame.depend(depth);
+            }
+        }
+    }
+
+    /// Takes a value of the enclosing query.
+    pub(crate) fn take(&self, expression: Expression) -> Expression {
         let mut taken = self.taken.borrow_mut();
         let position = match taken.iter().position(|known| *known == expression) {
             Some(position) => position,

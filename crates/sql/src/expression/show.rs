@@ -1,7 +1,10 @@
 //! Deparser of bound expressions: the text that EXPLAIN shows of a condition, as PostgreSQL
 //! prints one.
 
-use super::{AggregateCall, AggregateFunction, Comparison, Expression, Subquery, SubqueryKind};
+use super::{
+    AggregateCall, AggregateFunction, Comparison, Expression, Subquery, SubqueryKind, WindowCall,
+    WindowFunction,
+};
 use crate::catalog::quote_identifier;
 use crate::value::{ColumnType, DataType, Style, Value};
 
@@ -53,7 +56,10 @@ impl<'a> Names<'a> {
                 .cloned()
                 .unwrap_or_else(|| format!("${number}")),
             Expression::Parameter(number) => format!("${}", number + 1),
-            Expression::Aggregate(number) | Expression::SetResult(number) => format!("#{number}"),
+            Expression::Aggregate(number)
+            | Expression::SetResult(number)
+            | Expression::Window(number)
+            | Expression::Grouping(number) => format!("#{number}"),
             Expression::Arithmetic(operator, operands) => {
                 self.infix(operands, operator.symbol(), columns)
             }
@@ -193,25 +199,30 @@ impl<'a> Names<'a> {
 
     /// The text of an aggregate call.
     pub(crate) fn aggregate(&mut self, call: &'a AggregateCall, columns: &[String]) -> String {
-        let name = match call.function {
-            AggregateFunction::CountRows => return "count(*)".to_owned(),
-            AggregateFunction::Count => "count",
-            AggregateFunction::Sum => "sum",
-            AggregateFunction::Average => "avg",
-            AggregateFunction::Minimum => "min",
-            AggregateFunction::Maximum => "max",
-            AggregateFunction::Array => "array_agg",
-            AggregateFunction::String => "string_agg",
-            AggregateFunction::Every => "bool_and",
-            AggregateFunction::Any => "bool_or",
-            AggregateFunction::JsonArray { .. } => "json_agg",
-            AggregateFunction::JsonbArray => "jsonb_agg",
-            AggregateFunction::JsonObject => "json_object_agg",
-            AggregateFunction::JsonbObject => "jsonb_object_agg",
-        };
+        let name = call.function.name();
+        if call.function == AggregateFunction::CountRows {
+            return "count(*)".to_owned();
+        }
         let distinct = if call.distinct { "DISTINCT " } else { "" };
-        let arguments = self.list(call.argument.iter().chain(&call.separator), columns, ", ");
+        if let AggregateFunction::OrderedSet(_) = call.function {
+            let direct = self.list(&call.direct, columns, ", ");
+            let order = self.list(call.order.iter().map(|(key, ..)| key), columns, ", ");
+            return format!("{name}({direct}) WITHIN GROUP (ORDER BY {order})");
+        }
+        let arguments = self.list(call.argument.iter().chain(&call.second), columns, ", ");
         format!("{name}({distinct}{arguments})")
+    }
+
+    /// The text of a window function's call, without its window.
+    pub(crate) fn window(&mut self, call: &'a WindowCall, columns: &[String]) -> String {
+        let function = match &call.function {
+            WindowFunction::Aggregate(call) => self.aggregate(call, columns),
+            function => {
+                let arguments = self.list(&call.arguments, columns, ", ");
+                format!("{}({arguments})", function.name())
+            }
+        };
+        format!("{function} OVER (?)")
     }
 }
 

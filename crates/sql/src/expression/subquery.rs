@@ -1,9 +1,9 @@
 //! Execution of subqueries inside expressions.
 //!
-//! An uncorrelated subquery has one result for the whole statement: the evaluator runs
-//! it once and remembers the result, as a set for IN, as the least and the greatest value
-//! for other comparisons. A correlated subquery runs for every row whose values it has not
-//! met ([`super::correlated`]).
+//! An uncorrelated subquery has one result for the whole statement, also if it calls a
+//! volatile function: the evaluator runs it once and remembers the result, as a set for IN,
+//! as the least and the greatest value for other comparisons. A correlated subquery runs
+//! for every row whose values it has not met ([`super::correlated`]).
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -184,6 +184,13 @@ impl Subquery {
         self.hashed.is_some() || values && self.correlations.is_empty()
     }
 
+    /// Whether the subquery reads a table of WITH that a query around it makes anew whenever
+    /// it runs ([`super::Frame::depend`]), so that its result depends on more than the
+    /// values that it takes.
+    pub(crate) fn reads_anew(&self) -> bool {
+        self.correlations.contains(&Expression::NULL)
+    }
+
     pub(super) fn evaluate(
         &self,
         context: &mut EvaluationContext<'_>,
@@ -193,7 +200,7 @@ impl Subquery {
             Some(operand) => operand.evaluate(context, row)?,
             None => Value::Null,
         };
-        let constant = self.correlations.is_empty() && !self.plan.is_volatile();
+        let constant = self.correlations.is_empty();
         if constant {
             match context.remembered.get(&self.number) {
                 Some(Remembered::Value(value)) => return Ok(value.clone()),
@@ -205,7 +212,7 @@ impl Subquery {
                 Some(Remembered::Correlated(_)) | None => {}
             }
         }
-        if !self.correlations.is_empty() && !self.plan.is_volatile() {
+        if !constant && !self.plan.is_volatile() && !self.reads_anew() {
             return self.evaluate_correlated(context, &operand, row);
         }
         let value = self.run_over(context, &operand, row, constant)?;

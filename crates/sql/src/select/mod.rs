@@ -38,7 +38,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use execute::Cursor;
-pub(crate) use execute::row_bytes;
+pub(crate) use execute::{CommonRows, WorkingTables, row_bytes};
 pub use plan::{CommonTable, bind_list, plan_cursor, plan_in_frame, plan_query, plan_source};
 
 use crate::expression::{Expression, Instrument};
@@ -46,9 +46,9 @@ use crate::output::Column;
 use crate::value::ColumnType;
 
 pub(crate) use plan::{
-    Beneath, Described, Node, Relationship, SetFunction, Shape, Views, beneath, bind_set_function,
-    column_name, define_tables, from_scope, hash_subqueries, inside_view, is_set_function,
-    named_columns, one_relation, plan_with_shape, quoted, with_tables,
+    Beneath, Common, Described, Node, Relationship, SetFunction, Shape, Views, beneath,
+    bind_set_function, column_name, define_tables, from_scope, hash_subqueries, inside_view,
+    is_set_function, named_columns, one_relation, plan_with_shape, quoted, with_tables,
 };
 
 /// A planned query. Immutable, and shared by all executions.
@@ -67,7 +67,11 @@ impl QueryPlan {
     fn new(root: Node, columns: Vec<Column>) -> Self {
         let volatile = root.any_expression(&|each| each.is_volatile());
         let looks = root.any_node(&Node::looks) || root.any_expression(&|each| each.looks());
-        let locks_rows = root.any_node(&|node| matches!(node, Node::Lock(_)));
+        let locks_rows = root.any_node(&|node| match node {
+            Node::Lock(_) => true,
+            Node::Common(common) => common.plan.locks_rows,
+            _ => false,
+        });
         Self {
             root,
             columns,
@@ -93,6 +97,13 @@ impl QueryPlan {
                 attribute: 0,
             }],
         )
+    }
+
+    /// The plan behind WITH, whose tables it reads.
+    #[must_use]
+    pub(crate) fn behind(self: Arc<Self>, tables: Vec<Arc<Common>>) -> Self {
+        let columns = self.columns.clone();
+        Self::new(plan::around(Node::Plan(self), tables, 0), columns)
     }
 
     /// The columns of the result.

@@ -111,6 +111,12 @@ fn collecting_more_than_allowed_is_an_error_with_a_hint() {
         "select distinct n from generate_series(1, 100000) as g(n);",
         "select array_agg(n) from generate_series(1, 100000) as g(n);",
         "select 1 where 1 in (select n from generate_series(2, 100000) as g(n));",
+        "select sum(n) over () from generate_series(1, 100000) as g(n);",
+        "select array_agg(n) over (order by n) from generate_series(1, 300) as g(n);",
+        "with recursive t(n) as (select 1 union select n + 1 from t) select count(*) from t;",
+        "with recursive t(n) as (select 1 union all select n from t, generate_series(1, 2)) select count(*) from t;",
+        "with q as (select n from generate_series(1, 100000) as g(n)) select 1 from q a, q b where a.n + b.n = 0;",
+        "select count(*) from generate_series(1, 100000) as g(n) group by cube (n, n % 7);",
     ] {
         let error = bench.run(sql, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{sql}");
@@ -118,8 +124,15 @@ fn collecting_more_than_allowed_is_an_error_with_a_hint() {
     }
     let top = "select n from generate_series(1, 100000) as g(n) order by n desc limit 2;";
     assert_eq!(bench.run(top, &[]).unwrap(), ["100000", "99999"]);
-    let count = "select count(*) from generate_series(1, 100000) as g(n);";
-    assert_eq!(bench.run(count, &[]).unwrap(), ["100000"]);
+    for count in [
+        "select count(*) from generate_series(1, 100000) as g(n);",
+        // One reader takes the rows as they are made.
+        "with q as materialized (select n from generate_series(1, 100000) as g(n)) select count(*) from q;",
+        // Two steps' rows are kept.
+        "with recursive t(n) as (select 1 union all select n + 1 from t where n < 100000) select count(*) from t;",
+    ] {
+        assert_eq!(bench.run(count, &[]).unwrap(), ["100000"], "{count}");
+    }
 }
 
 #[test]

@@ -32,7 +32,8 @@ use std::sync::Arc;
 use crate::Result;
 use crate::catalog::{Catalog, Object, View};
 use crate::expression::{
-    Aggregates, Binder, EvaluationContext, Parameters, Scope, ScopeColumn, ScopeRelation,
+    Aggregates, Binder, EvaluationContext, Frame, Parameters, Scope, ScopeColumn, ScopeRelation,
+    WindowList, Windows,
 };
 use crate::select;
 use crate::value::ColumnType;
@@ -82,6 +83,8 @@ struct Level<'a> {
     scope: &'a Scope<'a>,
     /// What is shown for each of the scope's relations.
     shown: Vec<Shown>,
+    /// The windows that the WINDOW clause names.
+    windows: WindowList,
     outer: Option<&'a Level<'a>>,
 }
 
@@ -246,13 +249,24 @@ impl Printer<'_, '_> {
         expr: &coeval_sql_syntax::tree::Expr,
         level: &Level<'_>,
     ) -> Option<crate::expression::Bound> {
+        self.inside(level.scope.frame);
         let aggregates = Aggregates::Collected(Vec::new());
         let aggregates = std::mem::replace(&mut self.binder.aggregates, aggregates);
+        let windows = Windows::Collected(level.windows.clone());
+        let windows = std::mem::replace(&mut self.binder.windows, windows);
         let sets = self.binder.sets.replace(Vec::new());
         let bound = self.binder.bind(expr, level.scope);
         self.binder.aggregates = aggregates;
+        self.binder.windows = windows;
         self.binder.sets = sets;
         bound.ok()
+    }
+
+    /// Tells the binder of the queries around the one whose parts it binds next.
+    fn inside(&mut self, frame: &Frame<'_>) {
+        let level = || (Aggregates::Collected(Vec::new()), Vec::new());
+        self.binder.levels.clear();
+        self.binder.levels.resize_with(frame.depth(), level);
     }
 }
 

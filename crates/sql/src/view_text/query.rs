@@ -7,7 +7,9 @@ use coeval_sql_syntax::tree::{
 
 use super::expr::Around;
 use super::{ITEM, Level, Printer, STANDARD, Shown, ShownColumn};
-use crate::expression::{Bound, Frame, Scope, fold_name, key_order, with_stack};
+use crate::expression::{
+    Aggregates, Bound, Frame, Scope, WindowList, Windows, fold_name, key_order, with_stack,
+};
 use crate::select;
 use crate::value::DataType;
 use crate::{Error, Result};
@@ -55,8 +57,10 @@ impl Printer<'_, '_> {
         } else {
             " WITH "
         });
+        let frame = frame(outer);
+        self.inside(&frame);
         let known = self.binder.with.len();
-        let mut printed = Ok(());
+        select::define_tables(self.binder, with, &frame)?;
         for (at, table) in with.tables.iter().enumerate() {
             self.put(if at > 0 { ", " } else { "" });
             self.identifier(&fold_name(&table.name));
@@ -70,24 +74,19 @@ impl Printer<'_, '_> {
                 return Err(Error::internal("a view that changes rows"));
             };
             self.line("", 0, 0, 0);
-            // A table sees those before it.
-            let before = With {
-                tables: with.tables[..at].to_vec(),
-                ..with.clone()
+            // Without RECURSIVE, a table sees those before it.
+            let hidden = match with.recursive {
+                true => Vec::new(),
+                false => self.binder.with.split_off(known + at),
             };
-            printed = printed.and_then(|()| {
-                select::define_tables(self.binder, &before)?;
-                let printed = self.subquery(inner, None);
-                self.binder.with.truncate(known);
-                printed
-            });
+            let printed = self.subquery(inner, outer);
+            self.binder.with.extend(hidden);
+            printed?;
             self.line("", 0, 0, 0);
             self.put(")");
         }
-        printed?;
         self.indent -= STANDARD;
         self.line("", 0, 0, 0);
-        select::define_tables(self.binder, with)?;
         let printed = self.behind_with(query, names, outer);
         self.binder.with.truncate(known);
         printed
@@ -131,24 +130,27 @@ impl Printer<'_, '_> {
 
     /// ORDER BY and what follows it, of a query whose ORDER BY can name result columns only.
     fn of_columns(&mut self, query: &Query, outer: Option<&Level<'_>>) -> Result<()> {
-        let frame = Frame::outermost();
+        let frame = frame(outer);
         let scope = Scope::empty(&frame);
         let level = Level {
             scope: &scope,
             shown: Vec::new(),
+            windows: WindowList::default(),
             outer,
         };
         let own = match query.order.is_empty() {
             true => Vec::new(),
             false => {
                 let plain = Query {
+                    with: None,
                     order: Vec::new(),
                     limit: None,
                     offset: None,
                     locking: Vec::new(),
                     ..query.clone()
                 };
-                let plan = select::plan_query(self.binder, &plain)?;
+                self.inside(&frame);
+                let plan = select::plan_in_frame(self.binder, &plain, &frame)?;
                 plan.columns()
                     .iter()
                     .map(|column| column.name.clone())
@@ -277,14 +279,12 @@ impl Printer<'_, '_> {
 
     /// `VALUES (…), (…)`
     pub(super) fn values(&mut self, rows: &[Vec<Expr>], outer: Option<&Level<'_>>) -> Result<()> {
-        let frame = match outer {
-            Some(outer) => Frame::inside(outer.scope),
-            None => Frame::outermost(),
-        };
+        let frame = frame(outer);
         let scope = Scope::empty(&frame);
         let level = Level {
             scope: &scope,
             shown: Vec::new(),
+            windows: WindowList::default(),
             outer,
         };
         let width = rows.first().map_or(0, Vec::len);
@@ -326,15 +326,15 @@ impl Printer<'_, '_> {
         names: Option<&[&str]>,
         outer: Option<&Level<'_>>,
     ) -> Result<()> {
-        let frame = match outer {
-            Some(outer) => Frame::inside(outer.scope),
-            None => Frame::outermost(),
-        };
+        let frame = frame(outer);
+        self.inside(&frame);
         let scope = select::from_scope(self.binder, &select.from, &frame)?;
         let shown = self.shown(&select.from, &scope);
+        let windows = self.named_windows(select, &scope)?;
         let level = Level {
             scope: &scope,
             shown,
+            windows,
             outer,
         };
         self.indent += STANDARD;
@@ -390,6 +390,22 @@ impl Printer<'_, '_> {
             self.direction(item)?;
         }
         self.limits(query, &level)
+    }
+
+    /// The windows of the WINDOW clause.
+    fn named_windows(&mut self, select: &Select, scope: &Scope<'_>) -> Result<WindowList> {
+        let aggregates = Aggregates::Collected(Vec::new());
+        let aggregates = std::mem::replace(&mut self.binder.aggregates, aggregates);
+        let windows = Windows::Collected(WindowList::default());
+        let windows = std::mem::replace(&mut self.binder.windows, windows);
+        let named = self.binder.name_windows(&select.windows, scope);
+        let windows = std::mem::replace(&mut self.binder.windows, windows);
+        self.binder.aggregates = aggregates;
+        named?;
+        match windows {
+            Windows::Collected(list) => Ok(list),
+            _ => Err(Error::internal("windows are not collected here")),
+        }
     }
 
     fn targets(
@@ -586,6 +602,14 @@ impl Printer<'_, '_> {
             });
         }
         Ok(())
+    }
+}
+
+/// The frame of a query in this level, or in none.
+fn frame<'a>(outer: Option<&'a Level<'a>>) -> Frame<'a> {
+    match outer {
+        Some(outer) => Frame::inside(outer.scope),
+        None => Frame::outermost(),
     }
 }
 

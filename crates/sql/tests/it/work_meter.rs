@@ -286,6 +286,33 @@ async fn operators_on_rows_tick() {
             &format!("select count(*) from r where n < 3 and n + 1 in ({list})"),
             MANY,
         ),
+        (
+            "select count(*) from (select sum(n) over (order by m), rank() over () from r) x",
+            3 * MANY,
+        ),
+        (
+            "select count(*) from (select max(n) over (order by n rows between 20 preceding \
+             and 20 following exclude current row) from r) x",
+            40 * MANY,
+        ),
+        (
+            "with recursive t(n) as (select 1 union all select n + 1 from t where n < 20000) \
+             select count(*) from t",
+            MANY,
+        ),
+        (
+            "with recursive t(n) as (select 1 union select (n + 1) % 20000 from t) \
+             select count(*) from t",
+            MANY,
+        ),
+        (
+            "with q as (select n from r) select count(*) from q a, q b where a.n = b.n",
+            2 * MANY,
+        ),
+        (
+            "select count(*) from (select count(*) from r group by cube (n, m)) x",
+            2 * MANY,
+        ),
         ("update r set m = m + 1", MANY),
         ("insert into r select n + 1000000, m from r", MANY),
         ("delete from r where n > 1000", MANY - 1000),
@@ -381,6 +408,17 @@ async fn subqueries_give_their_memory_back() {
         (
             "select count(*) from r cross join lateral (select y.n from r y \
              where y.n between r.n and r.n + 2 intersect select r.n) o where r.n <= 5000",
+            "  5000",
+        ),
+        (
+            "select count(x) from (select (with recursive t(n) as (select r.n union \
+             select n + 1 from t where n < r.n + 3) select count(*) from t a, t b) x \
+             from r where n <= 5000) t",
+            "  5000",
+        ),
+        (
+            "select count(x) from (select (select sum(y.n) over (order by y.m) from r y \
+             where y.n between r.n and r.n + 2 limit 1) x from r where n <= 5000) t",
             "  5000",
         ),
     ] {

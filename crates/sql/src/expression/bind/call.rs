@@ -5,6 +5,7 @@ use coeval_sql_syntax::tree::{
     Argument, Arguments, FunctionCall, Special, SqlValue, SubstringCall, TrimSide,
 };
 
+use super::window::is_window_function;
 use super::{Aggregates, Binder, fold_name, json};
 use crate::expression::function::{self, Place};
 use crate::expression::{Bound, Call, Comparison, EvaluationContext, Expression, Scope};
@@ -170,14 +171,23 @@ impl Binder<'_> {
                 .at(position));
             }
         };
-        if call.over.is_some() {
-            return Err(Error::unsupported("a window function").at(position));
-        }
-        if !call.within_group.is_empty() {
-            return Err(Error::unsupported("WITHIN GROUP").at(position));
+        if let Some(over) = &call.over {
+            return self.window_call(&name, call, over, position, scope);
         }
         if let Some(aggregate) = self.aggregate(&name, call, position, scope)? {
             return Ok(aggregate);
+        }
+        let count = match &call.arguments {
+            Arguments::List(list) => list.arguments.len(),
+            Arguments::Star => 0,
+        };
+        Self::require_order(&name, count, position)?;
+        if is_window_function(&name) {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("window function {name} requires an OVER clause"),
+            )
+            .at(position));
         }
         if call.filter.is_some() {
             return Err(Error::new(

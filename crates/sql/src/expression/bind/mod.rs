@@ -8,10 +8,13 @@
 mod aggregate;
 mod call;
 mod json;
+mod level;
 mod operator;
+mod ordered_set;
 mod predicate;
 mod query;
 mod time_operator;
+mod window;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,9 +25,12 @@ use coeval_txn::Engine;
 use coeval_types::StorageId;
 
 pub(crate) use aggregate::key_order;
-pub use aggregate::{AggregateCall, AggregateFunction};
+pub use aggregate::{AggregateCall, AggregateFunction, OrderedSet, Regression, Spread};
 pub(crate) use call::value_name;
 pub(crate) use json::{no_equality, no_order};
+pub(crate) use window::{
+    FrameLimit, WindowCall, WindowDefinition, WindowFrame, WindowFunction, WindowList, Windows,
+};
 
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
@@ -157,6 +163,14 @@ pub(crate) enum Aggregates {
     Collected(Vec<AggregateCall>),
 }
 
+/// Whether a recursive query may refer to itself where the binder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recursion {
+    Permitted,
+    /// It must not, within what the text says.
+    Within(&'static str),
+}
+
 /// The binder for the expressions of one statement.
 pub struct Binder<'a> {
     /// The catalog as the statement's snapshot shows it.
@@ -168,6 +182,13 @@ pub struct Binder<'a> {
     /// The statement's parameters and their inferred types.
     pub parameters: Parameters,
     pub(crate) aggregates: Aggregates,
+    /// The same of the queries around the present one, the outermost first, and their
+    /// GROUPING operations.
+    pub(crate) levels: Vec<(Aggregates, Vec<Vec<Expression>>)>,
+    /// How window functions are treated.
+    pub(crate) windows: Windows,
+    /// Arguments of the GROUPING operations of the query being bound.
+    pub(crate) groupings: Vec<Vec<Expression>>,
     /// Set-returning functions of the select list being bound; `None` in clauses that
     /// must not contain any.
     pub(crate) sets: Option<Vec<SetFunction>>,
@@ -183,8 +204,12 @@ pub struct Binder<'a> {
     pub(crate) counted: BTreeMap<StorageId, u64>,
     /// The views that are being planned.
     pub(crate) views: crate::select::Views,
-    /// Number of times the binder has planned a WITH query.
-    pub(crate) tables_planned: usize,
+    /// The tables of WITH that are being planned, the outermost first.
+    pub(crate) tables_planned: Vec<usize>,
+    /// The table of WITH RECURSIVE whose query is planned next.
+    pub(crate) recursive_body: Option<usize>,
+    /// Where in a recursive query a reference to the query itself would stand.
+    pub(crate) recursion: Recursion,
     subqueries: usize,
     /// Number of expressions bound.
     bound: usize,
@@ -218,6 +243,9 @@ impl<'a> Binder<'a> {
             locate,
             parameters,
             aggregates: Aggregates::Forbidden("this expression"),
+            levels: Vec::new(),
+            windows: Windows::Forbidden,
+            groupings: Vec::new(),
             sets: None,
             with: Vec::new(),
             wants_shape: false,
@@ -225,7 +253,9 @@ impl<'a> Binder<'a> {
             engine: None,
             counted: BTreeMap::new(),
             views: crate::select::Views::default(),
-            tables_planned: 0,
+            tables_planned: Vec::new(),
+            recursive_body: None,
+            recursion: Recursion::Permitted,
             subqueries: 0,
             bound: 0,
             depth: 0,
@@ -278,7 +308,7 @@ impl<'a> Binder<'a> {
         self.depth = above;
     }
 
-    fn next_subquery(&mut self) -> usize {
+    pub(crate) fn next_subquery(&mut self) -> usize {
         self.subqueries += 1;
         self.subqueries
     }
@@ -409,8 +439,31 @@ impl<'a> Binder<'a> {
             }
             ExprKind::Function(call) => self.function(call, position, scope),
             ExprKind::Special(special) => self.special(special, position, scope),
-            ExprKind::Grouping(_) => Err(Error::unsupported("GROUPING").at(position)),
+            ExprKind::Grouping(arguments) => self.grouping(arguments, position, scope),
         }
+    }
+
+    /// Binds a GROUPING operation; the planner checks its arguments.
+    fn grouping(
+        &mut self,
+        arguments: &[Expr],
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        if arguments.len() > 31 {
+            return Err(Error::new(
+                SqlState::TOO_MANY_ARGUMENTS,
+                "GROUPING must have fewer than 32 arguments",
+            )
+            .at(position));
+        }
+        let taken_before = scope.frame.counts();
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.bind(argument, scope)?.expression);
+        }
+        let operation = self.place_grouping(bound, position, scope, &taken_before)?;
+        Ok(Bound::new(operation, DataType::Int4).at(position))
     }
 
     fn parameter(&mut self, number: u32) -> Result<Bound> {

@@ -7,7 +7,7 @@ use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind};
 
 use super::time_operator::TimeArithmetic;
 use super::{Binder, json};
-use crate::expression::coerce::{CastContext, castable, common_type};
+use crate::expression::coerce::{CastContext, castable, comparable_type};
 use crate::expression::{
     ArithmeticOperator, Bound, Comparison, Expression, LikePattern, RegexPattern, Scope,
 };
@@ -610,6 +610,6 @@ pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataTyp
         // The comparison ignores trailing blanks of both operands.
         (T::VarChar, T::Char) | (T::Char, T::VarChar) => Some(T::Char),
         _ if left.is_number() && right.is_number() => Some(widest(left, right)),
-        _ => common_type(&[left, right]),
+        _ => comparable_type(&[left, right]),
     }
 }

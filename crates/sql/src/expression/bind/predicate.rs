@@ -6,7 +6,7 @@ use coeval_sql_syntax::tree::{self, Expr, ExprKind, LikeKind, Test};
 
 use super::Binder;
 use super::operator::{comparison_type, negate_if, no_operator};
-use crate::expression::coerce::common_type;
+use crate::expression::coerce::comparable_type;
 use crate::expression::{Bound, Comparison, Expression, LikePattern, Scope};
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
@@ -176,7 +176,7 @@ impl Binder<'_> {
         let types: Vec<DataType> = std::iter::once(value.column_type.data_type)
             .chain(bounds.iter().map(|bound| bound.column_type.data_type))
             .collect();
-        let Some(common) = common_type(&types) else {
+        let Some(common) = comparable_type(&types) else {
             let other = types
                 .iter()
                 .copied()

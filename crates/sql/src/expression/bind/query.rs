@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coeval_sql_syntax::tree::{self, Expr, ExprKind, Quantity, Query};
 
-use super::{Aggregates, Binder};
+use super::{Aggregates, Binder, Recursion, Windows};
 use crate::expression::{Bound, Comparison, Expression, Frame, Scope, Subquery, SubqueryKind};
 use crate::select::{self, QueryPlan, Shape};
 use crate::value::DataType;
@@ -24,17 +24,59 @@ impl Binder<'_> {
     /// Plans a subquery.
     fn subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Planned> {
         let frame = Frame::inside(scope);
-        let outside = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("a subquery"));
+        let recursion = std::mem::replace(&mut self.recursion, Recursion::Within("a subquery"));
         let sets = self.sets.take();
-        let planned = select::plan_with_shape(self, query, &frame);
-        self.aggregates = outside;
+        let planned = self.one_level_down(|binder| select::plan_with_shape(binder, query, &frame));
         self.sets = sets;
+        self.recursion = recursion;
         let (plan, shape) = planned?;
         Ok(Planned {
             plan: Arc::new(plan),
             shape,
             correlations: frame.into_taken(),
         })
+    }
+
+    /// Binds or plans what is in a frame inside the present query's scope.
+    pub(crate) fn one_level_down<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> T {
+        let aggregates =
+            std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("a subquery"));
+        let windows = std::mem::replace(&mut self.windows, Windows::Forbidden);
+        let groupings = std::mem::take(&mut self.groupings);
+        self.levels.push((aggregates, groupings));
+        let planned = plan(self);
+        // What belongs to the present query has been added to what it has.
+        if let Some((aggregates, groupings)) = self.levels.pop() {
+            self.aggregates = aggregates;
+            self.groupings = groupings;
+        }
+        self.windows = windows;
+        planned
+    }
+
+    /// Binds what belongs to a clause in which aggregates and window functions are not
+    /// allowed.
+    pub(crate) fn in_clause<T>(
+        &mut self,
+        clause: &'static str,
+        bind: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let aggregates = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden(clause));
+        let windows = std::mem::replace(&mut self.windows, Windows::Forbidden);
+        let bound = bind(self);
+        self.aggregates = aggregates;
+        self.windows = windows;
+        bound
+    }
+
+    /// Plans a query that is part of no other's clause, such as a table of WITH.
+    pub(crate) fn apart<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> T {
+        let sets = self.sets.take();
+        let groupings = std::mem::take(&mut self.groupings);
+        let planned = self.in_clause("this expression", plan);
+        self.sets = sets;
+        self.groupings = groupings;
+        planned
     }
 
     fn one_column(&self, plan: &QueryPlan, query: &Query) -> Result<()> {

@@ -5,15 +5,22 @@
 //! `next` puts the node's next row into a buffer that the caller reuses. After a pause,
 //! `next` continues from the kept state.
 
+mod aggregate;
+mod common;
+mod frame;
 mod full_join;
 mod group;
 mod join;
 mod json_group;
 mod lock;
+mod ordered_set;
 mod rows;
 mod scan;
 mod set;
 mod sort;
+mod statistics;
+mod time_range;
+mod window;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -27,6 +34,8 @@ use crate::expression::{
     BUDGET, EvaluationContext, Expression, ROW, heap_bytes, is_true, with_stack,
 };
 use crate::{Error, Result, SqlState, Value};
+
+pub(crate) use common::{CommonRows, WorkingTables};
 
 /// Time in milliseconds: a plan that takes longer for one row runs further steps as
 /// blocking work, so that the executor's thread can hand its other tasks over.
@@ -95,6 +104,12 @@ pub(super) enum State {
     Append(Box<set::AppendState>),
     SetOperation(Box<set::SetState>),
     Lock(Box<lock::LockState>),
+    WithTies(Box<common::TiesState>),
+    Window(Box<window::WindowState>),
+    With(Box<common::WithState>),
+    Common(Box<common::CommonState>),
+    Recursive(Box<common::RecursiveState>),
+    Working(Box<common::WorkingState>),
 }
 
 /// State of a subquery in FROM: it appends the subquery's rows to the driving row.
@@ -165,6 +180,14 @@ impl State {
                 Self::SetOperation(Box::new(set::SetState::new(operation)))
             }
             Node::Lock(lock) => Self::Lock(Box::new(lock::LockState::new(lock))),
+            Node::WithTies(limit) => Self::WithTies(Box::new(common::TiesState::new(limit))),
+            Node::Window(window) => Self::Window(Box::new(window::WindowState::new(window))),
+            Node::With(with) => with_stack(|| Self::With(Box::new(common::WithState::new(with)))),
+            Node::Common(common) => Self::Common(Box::new(common::CommonState::new(common))),
+            Node::Recursive(recursive) => {
+                with_stack(|| Self::Recursive(Box::new(common::RecursiveState::new(recursive))))
+            }
+            Node::Working(_) => Self::Working(Box::default()),
         }
     }
 
@@ -291,6 +314,12 @@ impl State {
                 state.open(operation, context, driving)
             }
             (Self::Lock(state), Node::Lock(lock)) => state.open(lock, context, driving),
+            (Self::WithTies(state), Node::WithTies(limit)) => state.open(limit, context, driving),
+            (Self::Window(state), Node::Window(window)) => state.open(window, context, driving),
+            (Self::With(state), Node::With(with)) => state.open(with, context, driving),
+            (Self::Common(state), Node::Common(common)) => state.open(common, context),
+            (Self::Recursive(state), Node::Recursive(recursive)) => state.open(recursive, context),
+            (Self::Working(state), Node::Working(number)) => state.open(*number, context),
             _ => Err(mismatch()),
         }
     }
@@ -398,6 +427,14 @@ impl State {
                 state.next(operation, context, row)
             }
             (Self::Lock(state), Node::Lock(lock)) => state.next(lock, context, row),
+            (Self::WithTies(state), Node::WithTies(limit)) => state.next(limit, context, row),
+            (Self::Window(state), Node::Window(window)) => state.next(window, context, row),
+            (Self::With(state), Node::With(with)) => state.next(with, context, row),
+            (Self::Common(state), Node::Common(common)) => state.next(common, context, row),
+            (Self::Recursive(state), Node::Recursive(recursive)) => {
+                state.next(recursive, context, row)
+            }
+            (Self::Working(state), Node::Working(_)) => state.next(context, row),
             _ => Err(mismatch()),
         }
     }
@@ -422,6 +459,12 @@ impl State {
             Self::Append(state) => state.held_bytes(),
             Self::SetOperation(state) => state.held_bytes(),
             Self::Lock(state) => state.input().held_bytes(),
+            Self::WithTies(state) => state.input().held_bytes(),
+            Self::Window(state) => state.held_bytes(),
+            Self::With(state) => state.held_bytes(),
+            Self::Common(state) => state.held_bytes(),
+            Self::Recursive(state) => state.held_bytes(),
+            Self::Working(_) => 0,
         }
     }
 }

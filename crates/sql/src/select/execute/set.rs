@@ -12,7 +12,7 @@ use crate::{Result, Value};
 const ENTRY_BYTES: usize = 64;
 
 /// Encodes a row so that two encodings are equal exactly if the rows are.
-fn row_key(row: &[Value]) -> Vec<u8> {
+pub(super) fn row_key(row: &[Value]) -> Vec<u8> {
     let mut key = Vec::new();
     for value in row {
         value.write_key(KeyOrder::ASCENDING, &mut key);

@@ -19,6 +19,10 @@ use crate::value::{DataType, Value};
 const UNKNOWN_ROWS: f64 = 1000.0;
 /// Rows of a system table, and of a function.
 const SYSTEM_ROWS: f64 = 100.0;
+/// Rows of a working table of a recursive query.
+const WORKING_ROWS: f64 = 100.0;
+/// Factor by which a recursive query has more rows than it begins with.
+const RECURSION: f64 = 10.0;
 /// Distinct values of a column of which nothing is known.
 const DISTINCT: f64 = 200.0;
 /// Part of the rows that a comparison with a limit keeps.
@@ -381,8 +385,10 @@ fn rows_of_here(node: &Node) -> f64 {
         Node::Plan(plan) => rows_of(&plan.root),
         Node::Project { input, .. } => rows_of(input),
         Node::ProjectSet(project) => rows_of(&project.input) * 10.0,
-        Node::Aggregate(aggregate) if aggregate.keys.is_empty() => 1.0,
-        Node::Aggregate(aggregate) => groups_of(rows_of(&aggregate.input)),
+        Node::Aggregate(aggregate) if aggregate.keys.is_empty() => aggregate.sets.len() as f64,
+        Node::Aggregate(aggregate) => {
+            groups_of(rows_of(&aggregate.input)) * aggregate.sets.len() as f64
+        }
         Node::Sort(sort) => match &sort.fetch {
             Some((limit, _)) => limited(rows_of(&sort.input), limit),
             None => rows_of(&sort.input),
@@ -395,6 +401,15 @@ fn rows_of_here(node: &Node) -> f64 {
         Node::Append(inputs) => inputs.iter().map(rows_of).sum(),
         Node::SetOperation(operation) => rows_of(&operation.left),
         Node::Lock(lock) => rows_of(&lock.input),
+        Node::WithTies(limit) => match &limit.limit {
+            Some(number) => limited(rows_of(&limit.input), number),
+            None => rows_of(&limit.input),
+        },
+        Node::Window(window) => rows_of(&window.input),
+        Node::With(with) => rows_of(&with.input),
+        Node::Common(common) => rows_of(&common.plan.root),
+        Node::Recursive(recursive) => rows_of(&recursive.base) * RECURSION,
+        Node::Working(_) => WORKING_ROWS,
     }
 }
 

@@ -4,6 +4,7 @@
 use super::estimate::rows_of;
 use super::explain_text::{Described, Relationship};
 use super::node::{Aggregate, Cache, FullJoin, Join, Matching, Node, Scan, SetFunction, SetKind};
+use super::with::{Reading, With};
 use crate::expression::{AggregateCall, Expression, Instrument, Names, column_name};
 use crate::select::QueryPlan;
 use crate::value::{KeyOrder, Value};
@@ -134,6 +135,18 @@ impl<'a> Describe<'a> {
                 let (described, columns) = self.cache(cache, driving);
                 (described, columns)
             }
+            Node::Derived(derived) if is_table_of_with(&derived.plan) => {
+                let what = match &derived.plan {
+                    Node::Common(common) if common.name != *derived.alias => {
+                        format!("CTE Scan on {} {}", common.name, derived.alias)
+                    }
+                    Node::Common(common) => format!("CTE Scan on {}", common.name),
+                    _ => format!("WorkTable Scan on {}", derived.alias),
+                };
+                let own = derived.columns.iter();
+                let own = own.map(|name| column_name(&derived.alias, name, self.qualified));
+                self.leaf(node, &what, driving, own.collect())
+            }
             Node::Derived(derived) => {
                 let outer = derived.correlations.as_ref().map(|correlations| {
                     let taken: Vec<String> = correlations
@@ -195,6 +208,41 @@ impl<'a> Describe<'a> {
                 let (below, columns) = self.node(input, driving);
                 (self.over(node, "Limit", vec![below]), columns)
             }
+            Node::WithTies(limit) => {
+                let (below, columns) = self.node(&limit.input, driving);
+                (self.over(node, "Limit (with ties)", vec![below]), columns)
+            }
+            Node::Window(window) => {
+                let (below, mut columns) = self.node(&window.input, driving);
+                let mut described = self.over(node, "WindowAgg", vec![below]);
+                described.startup = described.total;
+                let mut own = vec![String::new(); window.width];
+                for (_, calls) in &window.steps {
+                    for (place, call) in calls {
+                        own[*place] = self.names.window(call, &columns);
+                    }
+                }
+                columns.append(&mut own);
+                (described, columns)
+            }
+            Node::With(with) => self.with(with, driving),
+            Node::Common(common) if common.reading() == Reading::Inlined => {
+                self.node(&common.plan.root, &[])
+            }
+            Node::Common(common) => {
+                let own = common.plan.columns().iter();
+                let own = own.map(|column| column.name.clone()).collect();
+                self.leaf(node, &format!("CTE Scan on {}", common.name), &[], own)
+            }
+            Node::Recursive(recursive) => {
+                let (base, columns) = self.node(&recursive.base, &[]);
+                let (step, _) = self.node(&recursive.step, &[]);
+                (
+                    self.over(node, "Recursive Union", vec![base, step]),
+                    columns,
+                )
+            }
+            Node::Working(_) => self.leaf(node, "WorkTable Scan", &[], Vec::new()),
             Node::Append(inputs) => {
                 let mut names = Vec::new();
                 let mut below = Vec::new();
@@ -221,6 +269,19 @@ impl<'a> Describe<'a> {
                 (self.over(node, "LockRows", vec![below]), columns)
             }
         }
+    }
+
+    /// The query behind WITH, and beside it the tables that are not in its place.
+    fn with(&mut self, with: &'a With, driving: &[String]) -> Named {
+        let (mut described, columns) = self.node(&with.input, driving);
+        for common in &with.commons {
+            if common.reading() != Reading::Inlined && common.is_read() {
+                let (plan, _) = self.node(&common.plan.root, &[]);
+                let name = format!("CTE {}", common.name);
+                described.add(Relationship::Named(name), plan);
+            }
+        }
+        (described, columns)
     }
 
     /// A node over others: it costs what they do, and its own rows.
@@ -455,12 +516,36 @@ impl<'a> Describe<'a> {
             .iter()
             .map(|each| self.names.show(each, &columns))
             .collect();
-        if !own.is_empty() {
-            described.detail("Group Key", own.join(", "));
+        let keys_of = |set: &Vec<usize>| -> String {
+            let names: Vec<&str> = set.iter().map(|key| own[*key].as_str()).collect();
+            names.join(", ")
+        };
+        match aggregate.sets.as_slice() {
+            [set] if set.is_empty() => {}
+            [set] => described.detail("Group Key", keys_of(set)),
+            sets => {
+                let sets = sets.iter().map(|set| format!("({})", keys_of(set)));
+                let sets: Vec<String> = sets.collect();
+                described.detail("Grouping Sets", sets.join(", "));
+            }
         }
+        let groupings = aggregate.groupings.iter();
+        let groupings: Vec<String> = groupings
+            .map(|grouping| format!("GROUPING({})", keys_of(grouping)))
+            .collect();
         let shown = |call: &'a AggregateCall| self.names.aggregate(call, &columns);
         own.extend(aggregate.calls.iter().map(shown));
+        own.extend(groupings);
         (described, own)
+    }
+}
+
+/// Whether a subquery in FROM is a reference to a table of WITH whose rows are kept, or to
+/// the working table of a recursive query.
+fn is_table_of_with(plan: &Node) -> bool {
+    match plan {
+        Node::Common(common) => common.reading() != Reading::Inlined,
+        other => matches!(other, Node::Working(_)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::statement::ExplainOptions;
 pub(crate) enum Relationship {
     Outer,
     Inner,
-    /// A subquery of an expression, by its name.
+    /// A subquery of an expression, or a table of WITH, by its name.
     Named(String),
 }
 
@@ -153,7 +153,7 @@ impl Described {
             Some(Relationship::Outer) => fields.push(("Parent Relationship", quoted("Outer"))),
             Some(Relationship::Inner) => fields.push(("Parent Relationship", quoted("Inner"))),
             Some(Relationship::Named(name)) => {
-                let init = name.starts_with("InitPlan");
+                let init = name.starts_with("InitPlan") || name.starts_with("CTE ");
                 let kind = if init { "InitPlan" } else { "SubPlan" };
                 fields.push(("Parent Relationship", quoted(kind)));
                 fields.push(("Subplan Name", quoted(name)));

@@ -9,14 +9,16 @@ use coeval_sql_syntax::tree::{
 use smol_str::SmolStr;
 
 use super::node::{Node, SetFunction, SetKind};
-use super::query::{plan_common_table, plan_with_shape};
+use super::query::plan_with_shape;
 use super::relation::{Resolved, resolve_relation};
 use super::shape::Shape;
 use super::view::plan_view;
+use super::with::plan_common_table;
 use crate::access::Privileges;
 use crate::catalog::{Object, PUBLIC, Table};
 use crate::expression::{
-    Binder, Call, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
+    Aggregates, Binder, Call, Comparison, Expression, Frame, Recursion, Scope, ScopeColumn,
+    ScopeRelation, fold_name,
 };
 use crate::output::Column;
 use crate::route::{Reason, Route};
@@ -100,6 +102,9 @@ pub(super) enum JoinKind {
     Anti,
 }
 
+/// An aggregate in a LATERAL subquery whose arguments are columns beside it.
+const OF_ITS_LEVEL: Aggregates = Aggregates::Forbidden("FROM clause of their own query level");
+
 /// Limit on joins in a row: planning them takes more than a step for each.
 const JOINS_AT_MOST: usize = 1000;
 
@@ -171,17 +176,39 @@ impl From<'_, '_, '_> {
         result
     }
 
+    /// Binds a side of a join, whose rows an outer join may replace by nulls.
+    fn beside<T>(&mut self, is_filled: bool, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let place = self.binder.recursion;
+        if is_filled {
+            self.binder.recursion = Recursion::Within("an outer join");
+        }
+        let bound = bind(self);
+        self.binder.recursion = place;
+        bound
+    }
+
     fn item(&mut self, item: &TableRef) -> Result<FromNode> {
         if item.joins.len() > JOINS_AT_MOST {
             return Err(Error::too_complex());
         }
         let first = self.scope.relations.len();
         let joins = item.joins.len();
-        let mut left = self.below(joins, |from| from.factor(&item.first))?;
-        for join in &item.joins {
+        // Up to this join, a RIGHT or FULL one, rows of the left may be replaced by nulls.
+        let filled_up_to = item
+            .joins
+            .iter()
+            .rposition(|join| matches!(join_kind(join), JoinKind::Right | JoinKind::Full));
+        let mut left = self.below(joins, |from| {
+            from.beside(filled_up_to.is_some(), |from| from.factor(&item.first))
+        })?;
+        for (number, join) in item.joins.iter().enumerate() {
             let middle = self.scope.relations.len();
             let kind = join_kind(join);
-            let right = self.below(joins, |from| from.item(&join.right))?;
+            let is_filled = matches!(kind, JoinKind::Left | JoinKind::Full)
+                || filled_up_to.is_some_and(|last| number < last);
+            let right = self.below(joins, |from| {
+                from.beside(is_filled, |from| from.item(&join.right))
+            })?;
             let on = self.constraint(kind, &join.condition, first, middle)?;
             left = joined(kind, left, right, on);
         }
@@ -197,10 +224,13 @@ impl From<'_, '_, '_> {
     ) -> Result<Vec<Expression>> {
         match condition {
             JoinCondition::None => Ok(Vec::new()),
-            JoinCondition::On(condition) => Ok(self
-                .binder
-                .bind_condition(condition, &self.scope, "JOIN/ON")?
-                .conjuncts()),
+            JoinCondition::On(condition) => {
+                let scope = &self.scope;
+                let bound = self.binder.in_clause("JOIN conditions", |binder| {
+                    binder.bind_condition(condition, scope, "JOIN/ON")
+                });
+                Ok(bound?.conjuncts())
+            }
             JoinCondition::Using(_, Some(alias)) => {
                 Err(Error::unsupported("JOIN USING … AS").at(self.binder.position(alias.at)))
             }
@@ -423,7 +453,7 @@ impl From<'_, '_, '_> {
             _ => return Err(Error::syntax("improper relation name").at(position)),
         };
         if schema.is_none()
-            && let Some(node) = self.common_table(table_name, alias)?
+            && let Some(node) = self.common_table(table_name, position, alias)?
         {
             return Ok(node);
         }
@@ -608,8 +638,15 @@ impl From<'_, '_, '_> {
         of_then.collect()
     }
 
-    fn common_table(&mut self, name: &str, alias: Option<&Alias>) -> Result<Option<FromNode>> {
-        let Some((node, columns)) = plan_common_table(self.binder, name)? else {
+    fn common_table(
+        &mut self,
+        name: &str,
+        position: Option<u32>,
+        alias: Option<&Alias>,
+    ) -> Result<Option<FromNode>> {
+        let Some((node, columns)) =
+            plan_common_table(self.binder, name, position, self.scope.frame)?
+        else {
             return Ok(None);
         };
         self.subquery(node, &columns, None, SmolStr::from(name), alias)
@@ -619,8 +656,12 @@ impl From<'_, '_, '_> {
     fn derived(&mut self, lateral: bool, query: &Query, alias: Option<&Alias>) -> Result<FromNode> {
         let ((plan, shape), correlations) = if lateral {
             let frame = Frame::inside(&self.scope);
-            let planned = plan_with_shape(self.binder, query, &frame)?;
-            (planned, Some(frame.into_taken()))
+            let aggregates = std::mem::replace(&mut self.binder.aggregates, OF_ITS_LEVEL);
+            let planned = self
+                .binder
+                .one_level_down(|binder| plan_with_shape(binder, query, &frame));
+            self.binder.aggregates = aggregates;
+            (planned?, Some(frame.into_taken()))
         } else {
             let planned = plan_with_shape(self.binder, query, self.scope.frame)?;
             (planned, None)

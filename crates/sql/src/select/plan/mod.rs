@@ -13,9 +13,9 @@
 //! checked as soon as its columns are available. An input that no index serves is collected
 //! once, and hashed by its equality keys if it has any.
 //!
-//! - [`query`]: WITH, set operations, VALUES, LIMIT.
-//! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses GROUP
-//!   BY and FOR UPDATE.
+//! - [`query`]: set operations, VALUES, LIMIT; [`with`]: common table expressions.
+//! - [`select`]: one SELECT; [`output`]: its list and order; [`group`], [`window`], [`lock`]:
+//!   the clauses GROUP BY, WINDOW and FOR UPDATE.
 //! - [`from`]: the join tree of the FROM list, and the scope that it defines;
 //!   [`function`]: functions in it.
 //! - [`shape`]: the logical form; [`simplify`], [`flatten`], [`pull_up`],
@@ -40,6 +40,7 @@ mod layout;
 mod lock;
 mod name;
 mod node;
+mod output;
 mod pull_up;
 mod push_down;
 mod query;
@@ -48,6 +49,8 @@ mod select;
 mod shape;
 mod simplify;
 mod view;
+mod window;
+mod with;
 
 pub(crate) use explain::describe;
 pub(crate) use explain_text::{Described, Relationship, quoted};
@@ -56,11 +59,15 @@ pub(crate) use function::{bind_set_function, is_set_function};
 pub(crate) use name::column_name;
 pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Matching, Node, ProjectSet, Scan,
-    SetFunction, SetKind, SetOperation, Sort,
+    SetFunction, SetKind, SetOperation, Sort, Window, WithTies,
 };
+pub use output::bind_list;
 pub(crate) use pull_up::hash_subqueries;
-pub use query::{CommonTable, plan_cursor, plan_in_frame, plan_query, plan_source};
-pub(crate) use query::{define as define_tables, plan_with_shape, with_tables};
-pub use select::bind_list;
+pub(crate) use query::plan_with_shape;
+pub use query::{plan_cursor, plan_in_frame, plan_query, plan_source};
 pub(crate) use shape::Shape;
 pub(crate) use view::{Beneath, Views, beneath, inside_view, named_columns, one_relation};
+pub use with::CommonTable;
+pub(crate) use with::{
+    Common, Reading, Recursive, With, around, define as define_tables, with_tables,
+};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use coeval_txn::{Direction, LockWait, RowLock};
 use smol_str::SmolStr;
 
+use super::with::{Common, Recursive, With};
 use crate::catalog::Table;
 use crate::expression::json::JsonSet;
-use crate::expression::{AggregateCall, Expression};
+use crate::expression::{AggregateCall, Expression, WindowCall, WindowDefinition};
 use crate::plan::{Path, RowReader};
 use crate::select::QueryPlan;
 use crate::system::SystemTable;
@@ -77,6 +78,19 @@ pub(crate) enum Node {
         /// Number of rows to skip first.
         offset: Option<Expression>,
     },
+    /// LIMIT and OFFSET, and the rows that are equal to the last one in the order.
+    WithTies(Box<WithTies>),
+    /// Window functions over the input's rows, appended to them.
+    Window(Box<Window>),
+    /// A query behind WITH. *New row.*
+    With(Box<With>),
+    /// The rows of a table of WITH. *New row.*
+    Common(Arc<Common>),
+    /// A query that reads its own rows. *New row.*
+    Recursive(Box<Recursive>),
+    /// The rows of a recursive query's last step, by the number of its working table. *New
+    /// row.*
+    Working(usize),
     /// UNION ALL: the rows of one input after the other.
     Append(Vec<Node>),
     /// INTERSECT and EXCEPT.
@@ -221,10 +235,41 @@ pub(crate) struct ProjectSet {
 pub(crate) struct Aggregate {
     /// Input to group.
     pub input: Node,
-    /// Grouping keys. Without keys, all rows form one group, even if there are none.
+    /// Grouping keys. In a set without keys all rows form one group, even if there are none.
     pub keys: Vec<Expression>,
     /// Aggregates computed for each group.
     pub calls: Vec<AggregateCall>,
+    /// The grouping sets, by positions of their keys: the other keys are null. Without
+    /// GROUPING SETS and its like there is one, with all keys.
+    pub sets: Vec<Vec<usize>>,
+    /// GROUPING operations, by positions of their keys: a bit for each key that the group's
+    /// set lacks.
+    pub groupings: Vec<Vec<usize>>,
+}
+
+/// LIMIT with the ties of its last row.
+#[derive(Clone, Debug)]
+pub(crate) struct WithTies {
+    /// Input, sorted by the keys.
+    pub input: Node,
+    /// Maximum number of rows, but for those that are equal to the last one.
+    pub limit: Option<Expression>,
+    /// Number of rows to skip first.
+    pub offset: Option<Expression>,
+    /// Sort keys.
+    pub keys: Vec<Expression>,
+}
+
+/// Window functions.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    /// Input over whose rows they are computed.
+    pub input: Node,
+    /// The windows, in the order in which they are computed, each with its calls and their
+    /// positions among the columns that are appended.
+    pub steps: Vec<(WindowDefinition, Vec<(usize, WindowCall)>)>,
+    /// Number of columns that are appended.
+    pub width: usize,
 }
 
 /// Sorting.
@@ -288,7 +333,21 @@ impl Node {
             | Self::Values { .. }
             | Self::Scan(_)
             | Self::System(_)
-            | Self::Function(_) => {}
+            | Self::Function(_)
+            | Self::Common(_)
+            | Self::Working(_) => {}
+            Self::WithTies(limit) => visit(&limit.input),
+            Self::Window(window) => visit(&window.input),
+            Self::With(with) => {
+                with.commons
+                    .iter()
+                    .for_each(|common| visit(&common.plan.root));
+                visit(&with.input);
+            }
+            Self::Recursive(recursive) => {
+                visit(&recursive.base);
+                visit(&recursive.step);
+            }
             Self::Plan(plan) => visit(&plan.root),
             Self::Filter { input, .. }
             | Self::Project { input, .. }
@@ -324,7 +383,28 @@ impl Node {
             | Self::Plan(_)
             | Self::Join(_)
             | Self::Append(_)
-            | Self::SetOperation(_) => {}
+            | Self::SetOperation(_)
+            | Self::With(_)
+            | Self::Common(_)
+            | Self::Recursive(_)
+            | Self::Working(_) => {}
+            Self::WithTies(limit) => limit
+                .limit
+                .iter()
+                .chain(&limit.offset)
+                .chain(&limit.keys)
+                .for_each(visit),
+            Self::Window(window) => {
+                for (definition, calls) in &window.steps {
+                    definition.expressions(visit);
+                    let limits = [&definition.frame.start, &definition.frame.end];
+                    limits
+                        .into_iter()
+                        .filter_map(|limit| limit.offset())
+                        .for_each(&mut *visit);
+                    calls.iter().for_each(|(_, call)| call.expressions(visit));
+                }
+            }
             Self::Values { rows } => rows.iter().flatten().for_each(visit),
             Self::Scan(scan) => {
                 match &scan.path {
@@ -375,12 +455,8 @@ impl Node {
             Self::Aggregate(aggregate) => {
                 aggregate.keys.iter().for_each(&mut *visit);
                 for call in &aggregate.calls {
-                    call.argument
-                        .iter()
-                        .chain(&call.separator)
-                        .chain(&call.filter)
-                        .for_each(&mut *visit);
-                    call.order.iter().for_each(|(key, ..)| visit(key));
+                    call.over_rows(visit);
+                    call.direct.iter().for_each(&mut *visit);
                 }
             }
             Self::Sort(sort) => sort.keys.iter().for_each(|(key, _)| visit(key)),
@@ -398,6 +474,7 @@ impl Node {
             Self::ProjectSet(_) => true,
             Self::Plan(plan) => plan.looks(),
             Self::Derived(derived) => derived.plan.looks(),
+            Self::Common(common) => common.plan.looks(),
             Self::One
             | Self::Values { .. }
             | Self::Filter { .. }
@@ -409,6 +486,11 @@ impl Node {
             | Self::Sort(_)
             | Self::Distinct { .. }
             | Self::Limit { .. }
+            | Self::WithTies(_)
+            | Self::Window(_)
+            | Self::With(_)
+            | Self::Recursive(_)
+            | Self::Working(_)
             | Self::Append(_)
             | Self::SetOperation(_) => false,
         }

@@ -98,7 +98,7 @@ fn semi_join(
 }
 
 fn is_volatile(shape: &Shape) -> bool {
-    shape.any(&|each| matches!(each, Expression::Call(call) if call.function.volatile))
+    shape.any(&Expression::is_volatile_here)
 }
 
 /// Gives the correlated subqueries of an expression their hashed forms, where they have
@@ -106,6 +106,7 @@ fn is_volatile(shape: &Shape) -> bool {
 pub(crate) fn hash_subqueries(binder: &mut Binder<'_>, expression: &mut Expression) -> Result<()> {
     if let Expression::Subquery(subquery) = expression
         && !subquery.correlations.is_empty()
+        && !subquery.reads_anew()
         && subquery.hashed.is_none()
     {
         subquery.hashed = hashed(binder, subquery)?;
@@ -131,7 +132,10 @@ fn hashed(binder: &mut Binder<'_>, subquery: &Subquery) -> Result<Option<Box<Has
         (SubqueryKind::Exists | SubqueryKind::Any(Comparison::Equal), None) => true,
         (SubqueryKind::Scalar, None) => !shape.distinct,
         (SubqueryKind::Scalar, Some(grouped)) => {
-            grouped.keys.is_empty() && grouped.having.is_none() && !shape.distinct
+            grouped.keys.is_empty()
+                && grouped.groupings.is_empty()
+                && grouped.having.is_none()
+                && !shape.distinct
         }
         _ => false,
     };

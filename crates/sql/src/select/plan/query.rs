@@ -1,45 +1,23 @@
-//! The planner of whole queries: WITH, set operations, VALUES, and ORDER BY and LIMIT
-//! around them.
+//! The planner of whole queries: set operations, VALUES, and ORDER BY and LIMIT around
+//! them.
 
-use std::sync::Arc;
-
-use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    self, Body, Expr, ExprKind, Literal, Query, SetStep, SortItem, StatementKind, Target, With,
+    self, Body, Expr, ExprKind, Literal, Query, SetStep, SortItem, Target,
 };
 
 use super::lock::shown;
-use super::node::{Node, SetOperation, Sort};
+use super::node::{Node, SetOperation, Sort, WithTies};
 use super::select::{Around, plan_select};
 use super::shape::Shape;
+use super::with::{around, plan_last_step, recursive_steps, refuse_around, with_tables};
 use crate::expression::{
-    Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name, key_order,
-    no_equality, no_order,
+    Binder, Bound, CastContext, Expression, Frame, Recursion, Scope, common_type, fold_name,
+    key_order, no_equality, no_order,
 };
 use crate::output::Column;
 use crate::select::QueryPlan;
 use crate::value::{ColumnType, DataType, KeyOrder};
 use crate::{Error, Result, SqlState};
-
-/// A common table expression: a query that WITH names.
-#[derive(Clone, Debug)]
-pub struct CommonTable {
-    name: String,
-    columns: Vec<String>,
-    /// The statement that makes its rows: a query.
-    statement: Arc<StatementKind>,
-    /// Number of earlier common table expressions that its query can refer to.
-    visible: usize,
-    /// Whether the planner has planned a reference to it.
-    is_used: bool,
-}
-
-impl CommonTable {
-    /// Whether this is the table's name.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        self.name == name
-    }
-}
 
 /// How the planner types a column that is a literal or parameter of unknown type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +26,16 @@ pub(super) enum Untyped {
     Settle,
     /// Leaves the column untyped for the caller, which casts it.
     Keep,
+}
+
+/// What is asked of the plan of a query.
+#[derive(Clone, Copy, Debug)]
+struct Wants {
+    untyped: Untyped,
+    /// Whether the logical form is asked for.
+    shaped: bool,
+    /// Whether the rows end with the records of their tables, as a cursor needs them.
+    records: bool,
 }
 
 /// Plans a statement that is a query. Columns of unknown type become text.
@@ -74,17 +62,10 @@ pub fn plan_source(
 ) -> Result<QueryPlan> {
     let frame = Frame::outermost();
     let planned = plan_parts(binder, query, &frame, Untyped::Keep)?;
+    let planned_width = planned.columns.len();
     let mut columns = planned.columns;
-    // Casts inside the select list, where a parameter's type can still be inferred.
-    let (input, expressions) = match planned.node {
-        Node::Project { input, expressions } => (*input, expressions),
-        node => {
-            let all = (0..columns.len()).map(Expression::Column).collect();
-            (node, all)
-        }
-    };
-    let mut assigned = Vec::with_capacity(expressions.len());
-    for (position, expression) in expressions.into_iter().enumerate() {
+    let mut node = planned.node;
+    let mut assign = |position: usize, expression: Expression| -> Result<Expression> {
         let column = &mut columns[position];
         let bound = Bound::new(expression, column.column_type);
         let bound = match targets.get(position) {
@@ -93,13 +74,90 @@ pub fn plan_source(
             None => binder.settle(bound)?,
         };
         column.column_type = bound.column_type;
-        assigned.push(bound.expression);
-    }
-    let node = Node::Project {
-        input: Box::new(input),
-        expressions: assigned,
+        Ok(bound.expression)
     };
+    // Casts inside the select list, where a parameter's type can still be inferred.
+    match select_list(&mut node) {
+        Some(expressions) => replace_all(expressions, &mut assign)?,
+        None => {
+            let mut expressions: Vec<Expression> =
+                (0..planned_width).map(Expression::Column).collect();
+            replace_all(&mut expressions, &mut assign)?;
+            node = Node::Project {
+                input: Box::new(node),
+                expressions,
+            };
+        }
+    }
     Ok(QueryPlan::new(node, columns))
+}
+
+/// Replaces each expression by another for its position.
+fn replace_all(
+    expressions: &mut [Expression],
+    replace: &mut dyn FnMut(usize, Expression) -> Result<Expression>,
+) -> Result<()> {
+    for (position, expression) in expressions.iter_mut().enumerate() {
+        *expression = replace(position, std::mem::replace(expression, Expression::NULL))?;
+    }
+    Ok(())
+}
+
+/// The expressions that compute the columns of a query's node.
+fn select_list(node: &mut Node) -> Option<&mut Vec<Expression>> {
+    match node {
+        Node::Project { expressions, .. } => Some(expressions),
+        Node::Limit { input, .. } => select_list(input),
+        Node::With(with) => select_list(&mut with.input),
+        _ => None,
+    }
+}
+
+/// The type with which a column of unknown type is shown.
+pub(super) fn settled(column_type: ColumnType) -> ColumnType {
+    match column_type.data_type {
+        DataType::Unknown => DataType::Text.into(),
+        _ => column_type,
+    }
+}
+
+/// Casts columns of unknown type to text.
+pub(super) fn settle_columns(binder: &mut Binder<'_>, planned: Planned) -> Result<Planned> {
+    let Planned {
+        mut node,
+        mut columns,
+        ..
+    } = planned;
+    for (position, column) in columns.iter_mut().enumerate() {
+        if column.column_type.data_type == DataType::Unknown {
+            let text = ColumnType::from(DataType::Text);
+            cast_in_list(binder, &mut node, position, text)?;
+            column.column_type = text;
+        }
+    }
+    Ok(Planned {
+        node,
+        columns,
+        shape: None,
+    })
+}
+
+/// Casts a column of unknown type where the select list computes it, so that a parameter
+/// takes that type. Returns whether there is a select list.
+fn cast_in_list(
+    binder: &mut Binder<'_>,
+    node: &mut Node,
+    position: usize,
+    to: ColumnType,
+) -> Result<bool> {
+    let Some(expression) = select_list(node).and_then(|expressions| expressions.get_mut(position))
+    else {
+        return Ok(false);
+    };
+    let given = std::mem::replace(expression, Expression::NULL);
+    let bound = Bound::new(given, DataType::Unknown);
+    *expression = binder.cast(bound, to, CastContext::Implicit)?.expression;
+    Ok(true)
 }
 
 /// A query's plan under construction: its nodes and its columns.
@@ -142,6 +200,8 @@ pub fn plan_in_frame(
 pub(super) struct Limits {
     pub limit: Option<Expression>,
     pub offset: Option<Expression>,
+    /// Whether rows with the last one's sort keys follow it.
+    pub with_ties: bool,
 }
 
 impl Limits {
@@ -151,7 +211,22 @@ impl Limits {
 
     /// Number of rows that a sort below needs to return.
     pub(super) fn fetch(&self) -> Option<(Expression, Option<Expression>)> {
-        self.limit.clone().map(|limit| (limit, self.offset.clone()))
+        let limit = self.limit.clone().filter(|_| !self.with_ties);
+        limit.map(|limit| (limit, self.offset.clone()))
+    }
+
+    /// Applies LIMIT with the ties of its last row: to rows from which the sort keys can
+    /// still be computed.
+    pub(super) fn apply_ties(&mut self, input: Node, keys: &[(Expression, KeyOrder)]) -> Node {
+        if !std::mem::take(&mut self.with_ties) {
+            return input;
+        }
+        Node::WithTies(Box::new(WithTies {
+            input,
+            limit: self.limit.take(),
+            offset: self.offset.take(),
+            keys: keys.iter().map(|(key, _)| key.clone()).collect(),
+        }))
     }
 
     pub(super) fn apply(self, input: Node) -> Node {
@@ -166,58 +241,42 @@ impl Limits {
     }
 }
 
-fn plan_parts(
+pub(super) fn plan_parts(
     binder: &mut Binder<'_>,
     query: &Query,
     frame: &Frame<'_>,
     untyped: Untyped,
 ) -> Result<Planned> {
     let shaped = std::mem::take(&mut binder.wants_shape);
-    match &query.with {
-        None => plan_body(binder, query, frame, untyped, shaped),
-        Some(with) => with_tables(binder, with, |binder| {
-            plan_body(binder, query, frame, untyped, shaped)
-        }),
-    }
-}
-
-/// Plans what stands behind WITH, and sees its tables.
-pub(crate) fn with_tables<T>(
-    binder: &mut Binder<'_>,
-    with: &With,
-    plan: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-) -> Result<T> {
-    let known = binder.with.len();
-    define(binder, with)?;
-    let planned = plan(binder).and_then(|planned| {
-        plan_unused(binder, known)?;
-        Ok(planned)
-    });
-    binder.with.truncate(known);
-    planned
-}
-
-/// Plans the common table expressions from `known` on that the query does not refer to,
-/// and discards their plans: PostgreSQL checks their privileges and names, too. Plans
-/// the last one first, because it may refer to earlier ones.
-fn plan_unused(binder: &mut Binder<'_>, known: usize) -> Result<()> {
-    for at in (known..binder.with.len()).rev() {
-        if !binder.with[at].is_used {
-            plan_table_at(binder, at)?;
-        }
-    }
-    Ok(())
+    let records = std::mem::take(&mut binder.wants_records);
+    let recursive = recursive_steps(binder, query);
+    let wants = Wants {
+        untyped,
+        shaped: shaped && query.with.is_none(),
+        records,
+    };
+    let Some(with) = &query.with else {
+        return plan_body(binder, query, recursive, frame, wants);
+    };
+    let (planned, commons) = with_tables(binder, with, frame, |binder| {
+        plan_body(binder, query, recursive, frame, wants)
+    })?;
+    // A query around this one does not take it apart: its tables belong to it.
+    Ok(Planned {
+        node: around(planned.node, commons, frame.depth()),
+        columns: planned.columns,
+        shape: None,
+    })
 }
 
 fn plan_body(
     binder: &mut Binder<'_>,
     query: &Query,
+    recursive: Option<usize>,
     frame: &Frame<'_>,
-    untyped: Untyped,
-    shaped: bool,
+    wants: Wants,
 ) -> Result<Planned> {
-    let records = std::mem::take(&mut binder.wants_records);
-    let limits = bind_limits(binder, query, frame)?;
+    let mut limits = bind_limits(binder, query, frame)?;
     let order = query.order.as_slice();
     let whole_table;
     let select = match &query.body {
@@ -235,9 +294,9 @@ fn plan_body(
                 order,
                 limits,
                 locks: &query.locking,
-                untyped,
-                records,
-                shaped,
+                untyped: wants.untyped,
+                records: wants.records,
+                shaped: wants.shaped,
             };
             plan_select(binder, select, around, frame)
         }
@@ -253,12 +312,19 @@ fn plan_body(
             let planned = match &query.body {
                 Body::Values(rows) => {
                     let mut planned = plan_values(binder, rows, frame)?;
-                    if shaped && limits.is_none() {
+                    if wants.shaped && limits.is_none() {
                         planned.shape = single_row(&planned.node);
                     }
                     planned
                 }
-                Body::Set(first, steps) => plan_steps(binder, first, steps, frame, untyped)?,
+                Body::Set(first, steps) => {
+                    let (planned, is_recursive) =
+                        plan_steps(binder, first, steps, recursive, frame, wants.untyped)?;
+                    if is_recursive {
+                        refuse_around(query)?;
+                    }
+                    planned
+                }
                 Body::Select(_) | Body::Table(_) => {
                     return Err(Error::internal("a select that is none"));
                 }
@@ -268,10 +334,11 @@ fn plan_body(
             if !keys.is_empty() {
                 node = Node::Sort(Box::new(Sort {
                     input: node,
-                    keys,
+                    keys: keys.clone(),
                     fetch: limits.fetch(),
                 }));
             }
+            node = limits.apply_ties(node, &keys);
             Ok(Planned {
                 node: limits.apply(node),
                 columns: planned.columns,
@@ -281,106 +348,10 @@ fn plan_body(
     }
 }
 
-/// Makes the tables of WITH known to the binder; the caller takes them away again.
-pub(crate) fn define(binder: &mut Binder<'_>, with: &With) -> Result<()> {
-    for table in &with.tables {
-        let position = binder.position(table.name.at);
-        let StatementKind::Query(query) = &*table.statement else {
-            return Err(Error::unsupported("a change of rows inside a query").at(position));
-        };
-        if table.search.is_some() || table.cycle.is_some() {
-            return Err(Error::unsupported("SEARCH and CYCLE").at(position));
-        }
-        // With RECURSIVE, a query that does not contain its own name is an ordinary query.
-        let name = fold_name(&table.name).to_lowercase();
-        let text = |query| crate::expression::with_stack(|| print::query(query));
-        if with.recursive && text(query).to_lowercase().contains(&name) {
-            return Err(Error::unsupported("WITH RECURSIVE").at(binder.position(with.at)));
-        }
-    }
-    for table in &with.tables {
-        let visible = binder.with.len();
-        binder.with.push(CommonTable {
-            name: fold_name(&table.name),
-            columns: table.columns.iter().map(fold_name).collect(),
-            statement: Arc::clone(&table.statement),
-            visible,
-            is_used: false,
-        });
-    }
-    Ok(())
-}
-
-/// Plans a reference to the common table expression of this name, if it exists.
-pub(super) fn plan_common_table(
-    binder: &mut Binder<'_>,
-    name: &str,
-) -> Result<Option<(Node, Vec<Column>)>> {
-    match binder.with.iter().rposition(|table| table.name == name) {
-        Some(at) => plan_table_at(binder, at).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Limit on plans of common table expressions in a statement. Each reference gets its
-/// own plan, so expressions that refer to the previous one twice double the work with
-/// each level; without a limit, a short statement could occupy its thread for ever.
-const TABLES_PLANNED_AT_MOST: usize = 500;
-
-/// Number of planned references after which planning runs as blocking work, so that
-/// other sessions of the thread need not wait.
-const TABLES_PLANNED_IN_A_STEP: usize = 16;
-
-fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column>)> {
-    binder.with[at].is_used = true;
-    binder.tables_planned += 1;
-    let tables_planned = binder.tables_planned;
-    if tables_planned > TABLES_PLANNED_AT_MOST {
-        return Err(Error::new(
-            SqlState::STATEMENT_TOO_COMPLEX,
-            format!(
-                "tables of WITH are read more than {TABLES_PLANNED_AT_MOST} times in all, \
-                 those that other tables of WITH read counted for each reader"
-            ),
-        )
-        .with_hint("Put what is read often into a table, or split the statement."));
-    }
-    let table = binder.with[at].clone();
-    let name = &table.name;
-    let StatementKind::Query(query) = &*table.statement else {
-        return Err(Error::internal("a table of WITH that is no query"));
-    };
-    let hidden = binder.with.split_off(table.visible);
-    let frame = Frame::outermost();
-    let mut plan = || plan_in_frame(binder, query, &frame);
-    let plan = if tables_planned > TABLES_PLANNED_IN_A_STEP {
-        coeval_env::block_in_place(plan)
-    } else {
-        plan()
-    };
-    binder.with.extend(hidden);
-    let plan = plan?;
-    let mut columns = plan.columns().to_vec();
-    if table.columns.len() > columns.len() {
-        return Err(Error::new(
-            SqlState::INVALID_COLUMN_REFERENCE,
-            format!(
-                "WITH query \"{name}\" has {} columns available but {} columns specified",
-                columns.len(),
-                table.columns.len()
-            ),
-        ));
-    }
-    for (column, renamed) in columns.iter_mut().zip(table.columns) {
-        column.name = renamed;
-    }
-    Ok((plan.root, columns))
-}
-
 fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Result<Limits> {
     let scope = Scope::empty(frame);
-    let mut bind = |expr: &Expr, clause: &str| -> Result<Option<Expression>> {
-        let bound = binder.bind(expr, &scope)?;
+    let mut bind = |expr: &Expr, clause: &'static str| -> Result<Option<Expression>> {
+        let bound = binder.in_clause(clause, |binder| binder.bind(expr, &scope))?;
         if bound.expression == Expression::NULL {
             return Ok(None);
         }
@@ -397,11 +368,15 @@ fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Res
     };
     let mut limits = Limits::default();
     if let Some(limit) = &query.limit {
-        if limit.with_ties {
-            return Err(Error::unsupported("FETCH with TIES"));
-        }
         if let Some(count) = &limit.count {
             limits.limit = bind(count, "LIMIT")?;
+        }
+        limits.with_ties = limit.with_ties;
+        if limit.with_ties && limits.limit.is_none() {
+            return Err(Error::new(
+                SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
+                "row count cannot be null in FETCH FIRST ... WITH TIES clause",
+            ));
         }
     }
     if let Some(offset) = &query.offset {
@@ -411,13 +386,16 @@ fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Res
 }
 
 /// Plans set operations of one precedence from the left, with a loop instead of recursion.
+/// Returns whether the last of them is recursive, as that of the table of WITH that is
+/// given may be.
 fn plan_steps(
     binder: &mut Binder<'_>,
     first: &Query,
     steps: &[SetStep],
+    recursive: Option<usize>,
     frame: &Frame<'_>,
     untyped: Untyped,
-) -> Result<Planned> {
+) -> Result<(Planned, bool)> {
     // A query in brackets with something around it is a set of one.
     let kept = match steps.is_empty() {
         true => untyped,
@@ -427,12 +405,37 @@ fn plan_steps(
         let levels = LEVELS_OF_STEP * steps_above;
         binder.below(levels, |binder| plan_parts(binder, query, frame, kept))
     };
-    let mut left = operand(binder, first, steps.len())?;
+    let place = binder.recursion;
+    // EXCEPT's left side may be recursive, unless its duplicates count.
+    let on_the_left = steps.iter().find_map(|step| match step.operation {
+        tree::SetOperation::Intersect if step.all => Some(Recursion::Within("INTERSECT")),
+        tree::SetOperation::Except if step.all => Some(Recursion::Within("EXCEPT")),
+        _ => None,
+    });
+    binder.recursion = on_the_left.unwrap_or(place);
+    let left = operand(binder, first, steps.len());
+    binder.recursion = place;
+    let mut left = left?;
+    let mut is_recursive = false;
     for (number, step) in steps.iter().enumerate() {
-        let right = operand(binder, &step.query, steps.len() - number)?;
-        left = plan_step(binder, left, right, step)?;
+        let is_last = number + 1 == steps.len();
+        let right = |binder: &mut Binder<'_>| operand(binder, &step.query, steps.len() - number);
+        if let (true, Some(at)) = (is_last, recursive) {
+            let join = |binder: &mut Binder<'_>, left, right| plan_step(binder, left, right, step);
+            (left, is_recursive) = plan_last_step(binder, at, left, right, join, !step.all)?;
+            continue;
+        }
+        binder.recursion = match step.operation {
+            tree::SetOperation::Union => place,
+            tree::SetOperation::Intersect if step.all => Recursion::Within("INTERSECT"),
+            tree::SetOperation::Intersect => place,
+            tree::SetOperation::Except => Recursion::Within("EXCEPT"),
+        };
+        let planned = right(binder);
+        binder.recursion = place;
+        left = plan_step(binder, left, planned?, step)?;
     }
-    Ok(left)
+    Ok((left, is_recursive))
 }
 
 /// Levels of a plan that a set operation takes: casts of its operands, and what makes rows
@@ -489,8 +492,8 @@ pub(super) fn check_equality(columns: &[Column]) -> Result<()> {
 /// Casts the columns of both sides to common types.
 fn match_columns(
     binder: &mut Binder<'_>,
-    left: Planned,
-    right: Planned,
+    mut left: Planned,
+    mut right: Planned,
     operation: tree::SetOperation,
 ) -> Result<(Node, Node, Vec<Column>)> {
     let op = match operation {
@@ -519,12 +522,22 @@ fn match_columns(
                 ),
             ));
         };
-        let target = if types[0] == types[1] {
+        let target = if types[0] == types[1] && types[0].data_type == common {
             types[0]
         } else {
             ColumnType::from(common)
         };
-        for (side, given) in types.into_iter().enumerate() {
+        for (side, mut given) in types.into_iter().enumerate() {
+            let node = if side == 0 {
+                &mut left.node
+            } else {
+                &mut right.node
+            };
+            if given.data_type == DataType::Unknown
+                && cast_in_list(binder, node, position, common.into())?
+            {
+                given = common.into();
+            }
             let bound = Bound::new(Expression::Column(position), given);
             let cast = binder.cast(bound, common.into(), CastContext::Implicit)?;
             casts[side].push(cast.expression);
@@ -557,6 +570,14 @@ fn projected(input: Node, expressions: Vec<Expression>) -> Node {
 }
 
 fn plan_values(
+    binder: &mut Binder<'_>,
+    values: &[Vec<Expr>],
+    frame: &Frame<'_>,
+) -> Result<Planned> {
+    binder.in_clause("VALUES", |binder| plan_values_here(binder, values, frame))
+}
+
+fn plan_values_here(
     binder: &mut Binder<'_>,
     values: &[Vec<Expr>],
     frame: &Frame<'_>,

@@ -1,45 +1,35 @@
 //! The planner of one SELECT: its list, grouping and order.
 //!
 //! ```text
-//!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [ProjectSet] ─ [Filter having ─ Aggregate] ─ FROM
+//!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [ProjectSet] ─ [Window] ─ [Filter having ─ Aggregate] ─ FROM
 //! ```
 //!
 //! The binder binds every clause above FROM against FROM's columns; in a grouped query
 //! it then matches expressions outside aggregates with the grouping expressions, and
 //! rejects those that do not match.
 
-use coeval_sql_syntax::tree::{
-    self, Distinctness, Expr, ExprKind, Locking, Path as Name, SortItem, Target,
-};
+use coeval_sql_syntax::tree::{self, Distinctness, Locking, SortItem};
 
 use super::from::{FromKind, FromNode, bind_from};
-use super::group::{Regroup, bind_groups};
+use super::group::{Regroup, bind_groups, tables_of};
 use super::join_tree::{is_never_true, spread, used_by_tree, used_columns};
 use super::layout::arrange;
 use super::lock::bind_locks;
-use super::name::column_name;
 use super::node::{Aggregate, Lock, Node, ProjectSet, SetFunction, Sort};
-use super::query::{Limits, Planned, Untyped, bare_name, by_number, check_equality};
+use super::output::{Output, SortKey, bind_distinct_on, bind_item, bind_order};
+use super::query::{Limits, Planned, Untyped, check_equality};
 use super::shape::{Grouped, LEVELS_AT_MOST, Shape, is_small, levels};
 use super::simplify::{Logical, simplify};
+use super::window::{place_windows, plan_windows};
+use super::with::{is_working_table, no_aggregates};
 use crate::expression::{
-    Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name, key_order,
-    no_order,
+    AggregateCall, Aggregates, Binder, Expression, Frame, WindowList, Windows,
 };
 use crate::output::Column;
 use crate::plan::Path;
 use crate::statement::not_here;
 use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
-
-/// A result column while the planner binds the select list.
-pub(super) struct Output {
-    pub name: String,
-    pub bound: Bound,
-    pub origin: Option<(u32, i16)>,
-}
-
-type SortKey = (Expression, KeyOrder);
 
 /// Clauses of the enclosing query that apply to a SELECT.
 pub(super) struct Around<'a> {
@@ -60,10 +50,12 @@ pub(super) fn plan_select(
     frame: &Frame<'_>,
 ) -> Result<Planned> {
     refuse_unsupported(binder, select)?;
-    let outside = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("FROM"));
     let sets = binder.sets.take();
-    let planned = plan_here(binder, select, around, frame);
-    binder.aggregates = outside;
+    let groupings = std::mem::take(&mut binder.groupings);
+    let planned = binder.in_clause("functions in FROM", |binder| {
+        plan_here(binder, select, around, frame)
+    });
+    binder.groupings = groupings;
     binder.sets = sets;
     planned
 }
@@ -72,9 +64,6 @@ fn refuse_unsupported(binder: &Binder<'_>, select: &tree::Select) -> Result<()> 
     if let Some(into) = &select.into {
         let place = binder.position(into.name.at());
         return Err(not_here().at(place));
-    }
-    if let Some((name, _)) = select.windows.first() {
-        return Err(Error::unsupported("a window").at(binder.position(name.at)));
     }
     Ok(())
 }
@@ -87,7 +76,7 @@ fn plan_here(
 ) -> Result<Planned> {
     let Around {
         order,
-        limits,
+        mut limits,
         locks,
         untyped,
         records,
@@ -103,28 +92,47 @@ fn plan_here(
     };
 
     binder.aggregates = Aggregates::Collected(Vec::new());
+    binder.windows = Windows::Collected(WindowList::default());
+    binder.name_windows(&select.windows, &scope)?;
     binder.sets = Some(Vec::new());
     let mut outputs = Vec::with_capacity(select.targets.len());
     for item in &select.targets {
         bind_item(binder, item, &scope, untyped, &mut outputs)?;
     }
-    let mut sets = binder.sets.take().unwrap_or_default();
+    let sets = binder.sets.take().unwrap_or_default();
     let having = match &select.having {
-        Some(having) => Some(binder.bind_condition(having, &scope, "HAVING")?),
+        Some(having) => {
+            let windows = std::mem::replace(&mut binder.windows, Windows::Forbidden);
+            let having = binder.bind_condition(having, &scope, "HAVING")?;
+            binder.windows = windows;
+            Some(having)
+        }
         None => None,
     };
-    let mut sort = bind_order(binder, order, &outputs, &scope)?;
+    let sort = bind_order(binder, order, &outputs, &scope)?;
     let distinct_on = match &select.distinct {
         Distinctness::On(list) => Some(bind_distinct_on(binder, list, &outputs, &scope)?),
         _ => None,
     };
-    let Aggregates::Collected(calls) =
-        std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("GROUP BY"))
-    else {
+    let windows = std::mem::replace(&mut binder.windows, Windows::Forbidden);
+    let aggregates = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("GROUP BY"));
+    let (Aggregates::Collected(calls), Windows::Collected(windows)) = (aggregates, windows) else {
         return Err(Error::internal("aggregates were not collected"));
     };
-    let groups = bind_groups(binder, &select.group, &outputs, &scope)?;
-    let grouped = !calls.is_empty() || groups.is_some() || having.is_some();
+    let groupings = std::mem::take(&mut binder.groupings);
+    let distinct_groups = select.group_distinct;
+    let groups = bind_groups(binder, &select.group, distinct_groups, &outputs, &scope)?;
+    let grouped =
+        !calls.is_empty() || groups.is_some() || having.is_some() || !groupings.is_empty();
+    if !calls.is_empty() && tree.as_ref().is_some_and(reads_working_table) {
+        return Err(no_aggregates());
+    }
+    if windows.has(&is_set_result) {
+        return Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "window function calls cannot contain set-returning function calls",
+        ));
+    }
 
     let is_distinct = select.distinct != Distinctness::All;
     let collected = if is_distinct {
@@ -135,6 +143,8 @@ fn plan_here(
         Some("HAVING clause")
     } else if !calls.is_empty() {
         Some("aggregate functions")
+    } else if !windows.calls.is_empty() {
+        Some("window functions")
     } else {
         None
     };
@@ -144,39 +154,28 @@ fn plan_here(
         false => Vec::new(),
     };
 
-    // Behind GROUP BY, expressions are over rows of the groups.
-    let mut distinct_on = distinct_on;
+    let mut clauses = Clauses {
+        outputs,
+        sort,
+        distinct_on,
+        sets,
+        windows,
+    };
     let mut grouping = match grouped {
         false => None,
         true => {
-            let keys = groups.unwrap_or_default();
+            let mut tables = Vec::new();
+            if let Some(tree) = &tree {
+                tables_of(tree, &mut tables);
+            }
+            let mut groups = groups.unwrap_or_default();
             let regroup = Regroup {
-                keys: &keys,
+                groups: &mut groups,
+                calls: calls.len(),
+                tables: &tables,
                 scope: &scope,
             };
-            for output in &mut outputs {
-                regroup
-                    .apply(&mut output.bound.expression)
-                    .map_err(|error| error.at(output.bound.position))?;
-            }
-            for (key, _) in &mut sort {
-                regroup.apply(key)?;
-            }
-            for expression in distinct_on.iter_mut().flatten() {
-                regroup.apply(expression)?;
-            }
-            for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
-                regroup.apply(argument)?;
-            }
-            let mut having = having;
-            if let Some(having) = &mut having {
-                regroup.apply(having)?;
-            }
-            Some(Grouped {
-                keys,
-                calls,
-                having,
-            })
+            Some(clauses.regroup(regroup, calls, &groupings, having)?)
         }
     };
 
@@ -184,7 +183,7 @@ fn plan_here(
     let mut shape = None;
     if !with_records {
         let mut width = tree.as_ref().map_or(0, |tree| tree.end);
-        let mut rows = rows_of(&mut outputs, &mut sort, &mut distinct_on, &mut sets);
+        let mut rows = clauses.rows();
         let mut logical = Logical {
             tree: &mut tree,
             width: &mut width,
@@ -195,22 +194,25 @@ fn plan_here(
         simplify(binder, &mut logical)?;
         let levels = 1 + tree.as_ref().map_or(0, levels);
         let is_small = levels <= LEVELS_AT_MOST && tree.as_ref().is_none_or(is_small);
-        if shaped && is_small && limits.is_none() && sets.is_empty() && distinct_on.is_none() {
+        // What windows and grouping sets compute from depends on all rows.
+        let has_sets = grouping.as_ref().is_some_and(|each| each.sets.is_some());
+        if shaped && is_small && limits.is_none() && clauses.are_plain() && !has_sets {
             shape = Some(Shape {
                 tree: tree.clone(),
                 width,
                 conditions: conditions.clone(),
-                outputs: outputs
+                outputs: clauses
+                    .outputs
                     .iter()
                     .map(|output| output.bound.expression.clone())
                     .collect(),
                 grouped: grouping.clone(),
                 distinct: is_distinct,
-                ordered: !sort.is_empty(),
+                ordered: !clauses.sort.is_empty(),
                 levels,
             });
         }
-        let mut rows = rows_of(&mut outputs, &mut sort, &mut distinct_on, &mut sets);
+        let mut rows = clauses.rows();
         let mut logical = Logical {
             tree: &mut tree,
             width: &mut width,
@@ -224,14 +226,7 @@ fn plan_here(
     // Columns of the FROM list that any clause uses.
     let mut used = match &grouping {
         Some(grouped) => used_columns(grouped.expressions()),
-        None => used_columns(
-            outputs
-                .iter()
-                .map(|output| &output.bound.expression)
-                .chain(sort.iter().map(|(key, _)| key))
-                .chain(distinct_on.iter().flatten())
-                .chain(sets.iter().flat_map(|set| &set.arguments)),
-        ),
+        None => used_columns(clauses.rows().into_iter().map(|each| &*each)),
     };
     used.extend(used_columns(&conditions));
     if let Some(tree) = &tree {
@@ -247,18 +242,28 @@ fn plan_here(
             offset: None,
         };
     }
+    let mut sorted_before = Vec::new();
     if let Some(grouped) = grouping {
-        width = grouped.keys.len() + grouped.calls.len();
+        width = grouped.keys.len() + grouped.calls.len() + grouped.groupings.len();
+        sorted_before = (0..grouped.keys.len()).map(Expression::Column).collect();
         node = group(node, grouped);
     }
 
+    let windows = std::mem::take(&mut clauses.windows);
+    if !windows.calls.is_empty() {
+        let sort = clauses.sort.iter().map(|(key, _)| key.clone());
+        let sorted: Vec<Expression> = sort.chain(sorted_before).collect();
+        let before = width;
+        width += windows.calls.len();
+        node = plan_windows(node, windows, sorted);
+        for expression in clauses.rows() {
+            place_windows(expression, before);
+        }
+    }
+
+    let sets = std::mem::take(&mut clauses.sets);
     if !sets.is_empty() {
-        let expressions = outputs
-            .iter_mut()
-            .map(|output| &mut output.bound.expression)
-            .chain(sort.iter_mut().map(|(key, _)| key))
-            .chain(distinct_on.iter_mut().flatten());
-        for expression in expressions {
+        for expression in clauses.rows() {
             place_sets(expression, width);
         }
         node = Node::ProjectSet(Box::new(ProjectSet {
@@ -267,6 +272,12 @@ fn plan_here(
         }));
     }
 
+    let Clauses {
+        outputs,
+        mut sort,
+        distinct_on,
+        ..
+    } = clauses;
     let columns: Vec<Column> = outputs
         .iter()
         .map(|output| Column {
@@ -309,10 +320,11 @@ fn plan_here(
         if !keys.is_empty() {
             node = Node::Sort(Box::new(Sort {
                 input: node,
-                keys,
+                keys: keys.clone(),
                 fetch: limits.fetch(),
             }));
         }
+        node = limits.apply_ties(node, &keys);
         return Ok(Planned {
             node: limits.apply(node),
             columns,
@@ -320,6 +332,10 @@ fn plan_here(
         });
     }
 
+    if let Some(by) = &distinct_on {
+        sort_by_distinct(&mut sort, by)?;
+    }
+    let order_keys = sort.clone();
     if !sort.is_empty() && !use_index_order(&mut node, &sort) {
         let fetch = if distinct_on.is_none() && lock.is_none() {
             limits.fetch()
@@ -342,6 +358,7 @@ fn plan_here(
             by,
         };
     }
+    node = limits.apply_ties(node, &order_keys);
     for (table, place) in places {
         expressions.push(Expression::Column(place));
         binder.records.push(table);
@@ -382,28 +399,82 @@ fn record_places(lock: Option<&Lock>, tree: Option<&FromNode>) -> Vec<(u32, usiz
     }
 }
 
-/// The expressions of a SELECT behind FROM, WHERE and GROUP BY.
-fn rows_of<'a>(
-    outputs: &'a mut [Output],
-    sort: &'a mut [SortKey],
-    distinct_on: &'a mut Option<Vec<Expression>>,
-    sets: &'a mut [SetFunction],
-) -> Vec<&'a mut Expression> {
-    outputs
-        .iter_mut()
-        .map(|output| &mut output.bound.expression)
-        .chain(sort.iter_mut().map(|(key, _)| key))
-        .chain(distinct_on.iter_mut().flatten())
-        .chain(sets.iter_mut().flat_map(|set| &mut set.arguments))
-        .collect()
+/// The clauses of a SELECT behind FROM, WHERE and GROUP BY.
+struct Clauses {
+    outputs: Vec<Output>,
+    sort: Vec<SortKey>,
+    distinct_on: Option<Vec<Expression>>,
+    sets: Vec<SetFunction>,
+    windows: WindowList,
+}
+
+impl Clauses {
+    /// The expressions over rows of the FROM list, or of the groups.
+    fn rows(&mut self) -> Vec<&mut Expression> {
+        let mut rows: Vec<&mut Expression> = self
+            .outputs
+            .iter_mut()
+            .map(|output| &mut output.bound.expression)
+            .chain(self.sort.iter_mut().map(|(key, _)| key))
+            .chain(self.distinct_on.iter_mut().flatten())
+            .chain(self.sets.iter_mut().flat_map(|set| &mut set.arguments))
+            .collect();
+        self.windows.expressions_mut(&mut |each| rows.push(each));
+        rows
+    }
+
+    /// Whether each row gives one row of the result, which depends on no other.
+    fn are_plain(&self) -> bool {
+        self.sets.is_empty() && self.distinct_on.is_none() && self.windows.calls.is_empty()
+    }
+
+    /// Makes the expressions ones over rows of the groups.
+    fn regroup(
+        &mut self,
+        mut regroup: Regroup<'_>,
+        mut calls: Vec<AggregateCall>,
+        groupings: &[Vec<Expression>],
+        mut having: Option<Expression>,
+    ) -> Result<Grouped> {
+        let direct = calls.iter_mut().flat_map(|call| &mut call.direct);
+        let others: Vec<&mut Expression> = direct.chain(&mut having).collect();
+        let count = self.outputs.len();
+        for expression in self.rows().iter().chain(&others) {
+            regroup.add_dependent(expression);
+        }
+        let groupings = groupings
+            .iter()
+            .map(|arguments| regroup.grouping(arguments))
+            .collect::<Result<Vec<_>>>()?;
+        for output in &mut self.outputs {
+            regroup
+                .apply(&mut output.bound.expression)
+                .map_err(|error| error.at(output.bound.position))?;
+        }
+        for expression in self.rows().into_iter().skip(count).chain(others) {
+            regroup.apply(expression)?;
+        }
+        Ok(Grouped {
+            keys: std::mem::take(&mut regroup.groups.keys),
+            sets: regroup.groups.sets.take(),
+            calls,
+            groupings,
+            having,
+        })
+    }
 }
 
 /// Groups the rows of a node.
 pub(super) fn group(input: Node, grouped: Grouped) -> Node {
+    let keys = grouped.keys;
+    let all_keys = || vec![(0..keys.len()).collect()];
+    let sets = grouped.sets.unwrap_or_else(all_keys);
     let node = Node::Aggregate(Box::new(Aggregate {
         input,
-        keys: grouped.keys,
+        keys,
         calls: grouped.calls,
+        sets,
+        groupings: grouped.groupings,
     }));
     match grouped.having {
         None => node,
@@ -412,6 +483,44 @@ pub(super) fn group(input: Node, grouped: Grouped) -> Node {
             condition,
         },
     }
+}
+
+/// Sorts by the expressions of DISTINCT ON, after those that ORDER BY begins with: of equal
+/// rows the first is kept.
+fn sort_by_distinct(sort: &mut Vec<SortKey>, by: &[Expression]) -> Result<()> {
+    let others = sort.iter().position(|(key, _)| !by.contains(key));
+    let begun = &sort[..others.unwrap_or(sort.len())];
+    let missing: Vec<&Expression> = by
+        .iter()
+        .filter(|each| !begun.iter().any(|(key, _)| key == *each))
+        .collect();
+    if others.is_some() && !missing.is_empty() {
+        return Err(Error::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+        ));
+    }
+    for key in missing {
+        if !sort.iter().any(|(known, _)| known == key) {
+            sort.push((key.clone(), KeyOrder::ASCENDING));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a recursive query's own rows stand in the FROM list.
+fn reads_working_table(node: &FromNode) -> bool {
+    match &node.kind {
+        FromKind::Derived(node, ..) => is_working_table(node),
+        FromKind::Join(_, sides, _) => sides.iter().any(reads_working_table),
+        FromKind::Nothing | FromKind::Table(..) | FromKind::System(..) | FromKind::Function(_) => {
+            false
+        }
+    }
+}
+
+const fn is_set_result(expression: &Expression) -> bool {
+    matches!(expression, Expression::SetResult(_))
 }
 
 /// Replaces references to set-returning functions by column positions after the row's
@@ -453,226 +562,4 @@ fn use_index_order(node: &mut Node, sort: &[SortKey]) -> bool {
         return true;
     }
     false
-}
-
-fn bind_item(
-    binder: &mut Binder<'_>,
-    item: &Target,
-    scope: &Scope<'_>,
-    untyped: Untyped,
-    outputs: &mut Vec<Output>,
-) -> Result<()> {
-    match item {
-        Target::Expr(
-            Expr {
-                kind: ExprKind::Column { path, star: true },
-                ..
-            },
-            label,
-        ) => {
-            if let Some(label) = label {
-                // PostgreSQL's grammar permits it, and its analysis does not.
-                return Err(Error::unsupported("a name for all columns of a table")
-                    .at(binder.position(label.at)));
-            }
-            all_columns(binder, path, scope, outputs)?;
-        }
-        Target::Expr(expr, label) => {
-            let name = label.as_ref().map_or_else(|| column_name(expr), fold_name);
-            outputs.push(bind_output(binder, expr, name, scope, untyped)?);
-        }
-        Target::Star(at) => {
-            if scope.relations.is_empty() {
-                return Err(
-                    Error::syntax("SELECT * with no tables specified is not valid")
-                        .at(binder.position(*at)),
-                );
-            }
-            for relation in &scope.relations {
-                for (column, merged) in relation.columns.iter().zip(&relation.merged) {
-                    if !merged {
-                        binder.views.used(column.origin);
-                        outputs.push(star(column));
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Appends the columns of the table that `t.*` names.
-fn all_columns(
-    binder: &mut Binder<'_>,
-    path: &Name,
-    scope: &Scope<'_>,
-    outputs: &mut Vec<Output>,
-) -> Result<()> {
-    let position = binder.position(path.at());
-    let parts: Vec<String> = path.0.iter().map(fold_name).collect();
-    let (schema, table) = match parts.as_slice() {
-        [table] => (None, table.as_str()),
-        [schema, table] => (Some(schema.as_str()), table.as_str()),
-        _ => return Err(Error::syntax("improper relation name").at(position)),
-    };
-    let relation = scope.relation(schema, table)?.ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!("missing FROM-clause entry for table \"{table}\""),
-        )
-        .at(position)
-    })?;
-    for column in &relation.columns {
-        binder.views.used(column.origin);
-        outputs.push(star(column));
-    }
-    Ok(())
-}
-
-fn star(column: &ScopeColumn) -> Output {
-    Output {
-        name: column.name.to_string(),
-        bound: Bound::new(column.expression.clone(), column.column_type),
-        origin: column.origin,
-    }
-}
-
-fn bind_output(
-    binder: &mut Binder<'_>,
-    expr: &Expr,
-    name: String,
-    scope: &Scope<'_>,
-    untyped: Untyped,
-) -> Result<Output> {
-    let origin = origin_of(expr, scope);
-    let mut bound = binder.bind(expr, scope)?;
-    if untyped == Untyped::Settle {
-        bound = binder.settle(bound)?;
-    }
-    Ok(Output {
-        name,
-        bound,
-        origin,
-    })
-}
-
-/// Table and attribute that an expression shows unchanged, if it is a plain column.
-fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
-    let ExprKind::Column { path, star: false } = &expr.kind else {
-        return None;
-    };
-    let names: Vec<String> = path.0.iter().map(fold_name).collect();
-    let column = match names.as_slice() {
-        [name] => scope.find(name).ok()?,
-        [relation, name] => scope.qualified_column(None, relation, name).ok(),
-        _ => None,
-    };
-    column?.origin
-}
-
-/// The output column that an item refers to by number or name.
-pub(super) fn output_by_reference(
-    binder: &Binder<'_>,
-    expr: &Expr,
-    outputs: &[Output],
-    clause: &str,
-) -> Result<Option<usize>> {
-    if let Some(position) = by_number(binder, expr, outputs.len(), clause)? {
-        return Ok(Some(position));
-    }
-    let Some(name) = bare_name(expr) else {
-        return Ok(None);
-    };
-    let mut found: Option<usize> = None;
-    for (position, output) in outputs.iter().enumerate() {
-        if output.name != name {
-            continue;
-        }
-        match found {
-            Some(first) if outputs[first].bound.expression != output.bound.expression => {
-                return Err(Error::new(
-                    SqlState::AMBIGUOUS_COLUMN,
-                    format!("{clause} \"{name}\" is ambiguous"),
-                )
-                .at(binder.position(expr.at)));
-            }
-            Some(_) => {}
-            None => found = Some(position),
-        }
-    }
-    Ok(found)
-}
-
-fn bind_order(
-    binder: &mut Binder<'_>,
-    order: &[SortItem],
-    outputs: &[Output],
-    scope: &Scope<'_>,
-) -> Result<Vec<SortKey>> {
-    let mut keys: Vec<SortKey> = Vec::with_capacity(order.len());
-    for item in order {
-        let key_order = key_order(item)?;
-        let bound = match output_by_reference(binder, &item.expr, outputs, "ORDER BY")? {
-            Some(position) => outputs[position].bound.clone(),
-            None => {
-                let bound = binder.bind(&item.expr, scope)?;
-                binder.settle(bound)?
-            }
-        };
-        if let Some(error) = no_order(bound.column_type.data_type) {
-            return Err(error.at(binder.position(item.expr.at)));
-        }
-        let expression = bound.expression;
-        // A repeated sort key changes nothing.
-        if !keys.iter().any(|(known, _)| *known == expression) {
-            keys.push((expression, key_order));
-        }
-    }
-    Ok(keys)
-}
-
-fn bind_distinct_on(
-    binder: &mut Binder<'_>,
-    list: &[Expr],
-    outputs: &[Output],
-    scope: &Scope<'_>,
-) -> Result<Vec<Expression>> {
-    list.iter()
-        .map(|expr| {
-            Ok(
-                match output_by_reference(binder, expr, outputs, "DISTINCT ON")? {
-                    Some(position) => outputs[position].bound.expression.clone(),
-                    None => {
-                        let bound = binder.bind(expr, scope)?;
-                        binder.settle(bound)?.expression
-                    }
-                },
-            )
-        })
-        .collect()
-}
-
-/// Binds a list of expressions over the rows of `scope`, such as that of RETURNING.
-pub fn bind_list(
-    binder: &mut Binder<'_>,
-    items: &[Target],
-    scope: &Scope<'_>,
-) -> Result<(Vec<Column>, Vec<Expression>)> {
-    let mut outputs = Vec::with_capacity(items.len());
-    for item in items {
-        bind_item(binder, item, scope, Untyped::Settle, &mut outputs)?;
-    }
-    Ok(outputs
-        .into_iter()
-        .map(|output| {
-            let (table_oid, attribute) = output.origin.unwrap_or((0, 0));
-            let column = Column {
-                name: output.name,
-                column_type: output.bound.column_type,
-                table_oid,
-                attribute,
-            };
-            (column, output.bound.expression)
-        })
-        .unzip())
 }

@@ -39,7 +39,11 @@ pub(super) const LEVELS_AT_MOST: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Grouped {
     pub keys: Vec<Expression>,
+    /// The grouping sets, by positions of their keys; `None` for the one that has all keys.
+    pub sets: Option<Vec<Vec<usize>>>,
     pub calls: Vec<AggregateCall>,
+    /// GROUPING operations, by positions of their keys.
+    pub groupings: Vec<Vec<usize>>,
     /// Condition over rows of the groups.
     pub having: Option<Expression>,
 }
@@ -50,11 +54,17 @@ impl Grouped {
         let of_calls = self.calls.iter().flat_map(|call| {
             call.argument
                 .iter()
-                .chain(&call.separator)
+                .chain(&call.second)
                 .chain(&call.filter)
                 .chain(call.order.iter().map(|(key, ..)| key))
         });
         self.keys.iter().chain(of_calls)
+    }
+
+    /// The expressions over rows of the groups.
+    fn over_groups(&self) -> impl Iterator<Item = &Expression> {
+        let direct = self.calls.iter().flat_map(|call| &call.direct);
+        direct.chain(&self.having)
     }
 }
 
@@ -98,10 +108,12 @@ impl Shape {
         self.tree.as_ref().is_some_and(|tree| tree_any(tree, test))
             || self.conditions.iter().any(tests)
             || self.outputs.iter().any(tests)
-            || self
-                .grouped
-                .as_ref()
-                .is_some_and(|grouped| grouped.expressions().chain(&grouped.having).any(tests))
+            || self.grouped.as_ref().is_some_and(|grouped| {
+                grouped
+                    .expressions()
+                    .chain(grouped.over_groups())
+                    .any(tests)
+            })
     }
 
     /// Numbers the columns from `by` on, and replaces values of the enclosing query's row
@@ -147,16 +159,10 @@ pub(super) fn substitute(
     expression.children_mut(&mut |child| substitute(child, replace));
 }
 
-/// Calls `visit` for the expressions of aggregates.
+/// Calls `visit` for the expressions of aggregates over rows of the join tree.
 pub(super) fn visit_calls(calls: &mut [AggregateCall], visit: &mut dyn FnMut(&mut Expression)) {
     for call in calls {
-        let order = call.order.iter_mut().map(|(key, ..)| key);
-        call.argument
-            .iter_mut()
-            .chain(&mut call.separator)
-            .chain(&mut call.filter)
-            .chain(order)
-            .for_each(&mut *visit);
+        call.over_rows_mut(visit);
     }
 }
 

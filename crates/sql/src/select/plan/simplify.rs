@@ -45,7 +45,8 @@ impl Logical<'_, '_> {
     fn visit_all(&mut self, visit: &mut dyn FnMut(&mut Expression)) {
         self.visit(visit);
         if let Some(grouped) = self.grouping {
-            grouped.having.iter_mut().for_each(&mut *visit);
+            let direct = grouped.calls.iter_mut().flat_map(|call| &mut call.direct);
+            direct.chain(&mut grouped.having).for_each(&mut *visit);
             self.rows.iter_mut().for_each(|each| visit(each));
         }
     }

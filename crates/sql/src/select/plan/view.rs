@@ -28,7 +28,7 @@ use super::relation::{Resolved, resolve_relation};
 use super::shape::Shape;
 use crate::catalog::{Definition, Object, PUBLIC, Reference, Table, View};
 use crate::expression::{
-    Aggregates, Binder, Bound, CastContext, Expression, Frame, Locate, Scope, ScopeColumn,
+    Binder, Bound, CastContext, Expression, Frame, Locate, Recursion, Scope, ScopeColumn,
     ScopeRelation, fold_name,
 };
 use crate::output::Column;
@@ -148,20 +148,26 @@ pub(crate) fn inside_view<T>(
         .definition
         .replace(Arc::clone(&view.definition));
     let with = std::mem::take(&mut binder.with);
+    let tables_planned = std::mem::take(&mut binder.tables_planned);
+    let recursive_body = binder.recursive_body.take();
+    let recursion = std::mem::replace(&mut binder.recursion, Recursion::Permitted);
+    let levels = std::mem::take(&mut binder.levels);
     let locate = std::mem::replace(&mut binder.locate, NOWHERE);
-    let aggregates = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("a view"));
-    let sets = binder.sets.take();
     let role = (!view.is_invokers()).then_some(object.owned.owner);
     let acting = std::mem::replace(&mut binder.needs.acting, role);
     let planned = binder.views.planned;
-    let bound = binder.below(1, |binder| match planned > VIEWS_IN_A_STEP {
-        true => coeval_env::block_in_place(|| bind(binder, &query)),
-        false => bind(binder, &query),
+    let bound = binder.below(1, |binder| {
+        binder.apart(|binder| match planned > VIEWS_IN_A_STEP {
+            true => coeval_env::block_in_place(|| bind(binder, &query)),
+            false => bind(binder, &query),
+        })
     });
     binder.needs.acting = acting;
-    binder.sets = sets;
-    binder.aggregates = aggregates;
     binder.locate = locate;
+    binder.levels = levels;
+    binder.recursion = recursion;
+    binder.recursive_body = recursive_body;
+    binder.tables_planned = tables_planned;
     binder.with = with;
     binder.views.definition = outside;
     binder.views.open.pop();
