@@ -419,6 +419,11 @@ fn windows() {
 }
 
 #[test]
+fn windows_over_times() {
+    check(include_str!("../tests/golden/window_times.txt"));
+}
+
+#[test]
 fn tables_of_with() {
     check(include_str!("../tests/golden/with.txt"));
 }

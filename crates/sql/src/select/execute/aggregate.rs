@@ -138,10 +138,11 @@ impl Accumulator {
             }
             Total::Extreme(extreme, greatest) => {
                 let order = value.order(extreme);
+                // Of equal values that differ (1.0 and 1.00) the last one counts, as in PostgreSQL.
                 let better = if *greatest {
-                    order.is_gt()
+                    order.is_ge()
                 } else {
-                    order.is_lt()
+                    order.is_le()
                 };
                 if extreme.is_null() || better {
                     *extreme = value.clone();
