@@ -12,7 +12,9 @@ use coeval_log::{Error as LogError, Log, RecoveryProgress, RecoverySummary, Repl
 use coeval_memory::counters::Sharded;
 use coeval_memory::padded::CachePadded;
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
-use coeval_txn::{BeginOptions, Blocked, Confirmation, ConflictCount, Error, Party, Transaction};
+use coeval_txn::{
+    BeginOptions, Blocked, Confirmation, ConflictCount, Error, Party, StorageMemory, Transaction,
+};
 use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
 use crate::Settings;
@@ -410,6 +412,13 @@ impl coeval_txn::Engine for Engine {
         self.shared
             .storage(storage)
             .map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn storage_memory(&self, storage: StorageId) -> Option<StorageMemory> {
+        self.shared
+            .storage(storage)
+            .ok()
+            .map(|storage| storage.memory())
     }
 
     fn spare_memory(&self) -> u64 {

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::index::{append_rid, split_rid};
 use coeval_storage::{IndexUpkeep, OrderedIndex, Remaining, Table};
-use coeval_txn::Error;
+use coeval_txn::{Error, StorageMemory};
 use coeval_types::{
     ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, Rid, RowRef,
     StorageDefinition, StorageId, Timestamp,
@@ -472,6 +472,16 @@ impl Storage {
             .map(|index| index.entries.memory() + index.ranges.memory());
         let rows = self.rows.as_ref().map_or(0, RangeMap::memory);
         indexes.sum::<u64>() + rows
+    }
+
+    /// Memory of the rows and of each index, in bytes.
+    pub(crate) fn memory(&self) -> StorageMemory {
+        let indexes = self.indexes();
+        let of = |index: &Arc<Index>| (index.id, index.entries.memory() + index.ranges.memory());
+        StorageMemory {
+            rows: self.records.memory().total(),
+            indexes: indexes.iter().map(of).collect(),
+        }
     }
 
     /// Number of logical ranges of all indexes.

@@ -235,6 +235,15 @@ pub type VisitScan<'visitor> = dyn FnMut(Rid, RowRef<'_>) -> ControlFlow<()> + S
 /// Indexes that are not complete, each with its storage.
 pub type UnbuiltIndexes = BTreeSet<(StorageId, IndexId)>;
 
+/// Memory that a storage takes, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorageMemory {
+    /// Memory of the rows, with the old versions of them that are kept.
+    pub rows: u64,
+    /// Memory of each index.
+    pub indexes: Vec<(IndexId, u64)>,
+}
+
 /// A way to ask for the newest commit that is not the usual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asking {
@@ -388,6 +397,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Estimated number of rows of a storage, for the planner. 0 when unknown.
     fn estimated_rows(&self, storage: StorageId) -> u64;
+
+    /// Memory that a storage takes. `None` when unknown.
+    fn storage_memory(&self, storage: StorageId) -> Option<StorageMemory> {
+        let _ = storage;
+        None
+    }
 
     /// The indexes that a snapshot's definitions name and that are not complete yet, so that no
     /// plan may use them: a follower builds an index after the leader has committed it. `None`

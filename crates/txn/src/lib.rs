@@ -54,7 +54,7 @@ pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     Asking, BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
-    Standing, Transaction, UnbuiltIndexes, Update,
+    Standing, StorageMemory, Transaction, UnbuiltIndexes, Update,
 };
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, ConflictLocation, Error};

@@ -23,7 +23,8 @@ use std::task::{Context, Poll, Waker, ready};
 
 use coeval_txn::contract::Visit;
 use coeval_txn::{
-    Answered, Asking, BeginOptions, Engine, Error, Question, Standing, Transaction, UnbuiltIndexes,
+    Answered, Asking, BeginOptions, Engine, Error, Question, Standing, StorageMemory, Transaction,
+    UnbuiltIndexes,
 };
 use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
@@ -242,6 +243,11 @@ impl Engine for FollowerEngine {
     fn estimated_rows(&self, storage: StorageId) -> u64 {
         let storage = self.tables().ok().and_then(|its| its.storage(storage));
         storage.map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn storage_memory(&self, storage: StorageId) -> Option<StorageMemory> {
+        let storage = self.tables().ok().and_then(|its| its.storage(storage));
+        storage.map(|storage| storage.memory())
     }
 
     fn unbuilt_indexes(&self) -> Option<Arc<UnbuiltIndexes>> {

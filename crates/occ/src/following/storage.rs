@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Collector, Expiry, FollowedRecord, IndexUpkeep, Table};
+use coeval_txn::StorageMemory;
 use coeval_types::{
     IndexDefinition, IndexId, Lsn, Rid, RowRef, StorageDefinition, StorageId, Timestamp, planted,
 };
@@ -36,6 +37,16 @@ impl FollowedStorage {
 
     pub(super) fn id(&self) -> StorageId {
         self.id
+    }
+
+    /// Memory of the rows and of each index, in bytes.
+    pub(super) fn memory(&self) -> StorageMemory {
+        let indexes = self.indexes.load();
+        let of = |index: &Arc<Index>| (index.id, index.entries.memory() + index.ranges.memory());
+        StorageMemory {
+            rows: self.records.memory().total(),
+            indexes: indexes.iter().map(of).collect(),
+        }
     }
 
     pub(super) fn indexes(&self) -> Indexes {
