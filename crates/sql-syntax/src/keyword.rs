@@ -86,6 +86,14 @@ const fn hashed() -> [u16; SLOTS] {
     slots
 }
 
+/// All keywords in their order: the word, what it may name, and whether it may be a label
+/// without AS.
+pub fn all() -> impl Iterator<Item = (&'static str, Category, bool)> {
+    TABLE
+        .iter()
+        .map(|(_, text, category, label)| (*text, *category, *label == Label::Bare))
+}
+
 impl Keyword {
     /// The keyword that a word is, whatever the case of its letters.
     pub fn find(word: &str) -> Self {
