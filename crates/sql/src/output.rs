@@ -132,10 +132,16 @@ impl OutputRow<'_> {
     /// appends nothing, when the value is null.
     pub fn write(&self, column: usize, out: &mut Vec<u8>) -> bool {
         let column_type = self.columns[column].column_type;
-        match self.formats[column] {
+        let start = out.len();
+        let present = match self.formats[column] {
             Format::Text => self.values[column].write_text(column_type, self.style, out),
             Format::Binary => self.values[column].write_binary(column_type, self.style, out),
+        };
+        // In the binary format of other types, text is a part of the value.
+        if self.formats[column] == Format::Text || column_type.data_type.is_string() {
+            self.style.encoding.encode(out, start);
         }
+        present
     }
 }
 

@@ -112,6 +112,7 @@ impl Statement {
     #[must_use]
     pub fn route(&self) -> Route {
         match self.command() {
+            Command::Query(_) if self.command().may_write() => Route::Leader(Reason::Writes),
             Command::Empty | Command::Query(_) => Route::Anywhere,
             Command::Planned { writes: false, .. } => Route::Anywhere,
             Command::Planned { writes: true, .. } => Route::Leader(Reason::Writes),

@@ -275,7 +275,7 @@ show lock_timeout;
 select 1 \\g
 \\i more.sql
 select 2 \\gexec
-\\encoding latin1
+\\encoding latin5
 \\unrestrict abc
 select 1 + ;
 \\q

@@ -26,7 +26,7 @@ use super::owed::{AfterError, Owed, Treatment};
 use super::planted;
 use super::signal::Signal;
 use super::tracker::{Tracker, leader_changed};
-use super::{Ended, opening, report, shutdown};
+use super::{Ended, opening, report, shutdown, transcode};
 use crate::audit::Client;
 use crate::metrics::Sheet;
 use crate::serving_term::ServingTerm;
@@ -340,6 +340,20 @@ impl Conversation {
             self.portals.retain(|portal| session.is_alive(portal));
             self.session.note_portals(self.portals.named.keys());
         }
+        // What SET has changed counts from the next message on.
+        let encoding = self.session.parsed_settings().client_encoding;
+        self.output.encoding = encoding;
+        let converted = match transcode::received(frame, encoding) {
+            Ok(converted) => converted,
+            Err(error) => {
+                self.session.fail();
+                return self.failed(&error, watch).await;
+            }
+        };
+        let frame = Frame {
+            contents: &converted,
+            ..frame
+        };
         let message = match Message::decode(frame) {
             Ok(message) => message,
             Err(error) => {

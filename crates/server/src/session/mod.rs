@@ -49,6 +49,7 @@ mod resume;
 pub(crate) mod signal;
 mod simple;
 mod tracker;
+mod transcode;
 mod transport;
 mod waits;
 

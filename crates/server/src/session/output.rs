@@ -20,14 +20,15 @@ use coeval_pgwire::backend::{RowWriter, cold, hot};
 use coeval_sql::instance::activity::{Activity, AnswerWait};
 use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, Format, Notice, OutputRow, Sink};
+use coeval_sql::value::Encoding;
 use coeval_sql::{Error, SqlState};
 use coeval_txn::{Confirmation, Engine, ResponseDependencies};
 use coeval_types::Timestamp;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::report;
 use super::signal::Signal;
 use super::transport::WriteHalf;
+use super::{report, transcode};
 use crate::metrics::Sheet;
 
 /// An empty buffer larger than this, in bytes, is freed.
@@ -69,6 +70,10 @@ pub(crate) struct Output {
     pub(crate) buffer: Vec<u8>,
     sent: usize,
     vouched: usize,
+    /// The first bytes of the buffer that are in the client's encoding.
+    transcoded: usize,
+    /// The client's encoding.
+    pub(super) encoding: Encoding,
     /// Whether the stream may still buffer written bytes.
     flushing: bool,
     /// A statement waits while the buffer holds more than this, in bytes.
@@ -120,6 +125,8 @@ impl Output {
             buffer: Vec::new(),
             sent: 0,
             vouched: 0,
+            transcoded: 0,
+            encoding: Encoding::default(),
             flushing: false,
             high_water,
             stream,
@@ -168,6 +175,15 @@ impl Output {
         std::future::poll_fn(|context| self.poll_flush(dependencies, context)).await
     }
 
+    /// Converts the answers since the last call to the client's encoding.
+    fn transcode(&mut self) {
+        if self.encoding.converts() {
+            let start = self.transcoded.min(self.buffer.len());
+            transcode::answered(&mut self.buffer, start, self.encoding);
+        }
+        self.transcoded = self.buffer.len();
+    }
+
     /// Polls [`Output::flush`]. After an error, which [`Output::take_lost`] explains, the
     /// session sends nothing more.
     pub(crate) fn poll_flush(
@@ -190,6 +206,7 @@ impl Output {
         {
             ready!(self.poll_confirmed(asked, context))?;
         }
+        self.transcode();
         self.vouched = self.buffer.len();
         self.lent.left |= self.vouched > self.lent.rest;
         while self.sent < self.buffer.len() {
@@ -213,6 +230,7 @@ impl Output {
         self.flushing = false;
         self.sent = 0;
         self.vouched = 0;
+        self.transcoded = 0;
         self.lent.rest = 0;
         self.show(AnswerWait::None);
         if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
@@ -311,6 +329,7 @@ impl Output {
     /// Puts bytes at the beginning that depend on no commit of this engine.
     pub(crate) fn begin_with(&mut self, rest: Vec<u8>) {
         self.vouched = rest.len();
+        self.transcoded = rest.len();
         self.buffer = rest;
     }
 
@@ -329,6 +348,7 @@ impl Output {
         self.flushing = stream.flushing;
         (self.sent, self.execution) = (0, 0);
         self.vouched = stream.rest.len();
+        self.transcoded = stream.rest.len();
         self.buffer = stream.rest;
         self.buffer.append(&mut self.unsent);
         self.lost = None;
@@ -350,7 +370,7 @@ impl Output {
         self.withdraw();
         let mut rest = std::mem::take(&mut self.buffer);
         rest.drain(..self.sent.min(self.vouched));
-        (self.sent, self.vouched) = (0, 0);
+        (self.sent, self.vouched, self.transcoded) = (0, 0, 0);
         Stream {
             half: std::mem::replace(&mut self.stream, WriteHalf::Lent),
             rest,
@@ -475,6 +495,7 @@ impl Sink for Output {
 
     fn restart(&mut self) {
         self.buffer.truncate(self.execution);
+        self.transcoded = self.transcoded.min(self.execution);
         self.buffer.extend_from_slice(&self.notices);
         self.rows_bytes = 0;
         self.unsendable = None;

@@ -119,8 +119,8 @@ fn what_does_not_exist_is_refused_as_the_leader_refuses_it() {
             "select nextval('s')",
             "select setval('s', 1)",
             "select currval('s')",
-            "select pg_advisory_lock(1)",
-            "select pg_try_advisory_xact_lock(1)",
+            "select lo_create(0)",
+            "select pg_current_snapshot()",
             "listen c",
             "notify c",
         ] {

@@ -3,6 +3,7 @@
 //!
 //! - `flows`, `copy`, `cancel`, `drivers`, `portals`: what good clients do. `tools`: psql
 //!   and pgbench.
+//! - `encodings`: clients that speak another encoding than UTF-8.
 //! - `hostile`, `gone`: what bad and vanishing ones do. Each of these tests ends by
 //!   seeing that another session of the same server goes on working.
 //! - `timeouts`, `limits`, `admission`, `busy`: how long things may take, how large they
@@ -23,6 +24,7 @@ mod cancel;
 mod copy;
 mod cursors;
 mod drivers;
+mod encodings;
 mod flows;
 mod follower;
 mod fuzz;

@@ -7,6 +7,7 @@ use coeval_sql_syntax::tree::{
     Overriding, Path, Query, Target,
 };
 
+use super::bind_joined;
 use super::row::default_expression;
 use super::subject::{Subject, Verb};
 use super::{
@@ -17,6 +18,7 @@ use crate::access::Privileges;
 use crate::catalog::{Generation, PUBLIC, QualifiedName, Table, TableColumn, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Bound, Expression, Frame, Scope, ScopeColumn, ScopeRelation};
+use crate::output::Column;
 use crate::plan::{Access, RowReader};
 use crate::select::{self, hash_subqueries};
 
@@ -61,7 +63,10 @@ pub(super) fn relation(
             origin: Some((table.oid, column.attribute)),
         })
         .collect();
-    ScopeRelation::new(name.into(), schema.map(Into::into), columns)
+    let mut relation = ScopeRelation::new(name.into(), schema.map(Into::into), columns);
+    relation.table = Some(table.oid);
+    relation.record = Some(offset + table.columns.len());
+    relation
 }
 
 pub(super) fn scope<'frame>(
@@ -104,7 +109,7 @@ pub(super) fn column_position(
     Ok(column)
 }
 
-fn returning(
+pub(super) fn returning(
     items: &[Target],
     scope: &Scope<'_>,
     binder: &mut Binder<'_>,
@@ -132,6 +137,24 @@ pub(crate) fn bind_insert(insert: &tree::Insert, binder: &mut Binder<'_>) -> Res
     })
 }
 
+/// Plans a change in WITH; see [`BindChange`](crate::expression::BindChange).
+pub(crate) fn bind_in_with(
+    binder: &mut Binder<'_>,
+    statement: &tree::StatementKind,
+) -> Result<Option<Vec<Column>>> {
+    let plan = match statement {
+        tree::StatementKind::Insert(insert) => bind_insert(insert, binder)?,
+        tree::StatementKind::Update(update) => bind_update(update, binder)?,
+        tree::StatementKind::Delete(delete) => bind_delete(delete, binder)?,
+        tree::StatementKind::Merge(_) => return Err(Error::unsupported("MERGE")),
+        _ => return Err(Error::unsupported("a statement of this kind in WITH")),
+    };
+    let columns = plan.returning.as_ref();
+    let columns = columns.map(|returning| returning.columns.clone());
+    binder.changes.push(Box::new(plan));
+    Ok(columns)
+}
+
 /// Plans a change that stands behind WITH, or behind nothing.
 fn with_tables(
     with: Option<&tree::With>,
@@ -139,12 +162,14 @@ fn with_tables(
     bind: impl FnOnce(&mut Binder<'_>) -> Result<ChangePlan>,
 ) -> Result<ChangePlan> {
     let Some(with) = with else {
+        binder.bind_change = None;
         return bind(binder);
     };
     let frame = Frame::outermost();
     let (mut plan, tables) = select::with_tables(binder, with, &frame, bind)?;
     if let ChangeKind::Insert(insert) = &mut plan.kind
         && let InsertSource::Query { plan: source, .. } = &mut insert.source
+        && !select::changes_rows(with)
     {
         *source = Arc::new(Arc::clone(source).behind(tables));
     }
@@ -175,7 +200,8 @@ fn insert_behind_with(insert: &tree::Insert, binder: &mut Binder<'_>) -> Result<
     let source = insert_source(insert, &table, &targets, explicit, binder)?;
     let frame = Frame::outermost();
     let alias = insert.alias.as_ref().map(fold);
-    let scope = table.scope(alias.as_deref(), &frame);
+    let mut scope = table.scope(alias.as_deref(), &frame);
+    scope.relations[0].xmax = Some(table.columns.len() + 1);
     let on_conflict = match &insert.conflict {
         None => None,
         Some(conflict) => {
@@ -407,8 +433,12 @@ fn bind_conflict(
                     let what = "ON CONFLICT of an index on an expression";
                     return Err(Error::unsupported(what).at((binder.locate)(conflict.at)));
                 };
-                if item.collation.is_some() || item.class.is_some() {
-                    let what = "a collation or an operator class in ON CONFLICT";
+                if let Some(collation) = &item.collation {
+                    crate::expression::check_collation(collation)
+                        .map_err(|error| error.at((binder.locate)(name.at)))?;
+                }
+                if item.class.is_some() {
+                    let what = "an operator class in ON CONFLICT";
                     return Err(Error::unsupported(what).at((binder.locate)(name.at)));
                 }
                 let folded = fold(name);
@@ -448,9 +478,12 @@ fn bind_conflict(
             }
             let frame = Frame::outermost();
             let mut scope = table.scope(alias, &frame);
+            // What follows the columns of the existing row are those of the proposed one.
+            scope.relations[0].record = None;
             let mut excluded = table.relation("excluded", None, table.columns.len());
             // The row `excluded` is not stored in the table, so reading it needs no
             // SELECT privilege.
+            excluded.table = None;
             for column in &mut excluded.columns {
                 column.origin = None;
             }
@@ -469,14 +502,21 @@ fn bind_conflict(
     Ok(OnConflict { index, update })
 }
 
-fn assignments(
+/// The value that SET gives a column.
+enum Assigned<'tree> {
+    Tree(&'tree Expr),
+    /// A column of a query that sets several.
+    Bound(Bound),
+}
+
+pub(super) fn assignments(
     list: &[tree::Assignment],
     table: &Subject,
     scope: &Scope<'_>,
     binder: &mut Binder<'_>,
 ) -> Result<Vec<Assignment>> {
     let mut assignments: Vec<Assignment> = Vec::with_capacity(list.len());
-    let mut set = |column: usize, value: &Expr, binder: &mut Binder<'_>| {
+    let mut set = |column: usize, value: Assigned<'_>, binder: &mut Binder<'_>| {
         let definition = &table.columns[column];
         if assignments.iter().any(|other| other.column == column) {
             return Err(Error::syntax(format!(
@@ -484,10 +524,10 @@ fn assignments(
                 definition.name
             )));
         }
-        let given = value.kind != ExprKind::Default;
+        let is_default = matches!(&value, Assigned::Tree(value) if value.kind == ExprKind::Default);
         match &definition.generation {
             Some(generation @ (Generation::Stored(_) | Generation::Identity { always: true }))
-                if given =>
+                if !is_default =>
             {
                 let message = format!(
                     "column \"{}\" can only be updated to DEFAULT",
@@ -499,16 +539,19 @@ fn assignments(
             Some(Generation::Stored(_)) => return Ok(()),
             _ => {}
         }
-        let value = if !given {
-            default_expression(table, definition, binder)?
-        } else {
-            let bound = binder.bind(value, scope)?;
-            let mut value = binder
-                .assign(bound, &definition.name, definition.column_type)?
-                .expression;
-            hash_subqueries(binder, &mut value)?;
-            value
+        let bound = match value {
+            Assigned::Tree(_) if is_default => {
+                let value = default_expression(table, definition, binder)?;
+                assignments.push(Assignment { column, value });
+                return Ok(());
+            }
+            Assigned::Tree(value) => binder.bind(value, scope)?,
+            Assigned::Bound(bound) => bound,
         };
+        let mut value = binder
+            .assign(bound, &definition.name, definition.column_type)?
+            .expression;
+        hash_subqueries(binder, &mut value)?;
         assignments.push(Assignment { column, value });
         Ok(())
     };
@@ -516,15 +559,23 @@ fn assignments(
         match assignment {
             tree::Assignment::One(target, value) => {
                 let column = table.column_position(target, binder)?;
-                set(column, value, binder)?;
+                set(column, Assigned::Tree(value), binder)?;
             }
             tree::Assignment::Several(names, value) => {
                 let position = binder.position(value.at);
                 let values = match &value.kind {
                     ExprKind::Row(row) => row.fields.as_slice(),
-                    ExprKind::Subquery(_) => {
-                        let what = "setting several columns from one query";
-                        return Err(Error::unsupported(what).at(position));
+                    ExprKind::Subquery(query) => {
+                        let values = binder.row_subquery(query, scope)?;
+                        if values.len() != names.len() {
+                            let message = "number of columns does not match number of values";
+                            return Err(Error::syntax(message).at(position));
+                        }
+                        for (name, bound) in names.iter().zip(values) {
+                            let column = table.column_position(name, binder)?;
+                            set(column, Assigned::Bound(bound), binder)?;
+                        }
+                        continue;
                     }
                     _ => {
                         return Err(Error::new(
@@ -540,7 +591,7 @@ fn assignments(
                 }
                 for (name, value) in names.iter().zip(values) {
                     let column = table.column_position(name, binder)?;
-                    set(column, value, binder)?;
+                    set(column, Assigned::Tree(value), binder)?;
                 }
             }
         }
@@ -564,16 +615,17 @@ fn target<'expression>(
             return Err(Error::unsupported("WHERE CURRENT OF of a view"));
         }
         Filter::CurrentOf(cursor) => {
+            let names = |position: usize| {
+                also.clone().any(|expression| {
+                    expression
+                        .any(&|each| matches!(each, Expression::Column(at) if *at == position))
+                })
+            };
             return Ok(ChangeTarget {
                 access: Access::choose(table, 0, Vec::new(), &|_| false),
                 condition: None,
-                reader: RowReader::of(table, &|position| {
-                    let names = |expression: &Expression| {
-                        expression
-                            .any(&|each| matches!(each, Expression::Column(at) if *at == position))
-                    };
-                    everything || also.clone().any(names)
-                }),
+                reader: RowReader::of(table, &|position| everything || names(position)),
+                with_record: names(table.columns.len()),
                 current_of: Some(fold(cursor)),
             });
         }
@@ -594,7 +646,13 @@ fn target<'expression>(
         };
         everything || condition.as_ref().is_some_and(names) || also.clone().any(names)
     });
+    let record = table.columns.len();
+    let names = |expression: &Expression| {
+        expression.any(&|each| matches!(each, Expression::Column(at) if *at == record))
+    };
+    let with_record = condition.as_ref().is_some_and(names) || also.clone().any(names);
     Ok(ChangeTarget {
+        with_record,
         access: Access::choose(table, 0, conditions, &|_| false),
         condition,
         reader,
@@ -604,11 +662,11 @@ fn target<'expression>(
 
 /// Plans an UPDATE.
 pub(crate) fn bind_update(update: &tree::Update, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    if !update.from.is_empty() {
-        return Err(Error::unsupported("UPDATE … FROM"));
-    }
     with_tables(update.with.as_ref(), binder, |binder| {
-        update_behind_with(update, binder)
+        match update.from.is_empty() {
+            true => update_behind_with(update, binder),
+            false => bind_joined::update(update, binder),
+        }
     })
 }
 
@@ -635,11 +693,11 @@ fn update_behind_with(update: &tree::Update, binder: &mut Binder<'_>) -> Result<
 
 /// Plans a DELETE.
 pub(crate) fn bind_delete(delete: &tree::Delete, binder: &mut Binder<'_>) -> Result<ChangePlan> {
-    if !delete.using.is_empty() {
-        return Err(Error::unsupported("DELETE … USING"));
-    }
     with_tables(delete.with.as_ref(), binder, |binder| {
-        delete_behind_with(delete, binder)
+        match delete.using.is_empty() {
+            true => delete_behind_with(delete, binder),
+            false => bind_joined::delete(delete, binder),
+        }
     })
 }
 

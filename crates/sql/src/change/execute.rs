@@ -10,8 +10,10 @@ use coeval_txn::{
 use coeval_types::{IndexId, Rid, RowRef};
 
 use super::row::{RowWriter, check_violation, unique_violation};
+use super::with::Write;
 use super::{
     Assignment, ChangeKind, ChangePlan, ChangeTarget, DeletePlan, Returning, UpdatePlan, insert,
+    joined,
 };
 use crate::catalog::Table;
 use crate::error::{Error, Result};
@@ -38,13 +40,47 @@ pub(crate) enum Changed {
     Outdated,
 }
 
-/// The rows of RETURNING collected so far.
+/// What a change has collected so far: the rows of RETURNING, and the writes that are made
+/// later, if they are.
 #[derive(Debug, Default)]
 pub(super) struct Returned {
     rows: Vec<Vec<Value>>,
+    /// `None` where rows are written at once.
+    writes: Option<Vec<Write>>,
 }
 
 impl Returned {
+    /// For a change of WITH: its rows are written when the statement behind it has run.
+    pub(super) fn later() -> Self {
+        Self {
+            rows: Vec::new(),
+            writes: Some(Vec::new()),
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Vec<Value>>, Vec<Write>) {
+        (self.rows, self.writes.unwrap_or_default())
+    }
+
+    /// Keeps a write for later; returns it if it has to be made at once.
+    pub(super) fn keep(
+        &mut self,
+        write: Write,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<Option<Write>> {
+        let Some(writes) = &mut self.writes else {
+            return Ok(Some(write));
+        };
+        context.memory.take(write.bytes())?;
+        writes.push(write);
+        Ok(None)
+    }
+
+    /// Whether rows are written later.
+    pub(super) const fn is_later(&self) -> bool {
+        self.writes.is_some()
+    }
+
     /// Evaluates RETURNING for a changed row and adds the result.
     pub(super) fn add(
         &mut self,
@@ -76,19 +112,29 @@ pub(crate) async fn execute(
         return Ok(Changed::Outdated);
     }
     let mut returned = Returned::default();
-    let counted = match &plan.kind {
-        ChangeKind::Insert(insert) => insert::execute(plan, insert, context, &mut returned).await,
-        ChangeKind::Update(update) => execute_update(plan, update, context, &mut returned).await,
-        ChangeKind::Delete(delete) => execute_delete(plan, delete, context, &mut returned).await,
-    };
-    if counted.is_err() {
-        context.reads()?.disclose_all();
-    }
-    let count = counted?;
+    let count = execute_in(plan, context, &mut returned).await?;
     Ok(Changed::Rows {
         count,
         returned: returned.rows,
     })
+}
+
+/// Executes a change whose table is locked. Returns the number of rows.
+pub(super) async fn execute_in(
+    plan: &ChangePlan,
+    context: &mut EvaluationContext<'_>,
+    returned: &mut Returned,
+) -> Result<u64> {
+    let counted = match &plan.kind {
+        ChangeKind::Insert(insert) => insert::execute(plan, insert, context, returned).await,
+        ChangeKind::Update(update) => execute_update(plan, update, context, returned).await,
+        ChangeKind::Delete(delete) => execute_delete(plan, delete, context, returned).await,
+        ChangeKind::Joined(change) => joined::execute(plan, change, context, returned).await,
+    };
+    if counted.is_err() {
+        context.reads()?.disclose_all();
+    }
+    counted
 }
 
 /// Locks a table for writing. Returns false if its definition has changed since the
@@ -151,6 +197,22 @@ fn passes(
         }
     }
     Ok(true)
+}
+
+impl ChangeTarget {
+    /// Appends a row's values, and its record id if an expression uses it.
+    fn read(&self, rid: Rid, row: RowRef<'_>, values: &mut Vec<Value>) -> Result<()> {
+        self.reader.read(row, values)?;
+        if self.with_record {
+            values.push(record_value(rid));
+        }
+        Ok(())
+    }
+}
+
+/// A record id as a value.
+pub(super) fn record_value(rid: Rid) -> Value {
+    Value::Int8(rid.0 as i64)
 }
 
 /// Collects the record ids of the rows that a statement wants to change.
@@ -218,7 +280,7 @@ fn collect_one(
         .get(table.storage, index, key, &mut |rid, row| {
             found = Some(rid);
             if !filter.is_empty() {
-                read = target.reader.read(row, &mut values);
+                read = target.read(rid, row, &mut values);
             }
         })?;
     read?;
@@ -238,7 +300,7 @@ async fn collect_range(
     rids: &mut Vec<Rid>,
 ) -> Result<()> {
     let filter = &target.access.filter;
-    let width = target.reader.width();
+    let width = target.reader.width() + usize::from(target.with_record);
     let mut values = Vec::new();
     loop {
         context.check_canceled()?;
@@ -256,7 +318,7 @@ async fn collect_range(
             &mut |rid, row| {
                 rids.push(rid);
                 if !filter.is_empty() {
-                    read = target.reader.read(row, &mut values);
+                    read = target.read(rid, row, &mut values);
                 }
                 match read {
                     Ok(()) => ControlFlow::Continue(()),
@@ -381,7 +443,7 @@ async fn lock(
         LockedRow::Skipped => return Ok(false),
         LockedRow::Unchanged | LockedRow::Changed => {}
     }
-    target.reader.read(RowRef::trusted(row), values)?;
+    target.read(rid, RowRef::trusted(row), values)?;
     if locked == LockedRow::Changed {
         return holds(target.condition.as_ref(), context, values);
     }
@@ -431,6 +493,8 @@ pub(super) struct Replacing {
     new: Vec<u8>,
     /// The whole row, for a table with rules.
     whole: Vec<Value>,
+    /// `xmax` of the new row, for RETURNING.
+    pub(super) xmax: u32,
 }
 
 impl Replacing {
@@ -440,12 +504,69 @@ impl Replacing {
             changes: Vec::new(),
             new: Vec::new(),
             whole: Vec::new(),
+            xmax: 0,
         }
     }
 
     /// Replaces a locked row by a row with new values in some columns. The assignments
     /// are evaluated over `values`. Returns the record id of the new row.
     pub(super) async fn replace(
+        &mut self,
+        plan: &ChangePlan,
+        assignments: &[Assignment],
+        (rid, old): (Rid, &[u8]),
+        values: &[Value],
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<Rid> {
+        let made = self
+            .write(plan, assignments, (rid, old), values, context, returned)
+            .await?;
+        if plan.returning.is_some() {
+            let mut values = Vec::new();
+            RowReader::new(&plan.table).read(RowRef::trusted(&self.new), &mut values)?;
+            values.extend([record_value(made), Value::Oid(self.xmax)]);
+            returned.add(plan.returning.as_ref(), context, &values)?;
+        }
+        Ok(made)
+    }
+
+    /// [`Replacing::replace`] of a row that is written at once, whatever of the change is
+    /// written later.
+    pub(super) async fn replace_now(
+        &mut self,
+        plan: &ChangePlan,
+        assignments: &[Assignment],
+        locked: (Rid, &[u8]),
+        values: &[Value],
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<Rid> {
+        let writes = returned.writes.take();
+        let replaced = self
+            .replace(plan, assignments, locked, values, context, returned)
+            .await;
+        returned.writes = writes;
+        replaced
+    }
+
+    /// Checks the new row against the views WITH CHECK OPTION.
+    fn check(&self, plan: &ChangePlan, context: &mut EvaluationContext<'_>) -> Result<()> {
+        if plan.checks.is_empty() {
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        RowReader::new(&plan.table).read(RowRef::trusted(&self.new), &mut values)?;
+        check_views(plan, context, &values)
+    }
+
+    /// The row that was written last.
+    pub(super) fn written(&self) -> &[u8] {
+        &self.new
+    }
+
+    /// [`Replacing::replace`] without RETURNING.
+    pub(super) async fn write(
         &mut self,
         plan: &ChangePlan,
         assignments: &[Assignment],
@@ -473,24 +594,23 @@ impl Replacing {
         self.writer
             .patch(table, RowRef::trusted(old), &self.changes, &mut self.new)?;
         rules.check(table, &self.whole, context)?;
+        if returned.is_later() {
+            self.check(plan, context)?;
+            returned.keep(Write::Update(rid, self.new.clone()), context)?;
+            return Ok(rid);
+        }
         let row = RowRef::trusted(&self.new);
         let updated = coeval_txn::update(context.reads()?, table.storage, rid, row).await?;
-        let rid = match updated {
-            Update::Updated(rid) => rid,
-            Update::Duplicate { index, .. } => {
-                return Err(match table.index(index) {
-                    Some(index) => unique_violation(table, index, row),
-                    None => Error::internal("an index that the table does not have"),
-                });
+        match updated {
+            Update::Updated(rid) => {
+                self.check(plan, context)?;
+                Ok(rid)
             }
-        };
-        if plan.returning.is_some() || !plan.checks.is_empty() {
-            let mut values = Vec::new();
-            RowReader::new(table).read(row, &mut values)?;
-            check_views(plan, context, &values)?;
-            returned.add(plan.returning.as_ref(), context, &values)?;
+            Update::Duplicate { index, .. } => Err(match table.index(index) {
+                Some(index) => unique_violation(table, index, row),
+                None => Error::internal("an index that the table does not have"),
+            }),
         }
-        Ok(rid)
     }
 }
 
@@ -510,7 +630,11 @@ async fn execute_delete(
         if !lock(table, target, locking, context, &mut row, &mut values).await? {
             continue;
         }
-        context.reads()?.delete(table.storage, rid)?;
+        if returned.keep(Write::Delete(rid), context)?.is_some() {
+            context.reads()?.delete(table.storage, rid)?;
+        }
+        values.truncate(table.columns.len());
+        values.push(record_value(rid));
         returned.add(plan.returning.as_ref(), context, &values)?;
         count += 1;
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use coeval_txn::{Insert, LockWait, LockedRow, RowLock};
 use coeval_types::{IndexId, Rid, RowRef};
 
-use super::execute::{Replacing, Returned, check_views, holds};
+use super::execute::{Replacing, Returned, check_views, holds, record_value};
 use super::row::{RowWriter, unique_violation};
+use super::with::Write;
 use super::{ChangePlan, ConflictUpdate, InsertPlan, InsertSource};
 use crate::catalog::Index;
 use crate::error::{Error, Result, SqlState};
@@ -147,6 +148,25 @@ impl<'plan> Inserting<'plan> {
         rules.check(table, &self.values, context)
     }
 
+    /// Adds the current row to those of RETURNING. Its record is not known before it is
+    /// written.
+    fn returned(
+        &mut self,
+        record: Option<Rid>,
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<()> {
+        if self.plan.returning.is_none() {
+            return Ok(());
+        }
+        let columns = self.values.len();
+        let record = record.map_or(Value::Null, record_value);
+        self.values.extend([record, Value::Oid(0)]);
+        let added = returned.add(self.plan.returning.as_ref(), context, &self.values);
+        self.values.truncate(columns);
+        added
+    }
+
     /// Inserts the current row.
     async fn insert(
         &mut self,
@@ -155,6 +175,12 @@ impl<'plan> Inserting<'plan> {
     ) -> Result<()> {
         context.breathe().await?;
         let table = &*self.plan.table;
+        if returned.is_later() && self.insert.on_conflict.is_none() {
+            check_views(self.plan, context, &self.values)?;
+            returned.keep(Write::Insert(self.row.clone()), context)?;
+            self.count += 1;
+            return self.returned(None, context, returned);
+        }
         for _ in 0..MAX_TRIES {
             let row = RowRef::trusted(&self.row);
             let inserted = coeval_txn::insert(context.reads()?, table.storage, row).await?;
@@ -166,7 +192,7 @@ impl<'plan> Inserting<'plan> {
                     }
                     self.count += 1;
                     check_views(self.plan, context, &self.values)?;
-                    return returned.add(self.plan.returning.as_ref(), context, &self.values);
+                    return self.returned(Some(rid), context, returned);
                 }
             };
             let unique: &Index = table
@@ -327,8 +353,11 @@ impl<'plan> Inserting<'plan> {
         RowReader::new(table).read(RowRef::trusted(&old), &mut values)?;
         values.extend_from_slice(&self.values);
         if holds(update.condition.as_ref(), context, &values)? {
-            let replaced = Replacing::new(table)
-                .replace(
+            let mut replacing = Replacing::new(table);
+            // Any number but 0 says that the row was there.
+            replacing.xmax = (context.reads()?.id().0 as u32).max(1);
+            let replaced = replacing
+                .replace_now(
                     self.plan,
                     &update.assignments,
                     (rid, &old),

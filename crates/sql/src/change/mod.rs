@@ -28,15 +28,18 @@
 //!   itself: the executor collects all rows before the first change.
 
 mod bind;
+mod bind_joined;
 mod execute;
 mod insert;
+mod joined;
 mod row;
 mod rules;
 mod subject;
+pub(crate) mod with;
 
 use std::sync::Arc;
 
-pub(crate) use bind::{bind_delete, bind_insert, bind_update};
+pub(crate) use bind::{bind_delete, bind_in_with, bind_insert, bind_update};
 pub(crate) use execute::{Changed, execute, lock_for_write};
 pub(crate) use row::{
     RowWriter, check_default, constant_default, default_expression, default_of, unique_violation,
@@ -79,6 +82,8 @@ pub(crate) enum ChangeKind {
     Insert(InsertPlan),
     Update(UpdatePlan),
     Delete(DeletePlan),
+    /// UPDATE … FROM and DELETE … USING.
+    Joined(JoinedPlan),
 }
 
 /// A planned INSERT.
@@ -130,6 +135,20 @@ pub(crate) struct DeletePlan {
     pub(crate) target: ChangeTarget,
 }
 
+/// A planned UPDATE or DELETE of rows that are joined with a FROM list.
+#[derive(Debug)]
+pub(crate) struct JoinedPlan {
+    /// The joined rows.
+    pub(crate) source: Arc<QueryPlan>,
+    /// Position of the target's first column in them. Its record id stands behind its last
+    /// one.
+    pub(crate) start: usize,
+    /// The whole WHERE clause, to recheck rows changed concurrently.
+    pub(crate) condition: Option<Expression>,
+    /// What UPDATE sets, evaluated over the joined rows; `None` for DELETE.
+    pub(crate) assignments: Option<Vec<Assignment>>,
+}
+
 /// Selection of the rows to change.
 #[derive(Debug)]
 pub(crate) struct ChangeTarget {
@@ -141,6 +160,8 @@ pub(crate) struct ChangeTarget {
     pub(crate) reader: RowReader,
     /// WHERE CURRENT OF: the cursor that stands on the row.
     pub(crate) current_of: Option<String>,
+    /// Whether the row's record id stands behind them.
+    pub(crate) with_record: bool,
 }
 
 impl ChangeTarget {
@@ -168,7 +189,8 @@ pub(crate) struct Assignment {
     pub(crate) value: Expression,
 }
 
-/// RETURNING, evaluated over the row after the change (before the change, for DELETE).
+/// RETURNING, evaluated over the row after the change (before the change, for DELETE),
+/// with its record id and its `xmax` behind its columns.
 #[derive(Debug)]
 pub(crate) struct Returning {
     pub(crate) columns: Vec<Column>,
@@ -179,7 +201,7 @@ impl ChangePlan {
     /// The cursor that stands on the row to be changed, if the statement names one.
     pub(crate) fn current_of(&self) -> Option<&str> {
         let target = match &self.kind {
-            ChangeKind::Insert(_) => return None,
+            ChangeKind::Insert(_) | ChangeKind::Joined(_) => return None,
             ChangeKind::Update(update) => &update.target,
             ChangeKind::Delete(delete) => &delete.target,
         };
@@ -208,10 +230,12 @@ impl ChangePlan {
 
     /// Name of the command, as in its command tag.
     pub(crate) fn command(&self) -> &'static str {
-        match self.kind {
+        match &self.kind {
             ChangeKind::Insert(_) => "INSERT",
             ChangeKind::Update(_) => "UPDATE",
             ChangeKind::Delete(_) => "DELETE",
+            ChangeKind::Joined(joined) if joined.assignments.is_some() => "UPDATE",
+            ChangeKind::Joined(_) => "DELETE",
         }
     }
 }

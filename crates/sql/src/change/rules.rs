@@ -132,7 +132,9 @@ fn bind_over_row(
     bind: impl FnOnce(&mut Binder<'_>, &Scope<'_>) -> Result<Expression>,
 ) -> Result<Expression> {
     let frame = Frame::outermost();
-    let scope = super::bind::scope(table, None, &frame);
+    let mut scope = super::bind::scope(table, None, &frame);
+    // The row has no record before it is written.
+    scope.relations[0].record = None;
     let mut binder = Binder::new(catalog, session, locate, Parameters::default());
     binder.aggregates = Aggregates::Forbidden(what);
     let bound = bind(&mut binder, &scope)?;

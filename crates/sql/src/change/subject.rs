@@ -187,6 +187,11 @@ impl Subject {
     }
 
     /// The table.
+    pub(super) const fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The table.
     pub(super) fn into_table(self) -> Arc<Table> {
         self.table
     }
@@ -221,13 +226,18 @@ impl Subject {
         if self.through.is_none() {
             return scope(&self.table, alias, frame);
         }
-        let relation = match alias {
-            Some(alias) => self.relation(alias, None, 0),
-            None => self.relation(self.shown_name(), Some(PUBLIC), 0),
-        };
         Scope {
-            relations: vec![relation],
+            relations: vec![self.called(alias, 0)],
             frame,
+        }
+    }
+
+    /// [`Subject::relation`] under the alias, or else under the name that the statement has
+    /// for it.
+    pub(super) fn called(&self, alias: Option<&str>, offset: usize) -> ScopeRelation {
+        match alias {
+            Some(alias) => self.relation(alias, None, offset),
+            None => self.relation(self.shown_name(), Some(PUBLIC), offset),
         }
     }
 
@@ -303,6 +313,12 @@ impl Subject {
     pub(super) fn conditions(&self) -> &[Expression] {
         let through = self.through.as_ref();
         through.map_or(&[], |through| through.conditions.as_slice())
+    }
+
+    /// [`Subject::conditions`] over rows in which the table's begins at position `offset`.
+    pub(super) fn conditions_at(&self, offset: usize) -> impl Iterator<Item = Expression> {
+        let conditions = self.conditions().iter();
+        conditions.map(move |condition| shifted(condition, offset))
     }
 
     /// The checks of new rows. What the statement needs on the view, the owners of the views
@@ -439,7 +455,11 @@ fn way(
             column.origin = None;
         }
         let frame = Frame::outermost();
-        let scope = select::one_relation(relation, alias, columns, &frame)?;
+        let mut scope = select::one_relation(relation, alias, columns, &frame)?;
+        if beneath.views.is_empty() {
+            // Of the system columns, those that need a row's record are not there.
+            scope.relations[0].table = Some(table.oid);
+        }
         let conditions = match &select.filter {
             Some(filter) => binder
                 .in_clause("WHERE", |binder| {

@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::change::{RowWriter, unique_violation};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW};
-use crate::value::Value;
+use crate::value::{Encoding, Value};
 
 /// Maximum number of characters of a line in an error message.
 const SHOWN: usize = 100;
@@ -85,6 +85,14 @@ impl CopyIn {
         match &*self.plan {
             CopyPlan::In(plan) => plan.columns.len(),
             CopyPlan::Out(_) => 0,
+        }
+    }
+
+    /// Encoding of the data; `None` for the client's.
+    pub(crate) fn encoding(&self) -> Option<Encoding> {
+        match &*self.plan {
+            CopyPlan::In(plan) => plan.format.encoding,
+            CopyPlan::Out(_) => None,
         }
     }
 

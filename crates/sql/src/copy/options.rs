@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, SqlState};
 use crate::expression::Locate;
 use crate::statement::{Argument, CopyOption};
+use crate::value::Encoding;
 
 /// Data format of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(crate) struct CopyFormat {
     pub(crate) force_not_null: Vec<bool>,
     /// For each column of a line, whether quoted values may be null.
     pub(crate) force_null: Vec<bool>,
+    /// Encoding of the data; `None` for the client's.
+    pub(crate) encoding: Option<Encoding>,
 }
 
 impl CopyFormat {
@@ -78,6 +81,7 @@ impl CopyFormat {
             force_quote: none.clone(),
             force_not_null: none.clone(),
             force_null: none,
+            encoding: None,
         };
         let mut escape = None;
         for option in options {
@@ -127,10 +131,15 @@ impl CopyFormat {
                     format.force_null = column_set(option, columns)?;
                 }
                 "encoding" => {
-                    let name = text(option)?.to_ascii_lowercase().replace(['-', '_'], "");
-                    if !matches!(name.as_str(), "utf8" | "unicode") {
-                        return Err(Error::unsupported("COPY in an encoding other than UTF8"));
-                    }
+                    let name = text(option)?;
+                    let found = Encoding::named(name).ok_or_else(|| {
+                        Error::new(
+                            SqlState::INVALID_PARAMETER_VALUE,
+                            "argument to option \"encoding\" must be a valid encoding name",
+                        )
+                        .at(locate(option.at))
+                    })?;
+                    format.encoding = Some(found?);
                 }
                 other => {
                     return Err(Error::syntax(format!("option \"{other}\" not recognized"))

@@ -20,7 +20,6 @@ impl Change<'_> {
         create: &tree::CreateIndex,
     ) -> Result<&'static str> {
         let unsupported = [
-            (create.concurrently, "CREATE INDEX CONCURRENTLY"),
             (create.filter.is_some(), "a partial index"),
             (!create.include.is_empty(), "CREATE INDEX … INCLUDE"),
             (create.nulls_not_distinct, "NULLS NOT DISTINCT"),

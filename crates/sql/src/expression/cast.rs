@@ -179,7 +179,7 @@ pub(super) fn cast_pure(
             }
         }
         (Value::Text(text), DataType::InternalChar) => {
-            Value::Char(text.bytes().next().unwrap_or(0))
+            Value::parse(&text, DataType::InternalChar.into(), style)?
         }
         (Value::Text(text), target) => {
             // A value cast to `char(n)` or `varchar(n)` is cut to its length; a value

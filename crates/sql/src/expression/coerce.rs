@@ -75,11 +75,20 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
         T::Text | T::VarChar => &[(T::Regclass, Implicit), (T::InternalChar, Assignment)],
         T::Char => &[(T::InternalChar, Assignment)],
         T::Oid => &[(T::Int8, Implicit), (T::Int4, Assignment)],
-        T::Regproc | T::Regclass | T::Regtype | T::Regnamespace | T::Regrole => &[
+        T::Regproc
+        | T::Regprocedure
+        | T::Regoper
+        | T::Regoperator
+        | T::Regclass
+        | T::Regtype
+        | T::Regnamespace
+        | T::Regrole => &[
             (T::Oid, Implicit),
             (T::Int4, Assignment),
             (T::Int8, Assignment),
         ],
+        T::Xid => &[(T::Oid, Implicit)],
+        T::Tid => &[],
         T::Date => &[(T::Timestamp, Implicit), (T::TimestampTz, Implicit)],
         T::Timestamp => &[
             (T::TimestampTz, Implicit),
@@ -134,7 +143,10 @@ const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
         | T::ByteaArray
         | T::UuidArray
         | T::JsonbArray
-        | T::JsonPathArray => &[],
+        | T::JsonPathArray
+        | T::TidArray
+        | T::Record
+        | T::RecordArray => &[],
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use coeval_txn::{Engine, Transaction};
 use coeval_types::{Rid, Timestamp};
@@ -13,12 +14,15 @@ use smol_str::SmolStr;
 use super::meter::{Metered, ROW, WorkMeter};
 use super::regex::{CompiledPatterns, KeptPatterns};
 use super::subquery::Remembered;
+use super::suspension::Suspending;
 use super::{Instrument, SystemObjects};
 use crate::catalog::Catalog;
+use crate::instance::advisory::SessionLocks;
 use crate::instance::{
     ClusterChange, Deadline, Instance, SessionMemory, SessionsElsewhere, StatementMemory,
 };
 use crate::outcome::Numbered;
+use crate::output::Notice;
 use crate::select::{CommonRows, WorkingTables};
 use crate::sequence::SessionSequences;
 use crate::value::{Style, calendar};
@@ -76,6 +80,10 @@ pub struct SessionInfo {
     pub(crate) elsewhere: Option<Arc<SessionsElsewhere>>,
     /// The session's cursors.
     pub(crate) cursors: Arc<[ListedCursor]>,
+    /// The session's advisory locks; `None` where no session runs.
+    pub(crate) advisory: Option<Arc<SessionLocks>>,
+    /// Longest wait for a lock; `None` for no limit.
+    pub(crate) lock_timeout: Option<Duration>,
 }
 
 /// A row of `pg_cursors`.
@@ -134,6 +142,9 @@ pub trait SessionSettings: Send + Sync {
     /// most for this time, which is written as in settings.
     fn wait_for_commit(&self, commit: Timestamp, limit: Option<&str>) -> Result<()>;
 
+    /// Has the client warned once the statement has run, if it can be.
+    fn warn(&self, _warning: Notice) {}
+
     /// All settings of the session.
     fn all_settings(&self) -> Vec<ShownSetting>;
 }
@@ -165,6 +176,8 @@ impl SessionInfo {
             sequences: Arc::default(),
             elsewhere: None,
             cursors: Arc::default(),
+            advisory: None,
+            lock_timeout: None,
         }
     }
 
@@ -227,6 +240,12 @@ pub struct EvaluationContext<'a> {
     pub(crate) current_row: Option<Rid>,
     /// Counters of the plan's nodes, for EXPLAIN ANALYZE.
     pub(crate) instrument: Option<Box<Instrument>>,
+    /// Rows of RETURNING of the changes in WITH, in their order.
+    pub(crate) changed: Vec<Arc<[Vec<Value>]>>,
+    /// What a function does that has to wait.
+    pub(crate) suspending: Suspending,
+    /// Number of tables of WITH in scope when the evaluation began that may be suspended.
+    pub(crate) commons_before: usize,
 }
 
 impl<'a> EvaluationContext<'a> {
@@ -256,6 +275,9 @@ impl<'a> EvaluationContext<'a> {
             compiled: CompiledPatterns::default(),
             current_row: None,
             instrument: None,
+            changed: Vec::new(),
+            suspending: Suspending::No,
+            commons_before: 0,
         }
     }
 

@@ -77,39 +77,25 @@ pub(super) fn convert(
     Ok(out)
 }
 
-/// Lower case. Whether a capital sigma ends a word depends on the letters around it, so a
-/// chunk ends only between two characters that decide that for both sides.
-pub(super) fn to_lower_case(text: &str, context: &mut EvaluationContext<'_>) -> Result<String> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let from = rest.floor_char_boundary(CHUNK);
-        let mut before = rest[..from].chars().next_back();
-        let cut = rest[from..].char_indices().find(|(_, next)| {
-            let between = before.is_some_and(decides) && decides(*next);
-            before = Some(*next);
-            between
-        });
-        let (chunk, after) = rest.split_at(cut.map_or(rest.len(), |(cut, _)| from + cut));
-        context.work(chunk.len())?;
-        out.push_str(&chunk.to_lowercase());
-        rest = after;
+/// A character in upper case, where that is one character: `ß` stays as it is.
+pub(super) fn upper(character: char) -> char {
+    let mut upper = character.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) => upper,
+        _ => character,
     }
-    Ok(out)
 }
 
-/// Whether a character beside a capital sigma decides by itself whether a word ends there: a
-/// letter, digit or space that is neither a sigma nor one that Unicode's rule passes over
-/// (*case-ignorable*). Some of the common scripts are enough.
-fn decides(character: char) -> bool {
-    matches!(
-        character,
-        'a'..='z' | 'A'..='Z' | '0'..='9' | ' '
-            | '\u{c0}'..='\u{24f}' // Latin
-            | '\u{391}'..='\u{3a1}' | '\u{3b1}'..='\u{3c1}' // Greek before sigma
-            | '\u{400}'..='\u{481}' // Cyrillic
-            | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' // Han, Hangul
-    )
+/// A character in lower case, without the marks that another character would be.
+pub(super) fn lower(character: char) -> char {
+    character.to_lowercase().next().unwrap_or(character)
+}
+
+/// Lower case, character by character: a letter does not depend on those around it.
+pub(super) fn to_lower_case(text: &str, context: &mut EvaluationContext<'_>) -> Result<String> {
+    convert(text, context, |chunk, out| {
+        out.extend(chunk.chars().map(lower))
+    })
 }
 
 /// Visits the occurrences of a text in another from the left, none overlapping the one
@@ -295,7 +281,8 @@ mod tests {
                 assert_eq!(count_characters(&text, context).unwrap(), text.chars().count());
                 let at = position_of(&text, skip, context).unwrap();
                 assert_eq!(text[at..], text.chars().skip(skip).collect::<String>());
-                assert_eq!(to_lower_case(&text, context).unwrap(), text.to_lowercase());
+                let lowered: String = text.chars().map(lower).collect();
+                assert_eq!(to_lower_case(&text, context).unwrap(), lowered);
                 let replaced = replace(&text, &wanted, "xyz", context).unwrap();
                 assert_eq!(replaced, text.replace(&wanted, "xyz"));
                 assert_eq!(find(&text, &wanted, context).unwrap(), text.find(&wanted));

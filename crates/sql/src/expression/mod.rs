@@ -44,6 +44,9 @@ mod regex;
 mod scope;
 mod show;
 mod subquery;
+pub(crate) mod suspension;
+pub(crate) mod system_columns;
+mod table_function;
 mod type_name;
 
 #[cfg(test)]
@@ -56,9 +59,9 @@ pub use bind::{
     fold_name,
 };
 pub(crate) use bind::{
-    Aggregates, FrameLimit, Recursion, WindowCall, WindowDefinition, WindowFrame, WindowFunction,
-    WindowList, Windows, check_collation, joined, key_order, no_equality, no_order, value_name,
-    with_stack,
+    Aggregates, BindChange, FrameLimit, Recursion, WindowCall, WindowDefinition, WindowFrame,
+    WindowFunction, WindowList, Windows, check_collation, joined, key_order, no_equality, no_order,
+    value_name, with_stack,
 };
 pub use cast::cast_value;
 pub(crate) use cast::is_momentary;
@@ -71,6 +74,7 @@ pub use function::{ArgumentKind, Arguments, Body, Function, Place};
 #[cfg(test)]
 pub(crate) use functions::all as all_functions;
 pub(crate) use functions::json;
+pub(crate) use functions::split_string;
 pub use instrument::{Counted, Instrument};
 pub(crate) use meter::ROW;
 pub use meter::WorkMeter;
@@ -81,6 +85,7 @@ pub use regex::RegexPattern;
 pub use scope::{Frame, Scope, ScopeColumn, ScopeRelation};
 pub(crate) use show::{Names, column_name};
 pub use subquery::{HashedSubquery, Subquery, SubqueryKind};
+pub use table_function::TableFunction;
 pub use type_name::resolve_type;
 
 use crate::Value;

@@ -5,7 +5,7 @@
 //! `pg_get_indexdef()` is a function over them. Both need the system tables, which are
 //! themselves built on expressions; so the session passes this interface down.
 
-use super::{EvaluationContext, Function};
+use super::{EvaluationContext, Function, TableFunction};
 use crate::value::DataType;
 use crate::{Result, Value};
 
@@ -14,6 +14,8 @@ use crate::{Result, Value};
 pub struct SystemObjects {
     /// The functions, as a list of function tables.
     pub functions: &'static [&'static [Function]],
+    /// The functions that return rows.
+    pub sets: &'static [TableFunction],
     /// Looks up the object of an object type (`regclass` and its like) by a name.
     pub by_name: fn(DataType, &str, &EvaluationContext<'_>) -> Result<Value>,
     /// Looks up the object of an object type by its OID; a value that prints as the OID
@@ -21,4 +23,14 @@ pub struct SystemObjects {
     pub by_oid: fn(DataType, u32, &EvaluationContext<'_>) -> Value,
     /// The next number of the sequence with an OID, which is an identity column's.
     pub next_of_identity: &'static Function,
+}
+
+impl SystemObjects {
+    /// The functions of this name that return rows.
+    pub(crate) fn table_functions(
+        &self,
+        name: &str,
+    ) -> impl Iterator<Item = &'static TableFunction> {
+        self.sets.iter().filter(move |each| each.name == name)
+    }
 }

@@ -12,11 +12,12 @@
 //!            Column(1) is a.x                   Outer(0) is a.x = Column(1) outside
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use smol_str::SmolStr;
 
 use super::Expression;
+use super::system_columns::{OF_RECORDS, system_column};
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};
 
@@ -49,7 +50,18 @@ pub struct ScopeRelation {
     pub merged: Vec<bool>,
     /// Whether it is a function with one column, so that its name means the column's value.
     pub is_scalar: bool,
+    /// OID of the table, for an item that is one.
+    pub table: Option<u32>,
+    /// Position of the rows' record ids, if they have them.
+    pub record: Option<usize>,
+    /// Position of the rows' `xmax`, if that is not 0.
+    pub xmax: Option<usize>,
+    /// Whether an outer join may fill the item up with nulls.
+    pub nullable: bool,
 }
+
+/// The columns that every table has and `*` does not show.
+const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "cmin", "xmax", "cmax"];
 
 impl ScopeRelation {
     /// A relation without merged columns.
@@ -62,7 +74,40 @@ impl ScopeRelation {
             columns,
             merged,
             is_scalar: false,
+            table: None,
+            record: None,
+            xmax: None,
+            nullable: false,
         }
+    }
+
+    /// The system column of this name, if the item is a table and there is one. Where the
+    /// rows do not have their record ids, notes in the frame that they should.
+    fn system_column(&self, name: &str, frame: &Frame<'_>) -> Result<Option<ScopeColumn>> {
+        let Some(table) = self.table.filter(|_| SYSTEM_COLUMNS.contains(&name)) else {
+            return Ok(None);
+        };
+        let found = system_column(name, table, self.record, self.xmax);
+        let Some((expression, data_type)) = found else {
+            frame.wants_records.set(true);
+            let what = format!("the system column {name} here");
+            return Err(Error::unsupported(what));
+        };
+        // A row that an outer join has made is null in all columns.
+        let is_null =
+            |column: &ScopeColumn| Expression::IsNull(Box::new(column.expression.clone()));
+        let missing = Expression::all_of(self.columns.iter().map(is_null).collect());
+        let by_itself = OF_RECORDS.contains(&name) || self.columns.is_empty();
+        let expression = match self.nullable && !by_itself {
+            false => expression,
+            true => Expression::Case(vec![(missing, Expression::NULL)], Box::new(expression)),
+        };
+        Ok(Some(ScopeColumn {
+            name: SmolStr::new(name),
+            expression,
+            column_type: data_type.into(),
+            origin: None,
+        }))
     }
 }
 
@@ -74,6 +119,9 @@ pub struct Frame<'a> {
     taken: RefCell<Vec<Expression>>,
     /// Number of frames around this one.
     depth: usize,
+    /// Whether a name needs the record ids of the rows of this level, which they do not
+    /// have: the query is planned once more, with them.
+    wants_records: Cell<bool>,
 }
 
 impl<'a> Frame<'a> {
@@ -84,6 +132,7 @@ impl<'a> Frame<'a> {
             outside: None,
             taken: RefCell::new(Vec::new()),
             depth: 0,
+            wants_records: Cell::new(false),
         }
     }
 
@@ -94,7 +143,14 @@ impl<'a> Frame<'a> {
             outside: Some(outside),
             taken: RefCell::new(Vec::new()),
             depth: outside.frame.depth + 1,
+            wants_records: Cell::new(false),
         }
+    }
+
+    /// Whether rows need their record ids.
+    #[must_use]
+    pub fn wants_records(&self) -> bool {
+        self.wants_records.get()
     }
 
     /// The subquery's correlations, in the order of [`Expression::Outer`], as
@@ -229,6 +285,19 @@ impl<'a> Scope<'a> {
         if let Some(column) = found {
             return Ok(Some(column.clone()));
         }
+        if SYSTEM_COLUMNS.contains(&name) {
+            let mut tables = self.relations.iter().filter(|each| each.table.is_some());
+            match (tables.next(), tables.next()) {
+                (Some(_), Some(_)) => {
+                    return Err(Error::new(
+                        SqlState::AMBIGUOUS_COLUMN,
+                        format!("column reference \"{name}\" is ambiguous"),
+                    ));
+                }
+                (Some(table), None) => return table.system_column(name, self.frame),
+                _ => {}
+            }
+        }
         self.outside(|outside| outside.find(name))
     }
 
@@ -307,6 +376,9 @@ impl<'a> Scope<'a> {
             let column = found.columns.iter().find(|column| column.name == name);
             return match column {
                 Some(column) => Ok(Some(column.clone())),
+                None if SYSTEM_COLUMNS.contains(&name) && found.table.is_some() => {
+                    found.system_column(name, self.frame)
+                }
                 None => Err(Error::new(
                     SqlState::UNDEFINED_COLUMN,
                     format!("column {relation}.{name} does not exist"),

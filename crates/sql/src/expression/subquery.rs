@@ -215,11 +215,15 @@ impl Subquery {
         if !constant && !self.plan.is_volatile() && !self.reads_anew() {
             return self.evaluate_correlated(context, &operand, row);
         }
+        let mark = context.once_mark();
         let value = self.run_over(context, &operand, row, constant)?;
         if constant && self.operand.is_none() {
             context
                 .remembered
                 .insert(self.number, Remembered::Value(value.clone()));
+        }
+        if context.remembered.contains_key(&self.number) {
+            context.settle(mark);
         }
         Ok(value)
     }

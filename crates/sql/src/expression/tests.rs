@@ -97,7 +97,6 @@ fn what_is_not_there_is_named() {
              search depth first by n set o select * from r;",
             "SEARCH",
         ),
-        ("select (1, 2);", "a row as a value"),
         ("select 'a' collate \"de_DE\";", "the collation"),
     ] {
         let error = bench.run(sql, &[]).unwrap_err();

@@ -96,10 +96,12 @@ pub enum AnswerWait {
     /// The leader has not yet said which commits a fresh read must include, or this node's
     /// tables do not show them yet.
     Newest = 6,
+    /// The statement sleeps, as it was told.
+    Sleep = 7,
 }
 
 impl AnswerWait {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::None,
         Self::Durable,
         Self::Client,
@@ -107,6 +109,7 @@ impl AnswerWait {
         Self::LogSpace,
         Self::Confirmation,
         Self::Newest,
+        Self::Sleep,
     ];
 
     /// Type and name of the wait event: PostgreSQL's, where PostgreSQL has one.
@@ -119,6 +122,7 @@ impl AnswerWait {
             Self::LogSpace => Some(("IO", "WALWrite")),
             Self::Confirmation => Some(("IPC", "LeaderConfirmation")),
             Self::Newest => Some(("IPC", "ReadIndex")),
+            Self::Sleep => Some(("Timeout", "PgSleep")),
         }
     }
 }
@@ -244,6 +248,12 @@ impl Activity {
         self.answer.store(wait as u8, Ordering::Relaxed);
     }
 
+    /// Records whether the session waits for an advisory lock.
+    pub(crate) fn waits_for_advisory(&self, waits: bool) {
+        let lock = if waits { ADVISORY } else { NO_LOCK };
+        self.lock.store(lock, Ordering::Relaxed);
+    }
+
     /// Copies the page.
     #[must_use]
     pub fn shown(&self) -> Shown {
@@ -274,6 +284,7 @@ impl Activity {
             ROW => return Some(("Lock", "tuple")),
             KEY => return Some(("Lock", "transactionid")),
             TABLE => return Some(("Lock", "relation")),
+            ADVISORY => return Some(("Lock", "advisory")),
             _ => {}
         }
         let answer = usize::from(self.answer.load(Ordering::Relaxed));
@@ -286,6 +297,7 @@ const NO_LOCK: u8 = 0;
 const ROW: u8 = 1;
 const KEY: u8 = 2;
 const TABLE: u8 = 3;
+const ADVISORY: u8 = 4;
 
 impl LockObserver for Activity {
     fn waits(&self, place: &ConflictLocation) {
@@ -302,6 +314,17 @@ impl LockObserver for Activity {
         self.lock.store(NO_LOCK, Ordering::Relaxed);
         self.observer.goes_on();
     }
+}
+
+/// An observer for tests that do not observe.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Unobserved;
+
+#[cfg(test)]
+impl LockObserver for Unobserved {
+    fn waits(&self, _: &ConflictLocation) {}
+    fn goes_on(&self) {}
 }
 
 /// The first part of a text, of at most [`MAX_TEXT`] bytes.
@@ -444,14 +467,6 @@ mod tests {
     use super::*;
     use crate::instance::Instance;
 
-    #[derive(Debug)]
-    struct Nobody;
-
-    impl LockObserver for Nobody {
-        fn waits(&self, _: &ConflictLocation) {}
-        fn goes_on(&self) {}
-    }
-
     fn listed(around: &Arc<Instance>, process_id: i32) -> Listed {
         let entrant = Entrant {
             process_id,
@@ -461,7 +476,7 @@ mod tests {
             application_name: "psql",
             client: None,
             interrupt: None,
-            observer: Arc::new(Nobody),
+            observer: Arc::new(Unobserved),
             now: 10,
         };
         Listed::enter(around, entrant)

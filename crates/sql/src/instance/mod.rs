@@ -18,10 +18,12 @@
 //! - `deadline`: time limits. `limits`: size limits.
 //! - [`activity`]: what each session is doing; `waiting`: what it waits for, apart from
 //!   locks. `elsewhere`: the sessions of other nodes' clients.
+//! - `advisory`: advisory locks.
 //! - `cluster`: the cluster of which this server is a node.
 
 pub mod activity;
 mod admission;
+pub(crate) mod advisory;
 mod cluster_view;
 pub(crate) mod deadline;
 mod elsewhere;

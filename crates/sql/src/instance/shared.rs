@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::activity::Activities;
 use super::admission::Admission;
+use super::advisory::AdvisoryLocks;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
 use super::elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere};
 use super::memory_budget::MemoryBudget;
@@ -143,6 +144,7 @@ pub struct Instance {
     sessions_memory: Arc<SessionsMemory>,
     /// How many long texts are parsed at once.
     pub(crate) parsers: Arc<Admission>,
+    pub(crate) advisory: Arc<AdvisoryLocks>,
     host: OnceLock<Box<dyn Host>>,
     /// Statistics of tables.
     pub(crate) statistics: StatisticsCache,
@@ -160,6 +162,7 @@ impl Default for Instance {
             budget: MemoryBudget::default(),
             sessions_memory: Arc::default(),
             parsers: Arc::new(parsers),
+            advisory: Arc::default(),
             host: OnceLock::new(),
             statistics: StatisticsCache::default(),
         }

@@ -38,7 +38,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use execute::Cursor;
-pub(crate) use execute::{CommonRows, WorkingTables, row_bytes};
+pub(crate) use execute::{CommonRows, WorkingTables, forget_commons, row_bytes};
 pub use plan::{CommonTable, bind_list, plan_cursor, plan_in_frame, plan_query, plan_source};
 
 use crate::expression::{Expression, Instrument};
@@ -46,9 +46,10 @@ use crate::output::Column;
 use crate::value::ColumnType;
 
 pub(crate) use plan::{
-    Beneath, Common, Described, Node, Relationship, SetFunction, Shape, Views, beneath,
-    bind_set_function, column_name, define_tables, from_scope, hash_subqueries, inside_view,
-    is_set_function, named_columns, one_relation, plan_with_shape, quoted, with_tables,
+    Beneath, Common, Described, JoinedTarget, Node, Relationship, SetFunction, SetKind, SetPlace,
+    Shape, Views, beneath, bind_set_function, changes_rows, column_name, define_tables, from_scope,
+    hash_subqueries, inside_view, is_set_function, named_columns, one_relation, plan_with_shape,
+    quoted, with_tables,
 };
 
 /// A planned query. Immutable, and shared by all executions.

@@ -16,6 +16,7 @@ use crate::expression::EvaluationContext;
 use crate::instance::within;
 use crate::output::{CommandTag, Completion, Sink};
 use crate::select::Cursor;
+use crate::value::Encoding;
 
 /// Number of lines written between two checks for back-pressure.
 const LINES_BETWEEN_DRAINS: u64 = 128;
@@ -72,8 +73,10 @@ impl Session {
         let columns = plan.query.columns();
         let mut writer = LineWriter::new(&plan.format, columns, self.info.style);
         sink.copy_out(columns.len());
+        let encoding = self.settings.parsed().client_encoding;
+        let encoding = plan.format.encoding.unwrap_or(encoding);
         if plan.format.header {
-            sink.copy_data(writer.header());
+            send_line(sink, writer.header(), encoding)?;
         }
         let mut context =
             EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
@@ -83,7 +86,7 @@ impl Session {
         let mut count: u64 = 0;
         let mut row = Vec::new();
         while cursor.next(&mut context, &mut row).await? {
-            sink.copy_data(writer.row(&row));
+            send_line(sink, writer.row(&row), encoding)?;
             count += 1;
             if count.is_multiple_of(LINES_BETWEEN_DRAINS) {
                 let seen = context
@@ -145,6 +148,8 @@ impl Session {
 
     async fn feed_to(&mut self, copy: &mut CopyIn, data: &[u8], last: bool) -> Result<()> {
         let catalog = Arc::clone(&copy.catalog);
+        let encoding = self.settings.parsed().client_encoding;
+        let decoded = copy.encoding().unwrap_or(encoding).decode(data)?;
         let viewer = self.viewer();
         let running = self
             .running
@@ -154,7 +159,7 @@ impl Session {
             EvaluationContext::new(&self.info, &catalog, &[], Some(&mut *running.transaction));
         context.settings = Some(&viewer);
         context.engine = Some(&*self.database.engine);
-        copy.take(data, last, &mut context).await?;
+        copy.take(&decoded, last, &mut context).await?;
         self.take_over(viewer);
         Ok(())
     }
@@ -168,4 +173,17 @@ impl Session {
             format!("COPY from stdin failed: {message}"),
         )
     }
+}
+
+/// Sends a line of COPY TO in the client's encoding; error 22P05.
+fn send_line(sink: &mut dyn Sink, line: &[u8], encoding: Encoding) -> Result<()> {
+    if !encoding.converts() || line.is_ascii() {
+        sink.copy_data(line);
+        return Ok(());
+    }
+    encoding.check(&String::from_utf8_lossy(line))?;
+    let mut converted = line.to_vec();
+    encoding.encode(&mut converted, 0);
+    sink.copy_data(&converted);
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use coeval_txn::Direction;
 
 use super::Session;
-use super::prepared::Plan;
+use super::plan::Plan;
 use super::transaction::Block;
 use crate::catalog::{Catalog, Table, quote_identifier};
 use crate::change::{ChangeKind, ChangePlan, ChangeTarget, Changed, InsertSource};
@@ -82,6 +82,15 @@ impl Session {
                 Changed::Rows { count, .. } => count,
                 Changed::Outdated => return Ok(None),
             },
+            Plan::With(changes, main) => {
+                let changed = self
+                    .execute_with(changes, main, catalog, parameters)
+                    .await?;
+                let Changed::Rows { count, .. } = changed else {
+                    return Ok(None);
+                };
+                count
+            }
             Plan::Copy(_) | Plan::Explain(..) => {
                 return Err(Error::unsupported("EXPLAIN ANALYZE of this statement"));
             }
@@ -190,6 +199,14 @@ fn describe(plan: &Plan, counted: Option<&Instrument>, verbose: bool) -> Describ
     match plan {
         Plan::Query(query) => query.describe(counted, verbose),
         Plan::Change(change) => describe_change(change, verbose),
+        Plan::With(changes, main) => {
+            let mut described = describe(main, counted, verbose);
+            for change in changes {
+                let name = Relationship::Named("CTE".to_owned());
+                described.add(name, describe_change(change, verbose));
+            }
+            described
+        }
         Plan::Copy(copy) => match &**copy {
             CopyPlan::In(into) => Described::new(&format!("Copy into {}", into.table.name), 0.0),
             CopyPlan::Out(out) => over("Copy out", out.query.describe(None, verbose)),
@@ -229,6 +246,15 @@ fn describe_change(change: &ChangePlan, verbose: bool) -> Described {
             &format!("Delete on {name}"),
             describe_target(table, &delete.target),
         ),
+        ChangeKind::Joined(joined) => {
+            let verb = if joined.assignments.is_some() {
+                "Update"
+            } else {
+                "Delete"
+            };
+            let source = joined.source.describe(None, verbose);
+            over(&format!("{verb} on {name}"), source)
+        }
     }
 }
 

@@ -140,7 +140,19 @@ impl Session {
     async fn find_role(&mut self, name: &str) -> Result<Who> {
         self.ensure_running().await?;
         let (catalog, _) = self.current_catalog()?;
-        let role = catalog.access().find(name)?;
+        let alias = self.info.alias.as_deref() == Some(name);
+        let role = match catalog.access().find(name) {
+            Ok(role) => role,
+            // The name under which the client was let in as the bootstrap role.
+            Err(_) if alias => {
+                return Ok(Who {
+                    role: FIRST_ROLE,
+                    name: name.into(),
+                    superuser: true,
+                });
+            }
+            Err(error) => return Err(error),
+        };
         Ok(Who {
             role: role.oid,
             name: role.name.as_str().into(),

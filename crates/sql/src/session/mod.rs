@@ -25,8 +25,8 @@
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.
 //! - [`set`] and [`settings`]: SET, SHOW and the list of settings.
-//! - [`prepared`]: statements with their names resolved; [`portal`]: prepared statements
-//!   with their parameters.
+//! - [`prepared`]: statements with their names resolved; [`plan`]: their plans;
+//!   [`portal`]: prepared statements with their parameters.
 //! - [`run`]: executing portals; [`utility`]: statements without a plan; [`result_writer`]:
 //!   writing results to the sink.
 //! - [`handover`]: session handover, the state that survives a move to another node.
@@ -50,6 +50,7 @@ mod handover;
 pub(crate) mod identity;
 mod lock_view;
 mod parsing;
+mod plan;
 mod plan_cache;
 #[cfg(feature = "planted")]
 mod planted;
@@ -94,6 +95,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo, WorkMeter};
 use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, Listing, SessionState};
+use crate::instance::advisory::SessionLocks;
 use crate::instance::{Charge, Limits, MemoryBudget, SessionMemory, Ticket, measured, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Notice, Severity, Sink, TransactionStatus};
@@ -291,6 +293,11 @@ impl Session {
             process_id: options.process_id,
             cancel: options.cancel,
             memory: Some(Arc::clone(&memory)),
+            advisory: Some(Arc::new(SessionLocks::new(
+                &database.around.advisory,
+                options.process_id,
+                listed.page(),
+            ))),
             ..SessionInfo::new(system::OBJECTS)
         };
         let mut session = Self {

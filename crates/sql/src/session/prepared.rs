@@ -10,25 +10,22 @@
 
 use std::sync::{Arc, Mutex};
 
-use coeval_txn::TableLock;
-use coeval_types::StorageId;
-
 use super::Session;
 use super::counted::Counted;
 use super::handover::HandoverStatement;
+use super::plan::{Plan, PlannedLock, planned_locks};
 use super::run::{MAX_REPLANS, is_conflict, keeps_changing};
-use super::set::{show_columns, text_column};
+use super::set::show_columns;
 use super::statement_cache::StatementCache;
-use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
-use crate::change::{self, ChangePlan};
+use crate::change;
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Parameters, resolve_type};
 use crate::instance::{Charge, measured};
 use crate::output::Column;
-use crate::route::{Reason, Route};
-use crate::select::{self, QueryPlan};
+use crate::route::Route;
+use crate::select;
 use crate::statement::{Command, PARSED_IN_A_STEP, Statement};
 use crate::value::DataType;
 
@@ -79,62 +76,6 @@ struct Bound {
     /// Memory that all this takes, in bytes.
     bytes: u64,
     counted: Counted,
-}
-
-/// A lock that a statement takes on a table that it names, before it runs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlannedLock {
-    pub(super) storage: StorageId,
-    pub(super) mode: TableLock,
-    /// The table's schema version in the catalog that the plan was made with.
-    pub(super) schema_version: u64,
-}
-
-/// The plan of a statement, by kind of statement.
-#[derive(Debug)]
-pub(super) enum Plan {
-    /// A statement that returns rows, such as SELECT.
-    Query(Arc<QueryPlan>),
-    /// INSERT, UPDATE or DELETE.
-    Change(Box<ChangePlan>),
-    /// COPY in either direction.
-    Copy(Arc<CopyPlan>),
-    /// EXPLAIN of one of the above, or of an EXECUTE, and where that can run.
-    Explain(Arc<Plan>, Route),
-}
-
-impl Plan {
-    /// Whether the plan's result may depend on the database's contents, including its
-    /// catalog.
-    pub(super) fn looks(&self) -> bool {
-        match self {
-            Self::Query(query) => query.looks(),
-            Self::Change(_) | Self::Copy(_) | Self::Explain(..) => true,
-        }
-    }
-
-    /// Where the plan can run, if its expressions and system tables can run at `bound`.
-    fn route(&self, bound: Route) -> Route {
-        let own = match self {
-            Self::Query(query) if query.locks_rows() => Route::Leader(Reason::LocksRows),
-            Self::Change(_) => Route::Leader(Reason::Writes),
-            Self::Copy(copy) if matches!(**copy, CopyPlan::In(_)) => Route::Leader(Reason::Writes),
-            Self::Query(_) | Self::Copy(_) | Self::Explain(..) => Route::Anywhere,
-        };
-        own.and(bound)
-    }
-
-    fn columns(&self) -> Option<Vec<Column>> {
-        match self {
-            Self::Query(query) => Some(query.columns().to_vec()),
-            Self::Change(change) => change
-                .returning
-                .as_ref()
-                .map(|returning| returning.columns.clone()),
-            Self::Copy(_) => None,
-            Self::Explain(..) => Some(vec![text_column("QUERY PLAN")]),
-        }
-    }
 }
 
 impl Prepared {
@@ -271,44 +212,6 @@ pub(super) fn without_tree(mut prepared: Arc<Prepared>) -> Arc<Prepared> {
         own.drop_tree();
     }
     prepared
-}
-
-/// The locks of a statement: ROW EXCLUSIVE on the table that it changes, ROW SHARE on those
-/// of which it locks rows, which needs more than SELECT, and ACCESS SHARE on all others
-/// that it names; ROW EXCLUSIVE on the sequences of which it takes numbers.
-fn planned_locks(plan: &Plan, needs: &Needs, catalog: &Catalog) -> Arc<[PlannedLock]> {
-    let changed = match plan {
-        Plan::Change(change) => Some(change.table.oid),
-        Plan::Copy(copy) => match &**copy {
-            CopyPlan::In(into) => Some(into.table.oid),
-            CopyPlan::Out(_) => None,
-        },
-        Plan::Query(_) | Plan::Explain(..) => None,
-    };
-    let named = needs.tables().iter().filter_map(|(oid, privileges)| {
-        let mode = if changed == Some(*oid) {
-            TableLock::RowExclusive
-        } else if Privileges::SELECT.include(*privileges) {
-            TableLock::AccessShare
-        } else {
-            TableLock::RowShare
-        };
-        let table = catalog.table_by_oid(*oid)?;
-        Some(PlannedLock {
-            storage: table.storage,
-            mode,
-            schema_version: table.schema_version,
-        })
-    });
-    let sequences = needs.sequences().iter().filter_map(|oid| {
-        let (_, sequence) = catalog.sequence(*oid)?;
-        Some(PlannedLock {
-            storage: sequence.storage,
-            mode: TableLock::RowExclusive,
-            schema_version: sequence.schema_version,
-        })
-    });
-    named.chain(sequences).collect()
 }
 
 /// Name of the prepared statement that this EXECUTE, or EXPLAIN EXECUTE, runs.
@@ -742,6 +645,7 @@ impl Session {
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
         binder.foresee(statement.plan_bytes());
         binder.engine = Some(&*self.database.engine);
+        binder.bind_change = (!statement.is_within_declare()).then_some(change::bind_in_with);
         let plan = match statement.command() {
             Command::Query(query) if statement.is_within_declare() => {
                 Plan::Query(Arc::new(select::plan_cursor(&mut binder, query)?))
@@ -756,7 +660,10 @@ impl Session {
             Command::Delete(delete) => {
                 Plan::Change(Box::new(change::bind_delete(delete, &mut binder)?))
             }
-            Command::Copy(copy) => Plan::Copy(Arc::new(CopyPlan::bind(copy, &mut binder)?)),
+            Command::Copy(copy) => {
+                binder.bind_change = None;
+                Plan::Copy(Arc::new(CopyPlan::bind(copy, &mut binder)?))
+            }
             Command::Explain(explain) => {
                 // The arguments of EXECUTE are its parameters.
                 let mut bound = match explain.statement.command() {
@@ -777,6 +684,11 @@ impl Session {
                 return Ok(bound);
             }
             _ => return Err(Error::internal("a statement that needs no plan")),
+        };
+        let changes = change::with::bound(&mut binder)?;
+        let plan = match changes.is_empty() {
+            true => plan,
+            false => Plan::With(changes, Box::new(plan)),
         };
         let locks = planned_locks(&plan, &binder.needs, catalog);
         let route = plan.route(binder.route);

@@ -8,7 +8,7 @@ use coeval_txn::ResponseDependencies;
 use crate::error::{Error, Result};
 use crate::instance::Ticket;
 use crate::output::{Column, Format, Notice, OutputRow, Severity, Sink};
-use crate::value::{Style, Value};
+use crate::value::{Encoding, Style, Value};
 
 /// Number of rows written between two checks for back-pressure.
 const ROWS_BETWEEN_DRAINS: u32 = 128;
@@ -29,7 +29,11 @@ impl ResultWriter<'_> {
         self.most.is_some_and(|most| self.delivered >= most)
     }
 
-    pub(super) fn row(&mut self, values: &[Value]) {
+    /// Writes a row; error 22P05 if the client's encoding lacks a character of it.
+    pub(super) fn row(&mut self, values: &[Value]) -> Result<()> {
+        if self.style.encoding.converts() {
+            check_encoding(values, self.style.encoding)?;
+        }
         self.sink.row(OutputRow {
             columns: self.columns,
             formats: self.formats,
@@ -37,11 +41,23 @@ impl ResultWriter<'_> {
             style: &self.style,
         });
         self.delivered += 1;
+        Ok(())
     }
 
     pub(super) fn wants_drain(&self) -> bool {
         self.delivered.is_multiple_of(ROWS_BETWEEN_DRAINS)
     }
+}
+
+fn check_encoding(values: &[Value], encoding: Encoding) -> Result<()> {
+    for value in values {
+        match value {
+            Value::Text(text) | Value::Object(_, text) => encoding.check(text)?,
+            Value::Array(elements) => check_encoding(elements, encoding)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the sink can take more rows.

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use coeval_txn::{Error as TxnError, Isolation, LockWait, ResponseDependencies, TableLock};
 
 use super::Session;
+use super::plan::{Plan, PlannedLock};
 use super::portal::{Portal, PortalProgress};
-use super::prepared::{Plan, PlannedLock};
 use super::read_confirmation::Open;
 use super::result_writer::{ResultWriter, Watched, drain};
 use super::transaction::Block;
 use crate::catalog::Catalog;
-use crate::change::{self, ChangeKind, ChangePlan, Changed};
+use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, ROW, heap_bytes};
 use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
 use crate::route::{Reason, Route};
-use crate::select::Cursor;
+use crate::select::{Cursor, row_bytes};
 use crate::statement::{Command, ViewCommand};
 use crate::value::Value;
 
@@ -218,6 +218,10 @@ impl Session {
                 self.analyze(statement, tables, sink).await?;
                 CommandTag::new("ANALYZE")
             }
+            Command::Reindex(reindex) => {
+                self.reindex(statement, reindex, sink).await?;
+                CommandTag::new("REINDEX")
+            }
             Command::Backup => self.backup(sink).await?,
             Command::Checkpoint => {
                 self.require_superuser("CHECKPOINT").await?;
@@ -260,7 +264,10 @@ impl Session {
             let Err(error) = result else {
                 return result;
             };
-            let alone = alone && self.copy.is_none();
+            // A lock that outlives the transaction would be taken twice.
+            let locked = self.info.advisory.as_ref();
+            let locked = locked.is_some_and(|locks| locks.holds_beyond_transaction());
+            let alone = alone && self.copy.is_none() && !locked;
             if !is_conflict(&error) || !alone || sink.drained || restarts == MAX_RESTARTS {
                 return Err(error);
             }
@@ -347,6 +354,25 @@ impl Session {
                 Plan::Change(change) => {
                     self.run_change(portal, change, &catalog, most, sink)
                         .await?
+                }
+                Plan::With(changes, main) => {
+                    let changed = self
+                        .execute_with(changes, main, &catalog, &portal.parameters)
+                        .await?;
+                    match changed {
+                        Changed::Outdated => Started::Outdated,
+                        Changed::Rows { count, returned } => {
+                            let (command, returns) = match &**main {
+                                Plan::Change(change) => {
+                                    (change.command(), change.returning.is_some())
+                                }
+                                _ => ("SELECT", true),
+                            };
+                            let tag = CommandTag::with_rows(command, count);
+                            self.deliver(portal, (returned, tag, returns), most, sink)
+                                .await?
+                        }
+                    }
                 }
                 Plan::Copy(copy) => {
                     let started = self.start_copy(copy, &catalog, sink).await?;
@@ -478,7 +504,7 @@ impl Session {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
             formats: &portal.formats,
-            style: self.info.style,
+            style: self.settings.style_for_client(self.info.style),
             most,
             delivered: 0,
         };
@@ -498,9 +524,9 @@ impl Session {
                 let bytes = heap_bytes(&row);
                 context.work(bytes + ROW)?;
                 if bytes <= WRITTEN_AT_ONCE {
-                    result_writer.row(&row);
+                    result_writer.row(&row)?;
                 } else {
-                    coeval_env::block_in_place(|| result_writer.row(&row));
+                    coeval_env::block_in_place(|| result_writer.row(&row))?;
                 }
             }
             if more && result_writer.wants_drain() {
@@ -515,6 +541,9 @@ impl Session {
                 };
                 drain(result_writer.sink, dependencies, &self.ticket).await?;
             }
+        }
+        for warning in viewer.take_warnings() {
+            result_writer.sink.notice(warning);
         }
         let delivered = u64::from(result_writer.delivered);
         if more {
@@ -550,13 +579,13 @@ impl Session {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
             formats: &portal.formats,
-            style: self.info.style,
+            style: self.settings.style_for_client(self.info.style),
             most,
             delivered: 0,
         };
         while !result_writer.is_full() {
             let Some(row) = rows.pop_front() else { break };
-            result_writer.row(&row);
+            result_writer.row(&row)?;
             if result_writer.wants_drain() {
                 let dependencies = self.dependencies();
                 drain(result_writer.sink, dependencies, &self.ticket).await?;
@@ -593,7 +622,20 @@ impl Session {
             return Ok(Started::Outdated);
         };
         let tag = CommandTag::with_rows(change.command(), count);
-        if change.returning.is_none() {
+        let returns = change.returning.is_some();
+        self.deliver(portal, (returned, tag, returns), most, sink)
+            .await
+    }
+
+    /// Delivers what a change has returned, if it returns rows.
+    async fn deliver(
+        &mut self,
+        portal: &mut Portal,
+        (returned, tag, returns): (Vec<Vec<Value>>, CommandTag, bool),
+        most: Option<u32>,
+        sink: &mut dyn Sink,
+    ) -> Result<Started> {
+        if !returns {
             portal.progress = PortalProgress::Done(tag);
             return Ok(Started::Completed(Completion::Complete(tag)));
         }
@@ -604,6 +646,78 @@ impl Session {
         self.run_rows(portal, most, sink)
             .await
             .map(Started::Completed)
+    }
+
+    /// Executes a statement with changes in WITH.
+    pub(super) async fn execute_with(
+        &mut self,
+        changes: &[ChangePlan],
+        main: &Plan,
+        catalog: &Arc<Catalog>,
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        let mut writes = false;
+        for change in changes {
+            if change.current_of().is_some() {
+                return Err(Error::unsupported("WHERE CURRENT OF in WITH"));
+            }
+            if !change.table.is_temporary() {
+                self.require_writable(change.command())?;
+                writes = true;
+            }
+        }
+        let mut current_row = None;
+        if let Plan::Change(change) = main {
+            current_row = self.current_row(change)?;
+            writes |= !change.table.is_temporary();
+        }
+        let viewer = self.viewer();
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        if writes {
+            running.note_write(false);
+        }
+        let mut context = EvaluationContext::new(
+            &self.info,
+            catalog,
+            parameters,
+            Some(&mut *running.transaction),
+        );
+        context.settings = Some(&viewer);
+        context.engine = Some(&*self.database.engine);
+        context.current_row = current_row;
+        // All tables are locked before anything is changed, so that the statement can be
+        // planned again.
+        if let Plan::Change(change) = main
+            && !change::lock_for_write(&change.table, &mut context).await?
+        {
+            return Ok(Changed::Outdated);
+        }
+        let Some(prepared) = change::with::prepare(changes, &mut context).await? else {
+            return Ok(Changed::Outdated);
+        };
+        let changed = match main {
+            Plan::Change(change) => change::execute(change, &mut context).await?,
+            Plan::Query(query) => {
+                let mut cursor = Cursor::new(query);
+                let (mut returned, mut row) = (Vec::new(), Vec::new());
+                while cursor.next(&mut context, &mut row).await? {
+                    context.memory.take(row_bytes(&row))?;
+                    returned.push(std::mem::take(&mut row));
+                }
+                let count = returned.len() as u64;
+                Changed::Rows { count, returned }
+            }
+            _ => return Err(Error::internal("a statement that stands behind no WITH")),
+        };
+        if let Changed::Outdated = changed {
+            return Ok(changed);
+        }
+        prepared.finish(&mut context).await?;
+        self.take_over(viewer);
+        Ok(changed)
     }
 
     /// Executes an INSERT, UPDATE or DELETE.
@@ -624,7 +738,7 @@ impl Session {
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
         if !is_temporary {
-            running.note_write(matches!(change.kind, ChangeKind::Delete(_)));
+            running.note_write(change.command() == "DELETE");
         }
         let mut context = EvaluationContext::new(
             &self.info,

@@ -192,6 +192,7 @@ impl Session {
         let digits = parsed.extra_float_digits;
         self.info.style.rounded_floats = i8::try_from(digits).ok().filter(|_| digits < 1);
         self.info.work_memory = parsed.work_memory;
+        self.info.lock_timeout = parsed.lock_timeout;
         self.info.search_path = parsed
             .search_path
             .iter()
@@ -264,12 +265,16 @@ impl Session {
             changes: None,
             last_commit: self.last_commit(),
             awaited: None,
+            warnings: Mutex::default(),
         }
     }
 }
 
 /// Most commits that a query waits for.
 const MAX_AWAITED: usize = 100;
+
+/// Most warnings that a query sends.
+const MAX_WARNINGS: usize = 1000;
 
 /// View of the settings for a statement's functions, including the transaction's modes,
 /// which are shown as settings.
@@ -284,6 +289,8 @@ pub(super) struct Viewer {
     last_commit: Timestamp,
     /// Commits that the statement waits for; `None` for a statement that may not.
     awaited: Option<Mutex<Vec<AwaitedCommit>>>,
+    /// Warnings of functions.
+    warnings: Mutex<Vec<Notice>>,
 }
 
 /// A commit that a statement waits for.
@@ -310,6 +317,12 @@ impl Viewer {
         let awaited = self.awaited.as_mut().map(Mutex::get_mut);
         let awaited = awaited.map(|awaited| awaited.unwrap_or_else(PoisonError::into_inner));
         awaited.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes the warnings of functions.
+    pub(super) fn take_warnings(&self) -> Vec<Notice> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *warnings)
     }
 
     /// Takes the cluster changes that the query has requested.
@@ -404,6 +417,13 @@ impl SessionSettings for Viewer {
             return Ok(());
         }
         Err(Error::unsupported("a wait for so many commits"))
+    }
+
+    fn warn(&self, warning: Notice) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.len() < MAX_WARNINGS {
+            warnings.push(warning);
+        }
     }
 
     fn all_settings(&self) -> Vec<ShownSetting> {

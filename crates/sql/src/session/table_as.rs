@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::Session;
-use super::prepared::Plan;
+use super::plan::Plan;
 use super::run::{MAX_REPLANS, keeps_changing};
 use crate::catalog::QualifiedName;
 use crate::change::{ChangePlan, Changed};
@@ -63,8 +63,13 @@ impl Session {
         for _ in 0..MAX_REPLANS {
             let (catalog, _) = self.current_catalog()?;
             let (plan, locks) = self.current_plan(&source, &catalog, false)?;
-            let Plan::Query(query) = &*plan else {
-                return Err(not_a_query());
+            let query = match &*plan {
+                Plan::Query(query) => query,
+                Plan::With(..) => {
+                    let what = format!("{command} of a query that changes rows in WITH");
+                    return Err(Error::unsupported(what));
+                }
+                _ => return Err(not_a_query()),
             };
             if !self.lock_planned(&locks).await? {
                 self.running()?.transaction.begin_statement()?;

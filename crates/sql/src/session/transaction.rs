@@ -28,6 +28,7 @@ use crate::definition::{Storages, StoragesMark};
 use crate::error::{Error, Result};
 use crate::expression::SessionInfo;
 use crate::instance::activity::Activity;
+use crate::instance::advisory::SessionLocks;
 use crate::outcome::{self, Open};
 use crate::statement::Modes;
 use crate::temporary::{Temporary, WithTemporary};
@@ -54,8 +55,10 @@ pub(crate) struct Running {
     /// Storages that the transaction's schema changes have created and replaced.
     pub(crate) storages: Storages,
     /// The transaction's entry among the open ones, for the functions that look up its
-    /// number. Dropped last.
+    /// number. Dropped after the transaction.
     open: Open,
+    /// Dropped when the rows' locks are free.
+    advisory: OfTransaction,
 }
 
 /// The session state that a rollback to a savepoint restores.
@@ -82,6 +85,8 @@ struct NamedSavepoint {
     savepoint: Savepoint,
     kept: Kept,
     storages: StoragesMark,
+    /// Number of advisory locks that the transaction had taken.
+    advisory: usize,
 }
 
 impl std::fmt::Debug for Running {
@@ -92,6 +97,27 @@ impl std::fmt::Debug for Running {
             .field("wrote", &self.open.wrote())
             .field("savepoints", &self.savepoints.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// The session's advisory locks, of which the transaction's end with this value.
+struct OfTransaction(Option<Arc<SessionLocks>>);
+
+impl OfTransaction {
+    fn mark(&self) -> usize {
+        self.0.as_ref().map_or(0, |locks| locks.mark())
+    }
+
+    fn roll_back_to(&self, mark: usize) {
+        if let Some(locks) = &self.0 {
+            locks.roll_back_to(mark);
+        }
+    }
+}
+
+impl Drop for OfTransaction {
+    fn drop(&mut self) {
+        self.roll_back_to(0);
     }
 }
 
@@ -121,6 +147,7 @@ impl Running {
             savepoints: Vec::new(),
             storages: Storages::default(),
             open: info.numbered.open(),
+            advisory: OfTransaction(info.advisory.clone()),
         })
     }
 
@@ -168,6 +195,7 @@ impl Running {
             savepoint,
             kept,
             storages: self.storages.mark(),
+            advisory: self.advisory.mark(),
         });
     }
 
@@ -179,6 +207,7 @@ impl Running {
         };
         let undone = self.transaction.rollback_to(last.savepoint);
         self.storages.rollback_to(last.storages);
+        self.advisory.roll_back_to(last.advisory);
         undone.is_ok()
     }
 
@@ -201,6 +230,7 @@ impl Running {
         let savepoint = &self.savepoints[position];
         self.transaction.rollback_to(savepoint.savepoint)?;
         self.storages.rollback_to(savepoint.storages);
+        self.advisory.roll_back_to(savepoint.advisory);
         let kept = savepoint.kept.clone();
         self.savepoints.truncate(position + 1);
         Ok(kept)

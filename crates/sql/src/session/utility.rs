@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use coeval_sql_syntax::tree::{self, ReindexKind};
 use coeval_txn::{Isolation, LockWait, TableLock};
 
 use super::Session;
@@ -14,13 +15,14 @@ use super::prepared::Prepared;
 use super::result_writer::{Watched, drain};
 use super::run::MAX_REPLANS;
 use super::transaction::{Block, Running};
-use crate::access::{ObjectKind, Owned, Privileges, denied};
-use crate::catalog::Catalog;
+use crate::access::{ObjectKind, Owned, Privileges, denied, not_owner};
+use crate::catalog::{Catalog, QualifiedName, Relation};
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
 use crate::output::{Column, CommandTag, Completion, Notice, Severity, Sink};
 use crate::statement::{Command, Statement};
+use crate::system;
 use crate::value::Value;
 
 impl Session {
@@ -52,6 +54,12 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<CommandTag> {
         self.require_writable("a change of the schema")?;
+        // The index is built as any other is, while writers wait.
+        if let Command::CreateIndex(create) = statement.command()
+            && create.concurrently
+        {
+            self.refuse_in_transaction("CREATE INDEX CONCURRENTLY cannot run")?;
+        }
         self.begin_statement().await?;
         if definition::creates_temporary(statement.command()) {
             self.ensure_temporary()?;
@@ -140,6 +148,79 @@ impl Session {
             let (mode, wait) = (TableLock::ShareUpdateExclusive, LockWait::Wait);
             self.lock_table(statement, name, mode, wait, false).await?;
         }
+        Ok(())
+    }
+
+    /// REINDEX: checks that there is what it names, and that the role may do it. The indexes
+    /// stay as they are: they hold no entries that no transaction sees, and nothing wears them out.
+    pub(super) async fn reindex(
+        &mut self,
+        statement: &Statement,
+        reindex: &tree::Reindex,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let name = QualifiedName::new(&reindex.name)?;
+        let whole = match reindex.kind {
+            ReindexKind::Index | ReindexKind::Table => None,
+            ReindexKind::Schema => Some("REINDEX SCHEMA cannot run"),
+            ReindexKind::System => Some("REINDEX SYSTEM cannot run"),
+            ReindexKind::Database => Some("REINDEX DATABASE cannot run"),
+        };
+        let concurrently = reindex
+            .concurrently
+            .then_some("REINDEX CONCURRENTLY cannot run");
+        if let Some(what) = concurrently.or(whole) {
+            self.refuse_in_transaction(what)?;
+        }
+        self.begin_statement().await?;
+        let (catalog, _) = self.current_catalog()?;
+        let place = statement.position(name.at);
+        let owned = match reindex.kind {
+            ReindexKind::Table => {
+                let table = definition::find_table(&catalog, &reindex.name, statement)?;
+                Some(("table", table.name.clone(), table.owned.owner))
+            }
+            ReindexKind::Index => match catalog.relation(&name.name) {
+                Some(Relation::Index(table, index)) => {
+                    Some(("index", index.name.clone(), table.owned.owner))
+                }
+                Some(_) => {
+                    let message = format!("\"{}\" is not an index", name.name);
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).at(place));
+                }
+                None => {
+                    let message = format!("relation \"{}\" does not exist", name.name);
+                    return Err(Error::new(SqlState::UNDEFINED_TABLE, message).at(place));
+                }
+            },
+            ReindexKind::Schema => {
+                let mut schemas = system::listed_schemas(&catalog);
+                if !schemas.any(|(_, known, _)| known == name.name) {
+                    let message = format!("schema \"{}\" does not exist", name.name);
+                    return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message));
+                }
+                Some(("schema", name.name.clone(), catalog.access().schema.owner))
+            }
+            ReindexKind::System | ReindexKind::Database if name.name != self.info.database => {
+                return Err(Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "can only reindex the currently open database",
+                ));
+            }
+            ReindexKind::System | ReindexKind::Database => {
+                Some(("database", name.name.clone(), crate::access::FIRST_ROLE))
+            }
+        };
+        if let Some((kind, name, owner)) = owned
+            && !catalog.access().has_privileges_of(self.info.role, owner)
+        {
+            return Err(not_owner(kind, &name));
+        }
+        sink.notice(Notice::new(
+            Severity::Notice,
+            SqlState::SUCCESSFUL_COMPLETION,
+            "there is nothing to reindex: indexes hold no dead entries",
+        ));
         Ok(())
     }
 

@@ -157,6 +157,8 @@ pub(crate) enum Command {
     Vacuum(Vec<tree::Path>),
     /// ANALYZE of these tables; an empty list means all tables.
     Analyze(Vec<tree::Path>),
+    /// REINDEX: rebuilds indexes.
+    Reindex(Box<tree::Reindex>),
     /// CHECKPOINT: writes a checkpoint.
     Checkpoint,
     /// BACKUP TO STDOUT: sends the whole database, in the format of `coeval restore`.
@@ -213,6 +215,12 @@ pub(crate) enum Command {
     NoOperation(&'static str),
 }
 
+/// Whether WITH changes rows.
+fn changes_in_with(with: Option<&tree::With>) -> bool {
+    let mut tables = with.iter().flat_map(|with| &with.tables);
+    tables.any(|table| !matches!(*table.statement, tree::StatementKind::Query(_)))
+}
+
 impl Command {
     /// Whether the statement may change rows or the schema.
     pub(crate) fn may_write(&self) -> bool {
@@ -234,6 +242,7 @@ impl Command {
             | Self::DropSequences { .. }
             | Self::Execute { .. } => true,
             Self::Planned { writes, .. } => *writes,
+            Self::Query(query) => changes_in_with(query.with.as_ref()),
             Self::Copy(copy) => copy.from,
             Self::Explain(explain) => explain.options.analyze,
             _ => false,

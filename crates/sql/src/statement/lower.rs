@@ -22,7 +22,7 @@ use super::text::Text;
 use super::transaction::transaction;
 use super::{Parsed, Statement, redact_passwords, role, role_settings, utility, view};
 use crate::catalog::fold;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
 
 /// The statement that is lowered.
 pub(super) struct Lower<'a> {
@@ -126,6 +126,7 @@ impl Lower<'_> {
                 tree::Discard::Sequences => DiscardKind::Sequences,
                 tree::Discard::Temporary => DiscardKind::Temporary,
             }),
+            Kind::Reindex(reindex) => Command::Reindex(Box::new(reindex)),
             Kind::Checkpoint => Command::Checkpoint,
             Kind::Unlisten(_) => Command::NoOperation("UNLISTEN"),
             other => return Err(self.unsupported(command_name(&other))),
@@ -243,7 +244,14 @@ impl Lower<'_> {
             }
         }
         if drop.concurrently {
-            return Err(self.unsupported("DROP INDEX CONCURRENTLY"));
+            if names.len() > 1 {
+                let several = "DROP INDEX CONCURRENTLY does not support dropping multiple objects";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, several));
+            }
+            if drop.cascade {
+                let cascade = "DROP INDEX CONCURRENTLY does not support CASCADE";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, cascade));
+            }
         }
         let (if_exists, cascade) = (drop.if_exists, drop.cascade);
         Ok(match sequences {

@@ -47,14 +47,18 @@
 //! - `tables`: the tables, by subject.
 //! - `relation`: the rows of `pg_class`, one by one.
 //! - `definition`: the deparser, which prints parts of the schema as SQL.
+//! - `database`: the names of the database.
 //! - `object`: `regclass` and its like: conversion between names and OIDs.
+//! - `sets`: functions that return rows.
 //! - `functions`: SQL functions over the system tables.
 
+mod database;
 mod definition;
 mod functions;
 mod grants;
 mod object;
 mod relation;
+mod sets;
 mod table;
 mod tables;
 #[cfg(test)]
@@ -76,6 +80,7 @@ pub use table::{SystemTable, table};
 /// The system tables' interface for expressions.
 pub(crate) const OBJECTS: &SystemObjects = &SystemObjects {
     functions: FUNCTIONS,
+    sets: sets::SETS,
     by_name: object_by_name,
     by_oid: object_by_oid,
     next_of_identity: &NEXT_OF_IDENTITY,
@@ -152,6 +157,13 @@ fn schemas(
 ) -> impl Iterator<Item = (u32, &'static str, Option<&'static str>)> + use<> {
     let temporary = catalog.has_temporary().then_some(TEMPORARY_SCHEMA);
     SCHEMAS.into_iter().chain(temporary)
+}
+
+/// The schemas that are listed: all but that of what the server itself does.
+pub(crate) fn listed_schemas(
+    catalog: &Catalog,
+) -> impl Iterator<Item = (u32, &'static str, Option<&'static str>)> + use<> {
+    schemas(catalog).filter(|(oid, ..)| *oid != COEVAL)
 }
 
 /// Name of the schema with this OID.

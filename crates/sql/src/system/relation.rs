@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::table::{SystemTable, TableKind, all, by_oid};
 use super::tables::is_primary;
-use super::{PUBLIC, TEMPORARY, constraint_oid, listed, schema_name};
+use super::{COEVAL, PUBLIC, TEMPORARY, constraint_oid, listed, schema_name};
 use crate::access::ObjectKind;
 use crate::catalog::over_columns;
 use crate::catalog::{self, Catalog, Check, Content, Generation, Index, Object, Table, View};
@@ -49,11 +49,14 @@ pub(super) struct Attribute<'a> {
     pub(super) generation: Option<&'a Generation>,
 }
 
-/// All relations, in this order: tables, indexes, sequences and views, system tables.
+/// All relations that are listed, in this order: tables, indexes, sequences and views, system
+/// tables. Those of the schema `coeval` are not: tools that compare or dump what a database
+/// has would take them for a user's.
 pub(super) fn relations(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
+    let system = all().filter(|table| table.namespace != COEVAL);
     tables_and_indexes(catalog)
         .chain(catalog.objects().map(Relation::Object))
-        .chain(all().map(Relation::System))
+        .chain(system.map(Relation::System))
 }
 
 fn tables_and_indexes(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {

@@ -56,7 +56,11 @@ impl SystemTable {
         self.schema == "coeval"
             || matches!(
                 self.name,
-                "pg_settings" | "pg_stat_database" | "pg_stat_replication" | "pg_sequences"
+                "pg_settings"
+                    | "pg_stat_database"
+                    | "pg_stat_replication"
+                    | "pg_locks"
+                    | "pg_sequences"
             )
     }
 

@@ -132,12 +132,23 @@ fn functions_of_the_leader_are_known() {
             "currval",
             "lastval",
             "nextval",
+            "pg_advisory_lock",
+            "pg_advisory_lock_shared",
+            "pg_advisory_unlock",
             "pg_advisory_unlock_all",
+            "pg_advisory_unlock_shared",
+            "pg_advisory_xact_lock",
+            "pg_advisory_xact_lock_shared",
+            "pg_blocking_pids",
             "pg_conf_load_time",
             "pg_current_xact_id",
             "pg_current_xact_id_if_assigned",
             "pg_postmaster_start_time",
             "pg_sequence_last_value",
+            "pg_try_advisory_lock",
+            "pg_try_advisory_lock_shared",
+            "pg_try_advisory_xact_lock",
+            "pg_try_advisory_xact_lock_shared",
             "pg_xact_status",
             "setval",
             "txid_current",
@@ -151,10 +162,10 @@ fn functions_of_the_leader_are_known() {
     );
     assert_eq!(
         named(&|each| each.place == Place::Session),
-        ["current_setting", "set_config"]
+        ["current_setting", "pg_client_encoding", "set_config"]
     );
-    // Volatile, and still callable anywhere: clocks, chance, constants, sizes that are not
-    // tracked, and waits for what the executing node shows.
+    // Volatile, and still callable anywhere: clocks, chance, constants, sizes of the node's
+    // own tables, and waits for what the executing node shows.
     assert_eq!(
         named(&|each| each.volatile && each.place == Place::Anywhere),
         [
@@ -167,6 +178,8 @@ fn functions_of_the_leader_are_known() {
             "pg_is_in_recovery",
             "pg_relation_size",
             "pg_sleep",
+            "pg_sleep_for",
+            "pg_sleep_until",
             "pg_table_size",
             "pg_tablespace_size",
             "pg_total_relation_size",
@@ -188,6 +201,7 @@ fn functions_of_the_leader_are_known() {
         "locks",
         "conflicts",
         "metrics",
+        "pg_locks",
         "pg_settings",
         "pg_stat_replication",
     ] {

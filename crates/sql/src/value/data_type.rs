@@ -81,6 +81,12 @@ data_types! {
     TimestampTz,
     /// A decimal number of arbitrary precision.
     Numeric,
+    /// OID of a function, printed as the function's name and the types of its arguments.
+    Regprocedure,
+    /// OID of an operator, printed as the operator.
+    Regoper,
+    /// OID of an operator, printed as the operator and the types of its operands.
+    Regoperator,
     /// OID of a relation, printed as the relation's name.
     Regclass,
     /// OID of a type, printed as the type's name.
@@ -159,6 +165,16 @@ data_types! {
     JsonbArray,
     /// Array of `jsonpath`.
     JsonPathArray,
+    /// Place of a row, in system columns.
+    Tid,
+    /// Number of a transaction, in system columns.
+    Xid,
+    /// Array of `tid`.
+    TidArray,
+    /// A row as a value.
+    Record,
+    /// Array of `record`.
+    RecordArray,
 }
 
 pub(super) use for_type;

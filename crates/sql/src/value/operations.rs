@@ -165,6 +165,9 @@ pub(crate) enum DateTimeType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectType {
     Regproc,
+    Regprocedure,
+    Regoper,
+    Regoperator,
     Regclass,
     Regtype,
     Regnamespace,

@@ -350,6 +350,9 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
         | DataType::Regproc
         | DataType::OidVector
         | DataType::Unknown
+        | DataType::Regprocedure
+        | DataType::Regoper
+        | DataType::Regoperator
         | DataType::Regclass
         | DataType::Regtype
         | DataType::Regnamespace
@@ -380,7 +383,12 @@ fn values(data_type: DataType) -> Option<BoxedStrategy<Value>> {
         | DataType::ByteaArray
         | DataType::UuidArray
         | DataType::JsonbArray
-        | DataType::JsonPathArray => return None,
+        | DataType::JsonPathArray
+        | DataType::Tid
+        | DataType::Xid
+        | DataType::TidArray
+        | DataType::Record
+        | DataType::RecordArray => return None,
     })
 }
 

@@ -4,7 +4,7 @@ use smol_str::SmolStr;
 
 use super::data_type::for_type;
 use super::operations::{Representation, TypeOperations};
-use super::{ColumnType, DataType, IntervalStyle, TimeZone, Value, for_value};
+use super::{ColumnType, DataType, Encoding, IntervalStyle, TimeZone, Value, for_value};
 use crate::{Error, Result, SqlState};
 
 /// Order of day, month and year in a date such as `01/02/2026`.
@@ -48,6 +48,8 @@ pub struct Style {
     /// more than the type keeps of every decimal (6 or 15). `None` is as few as read as the
     /// same number.
     pub rounded_floats: Option<i8>,
+    /// Encoding of the client, where values are written for one; UTF-8 everywhere else.
+    pub encoding: Encoding,
     /// Start time of the transaction, in microseconds since 2000 UTC: the value of
     /// `now`, and the day of `today`.
     pub now: i64,

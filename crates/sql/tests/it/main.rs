@@ -25,4 +25,5 @@ mod simulated;
 mod temporary;
 mod times;
 mod transcript;
+mod waits;
 mod work_meter;

@@ -2,15 +2,19 @@
 //! call.
 
 use coeval_sql_syntax::tree::{
-    Argument, Arguments, FunctionCall, Special, SqlValue, SubstringCall, TrimSide,
+    Argument, Arguments, Expr, ExprKind, FunctionCall, Special, SqlValue, SubstringCall, TrimSide,
 };
+
+use smol_str::SmolStr;
 
 use super::window::is_window_function;
 use super::{Aggregates, Binder, fold_name, json};
 use crate::expression::function::{self, Place};
-use crate::expression::{Bound, Call, Comparison, EvaluationContext, Expression, Scope};
+use crate::expression::{
+    Bound, Call, Comparison, EvaluationContext, Expression, Scope, SystemObjects, TableFunction,
+};
 use crate::route::{Reason, Route};
-use crate::select::{bind_set_function, is_set_function};
+use crate::select::{SetKind, SetPlace, bind_set_function, is_set_function};
 use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
 
@@ -319,12 +323,34 @@ impl Binder<'_> {
                 return Ok(Bound::new(expression, column_type).at(position));
             }
             "nullif" => return self.null_if(arguments, position),
+            // A literal has no type yet, and that is the answer.
+            "pg_typeof"
+                if matches!(arguments.as_slice(), [only]
+                    if only.column_type.data_type == DataType::Unknown
+                        && matches!(only.expression, Expression::Constant(_))) =>
+            {
+                let types = [DataType::Unknown];
+                let function = function::resolve(name, &types, self.session.system)?;
+                let arguments = arguments
+                    .into_iter()
+                    .map(|bound| bound.expression)
+                    .collect();
+                let types = vec![DataType::Unknown.into()];
+                let call = Expression::Call(Box::new(Call {
+                    function,
+                    arguments,
+                    types,
+                }));
+                return Ok(Bound::new(call, DataType::Regtype).at(position));
+            }
             "octet_length" => {
                 for argument in std::mem::take(&mut arguments) {
                     arguments.push(self.padded(argument)?);
                 }
             }
-            name if is_set_function(name) => return self.set_result(name, arguments, position),
+            name if is_set_function(name, self.session.system) => {
+                return self.set_result(name, arguments, position);
+            }
             _ => {}
         }
         if self.is_cast_by_call(name, &arguments) {
@@ -411,12 +437,12 @@ impl Binder<'_> {
         if nested {
             return Err(unsupported("in the arguments of others"));
         }
-        let (function, mut columns) = bind_set_function(self, name, arguments, position)?;
-        if columns.len() > 1 {
-            return Err(Error::unsupported("a row as a value").at(position));
-        }
-        let Some((_, data_type)) = columns.pop() else {
-            return Err(Error::internal("a set of no column"));
+        let (function, columns) =
+            bind_set_function(self, name, arguments, SetPlace::List, position)?;
+        let column_type = match (function.kind, columns.as_slice()) {
+            (SetKind::Packed(table), columns) => row_type(table, columns),
+            (_, [(_, data_type)]) => (*data_type).into(),
+            _ => return Err(Error::unsupported("a row as a value").at(position)),
         };
         let Some(sets) = &mut self.sets else {
             let place = match &self.aggregates {
@@ -427,7 +453,39 @@ impl Binder<'_> {
         };
         sets.push(function);
         let number = sets.len() - 1;
-        Ok(Bound::new(Expression::SetResult(number), data_type).at(position))
+        Ok(Bound::new(Expression::SetResult(number), column_type).at(position))
+    }
+
+    /// Binds `(f(…)).field`, where `f` returns rows; `None` if it does not.
+    pub(super) fn field_of_set(
+        &mut self,
+        base: &Expr,
+        field: &str,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Bound>> {
+        let ExprKind::Function(call) = &base.kind else {
+            return Ok(None);
+        };
+        let name = call.name.0.last().map(fold_name).unwrap_or_default();
+        if self.session.system.table_functions(&name).next().is_none() {
+            return Ok(None);
+        }
+        let bound = self.bind(base, scope)?;
+        let position = bound.position;
+        let (Expression::SetResult(number), Some(sets)) = (&bound.expression, &mut self.sets)
+        else {
+            return Ok(None);
+        };
+        let set = &mut sets[*number];
+        let SetKind::Packed(table) = set.kind else {
+            return Ok(None);
+        };
+        let element = DataType::from_oid(bound.column_type.modifier.max(0).unsigned_abs());
+        let Some((column, data_type)) = table.field(field, element) else {
+            return Err(no_field(field).at(position));
+        };
+        set.kind = SetKind::Field(table, column);
+        Ok(Some(Bound::new(bound.expression, data_type).at(position)))
     }
 
     fn null_if(&mut self, arguments: Vec<Bound>, position: Option<u32>) -> Result<Bound> {
@@ -485,6 +543,43 @@ impl Binder<'_> {
         )
         .map_err(|error| error.at(position))
     }
+}
+
+/// The type of a row that a table function returns. The type of an element stands for the
+/// pair of `_pg_expandarray`.
+fn row_type(table: &TableFunction, columns: &[(SmolStr, DataType)]) -> ColumnType {
+    let modifier = match (table.name, columns) {
+        (PAIRS, [(_, element), _]) => i32::try_from(element.oid()).unwrap_or(-1),
+        _ => -1,
+    };
+    ColumnType {
+        data_type: DataType::Record,
+        modifier,
+    }
+}
+
+/// The field of a row: its position and its type; error 42703.
+pub(super) fn field_of_row(
+    row: ColumnType,
+    field: &str,
+    system: &SystemObjects,
+) -> Result<(usize, DataType)> {
+    let element = DataType::from_oid(row.modifier.max(0).unsigned_abs());
+    let pairs = system.table_functions(PAIRS).next();
+    let found = pairs.filter(|_| row.modifier > 0);
+    found
+        .and_then(|pairs| pairs.field(field, element))
+        .ok_or_else(|| no_field(field))
+}
+
+/// The function whose rows have fields wherever they are.
+const PAIRS: &str = "_pg_expandarray";
+
+fn no_field(field: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_COLUMN,
+        format!("could not identify column \"{field}\" in record data type"),
+    )
 }
 
 /// The name of a value that SQL writes as a word, which is its function's and its column's.

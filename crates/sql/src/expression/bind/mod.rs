@@ -16,6 +16,7 @@ mod query;
 mod time_operator;
 mod window;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
 use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
 use crate::instance::StatementMemory;
+use crate::output::Column;
 use crate::route::Route;
 use crate::select::SetFunction;
 use crate::statement::PLANNED;
@@ -171,6 +173,11 @@ pub(crate) enum Recursion {
     Within(&'static str),
 }
 
+/// Plans an INSERT, UPDATE or DELETE in WITH, and puts its plan to [`Binder::changes`].
+/// Returns the columns of RETURNING; an error for a statement of another kind.
+pub(crate) type BindChange =
+    fn(&mut Binder<'_>, &tree::StatementKind) -> Result<Option<Vec<Column>>>;
+
 /// The binder for the expressions of one statement.
 pub struct Binder<'a> {
     /// The catalog as the statement's snapshot shows it.
@@ -210,6 +217,11 @@ pub struct Binder<'a> {
     pub(crate) recursive_body: Option<usize>,
     /// Where in a recursive query a reference to the query itself would stand.
     pub(crate) recursion: Recursion,
+    /// The plans of the changes in WITH, which a layer above makes and runs.
+    pub(crate) changes: Vec<Box<dyn Any + Send + Sync>>,
+    /// Plans a change in WITH; `None` where WITH may change nothing, which is everywhere but
+    /// at the top of a statement.
+    pub(crate) bind_change: Option<BindChange>,
     subqueries: usize,
     /// Number of expressions bound.
     bound: usize,
@@ -256,6 +268,8 @@ impl<'a> Binder<'a> {
             tables_planned: Vec::new(),
             recursive_body: None,
             recursion: Recursion::Permitted,
+            changes: Vec::new(),
+            bind_change: None,
             subqueries: 0,
             bound: 0,
             depth: 0,
@@ -425,7 +439,7 @@ impl<'a> Binder<'a> {
             ExprKind::Subquery(query) => self.scalar_subquery(query, scope),
             ExprKind::Array(elements) => self.array(elements, scope),
             ExprKind::ArrayQuery(query) => self.array_subquery(query, scope),
-            ExprKind::Row(_) => Err(Error::unsupported("a row as a value").at(position)),
+            ExprKind::Row(row) => self.row(&row.fields, position, scope),
             ExprKind::Case(case) => self.case(case, scope),
             ExprKind::Cast(cast) => self.explicit_cast(cast, scope),
             ExprKind::Collate(operand, collation) => {
@@ -555,6 +569,16 @@ impl<'a> Binder<'a> {
         Ok((expressions, shared.unwrap_or(common.into())))
     }
 
+    /// Binds ROW(…) as a value.
+    fn row(&mut self, fields: &[Expr], position: Option<u32>, scope: &Scope<'_>) -> Result<Bound> {
+        let mut values = Vec::with_capacity(fields.len());
+        for field in fields {
+            let bound = self.bind(field, scope)?;
+            values.push(self.settle(bound)?.expression);
+        }
+        Ok(Bound::new(Expression::Array(values), DataType::Record).at(position))
+    }
+
     fn case(&mut self, case: &tree::Case, scope: &Scope<'_>) -> Result<Bound> {
         let operand = match &case.operand {
             Some(operand) => Some(self.bind(operand, scope)?),
@@ -608,8 +632,30 @@ impl<'a> Binder<'a> {
     }
 
     fn indirection(&mut self, base: &Expr, steps: &[Step], scope: &Scope<'_>) -> Result<Bound> {
-        let mut bound = self.bind(base, scope)?;
+        let mut steps = steps;
+        let mut bound = match steps {
+            [Step::Field(field), rest @ ..] => {
+                match self.field_of_set(base, &fold_name(field), scope)? {
+                    Some(bound) => {
+                        steps = rest;
+                        bound
+                    }
+                    None => self.bind(base, scope)?,
+                }
+            }
+            _ => self.bind(base, scope)?,
+        };
         for step in steps {
+            if let (Step::Field(field), DataType::Record) = (step, bound.column_type.data_type) {
+                let position = bound.position;
+                let found =
+                    call::field_of_row(bound.column_type, &fold_name(field), self.session.system);
+                let (place, data_type) = found.map_err(|error| error.at(position))?;
+                let place = Expression::Constant(Value::Int4(place as i32 + 1));
+                let field = Expression::Subscript(Box::new([bound.expression, place]));
+                bound = Bound::new(field, data_type).at(position);
+                continue;
+            }
             let Step::Index(index) = step else {
                 return Err(Error::unsupported("a field or a slice of a value").at(bound.position));
             };

@@ -610,6 +610,11 @@ pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataTyp
         // The comparison ignores trailing blanks of both operands.
         (T::VarChar, T::Char) | (T::Char, T::VarChar) => Some(T::Char),
         _ if left.is_number() && right.is_number() => Some(widest(left, right)),
+        // Both cast to text, and neither to the other without being told to.
+        (T::InternalChar, other) | (other, T::InternalChar) if other.is_string() => Some(T::Text),
+        (T::Xid, T::Int2 | T::Int4) | (T::Int2 | T::Int4, T::Xid) => Some(T::Oid),
+        // Objects of two kinds are compared by their numbers.
+        _ if left.object().is_some() && right.object().is_some() => Some(T::Oid),
         _ => comparable_type(&[left, right]),
     }
 }

@@ -176,7 +176,15 @@ impl Binder<'_> {
         let types: Vec<DataType> = std::iter::once(value.column_type.data_type)
             .chain(bounds.iter().map(|bound| bound.column_type.data_type))
             .collect();
-        let Some(common) = comparable_type(&types) else {
+        // Where the types have nothing in common, each element may be compared with the value
+        // all the same, as `"char"` is with a varchar.
+        let pairwise = || {
+            let first = comparison_type(types[0], *types.get(1)?)?;
+            let mut others = types.iter().skip(2);
+            let same = others.all(|each| comparison_type(types[0], *each) == Some(first));
+            same.then_some(first)
+        };
+        let Some(common) = comparable_type(&types).or_else(pairwise) else {
             let other = types
                 .iter()
                 .copied()

@@ -131,6 +131,29 @@ impl Binder<'_> {
         Ok(Bound::new(value, column_type))
     }
 
+    /// A query that sets several columns: one value for each of its columns. Each reads the
+    /// same plan.
+    pub(crate) fn row_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Vec<Bound>> {
+        let Planned {
+            plan,
+            shape,
+            correlations,
+        } = self.subquery(query, scope)?;
+        let types: Vec<_> = plan.columns().iter().map(|each| each.column_type).collect();
+        let mut values = Vec::with_capacity(types.len());
+        for (position, column_type) in types.into_iter().enumerate() {
+            let plan = QueryPlan::project(Arc::clone(&plan), Expression::Column(position));
+            let planned = Planned {
+                plan: Arc::new(plan),
+                shape: shape.as_ref().and_then(|shape| shape.column(position)),
+                correlations: correlations.clone(),
+            };
+            let value = self.build(SubqueryKind::Scalar, None, planned);
+            values.push(Bound::new(value, column_type));
+        }
+        Ok(values)
+    }
+
     pub(super) fn array_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
         let planned = self.subquery(query, scope)?;
         self.one_column(&planned.plan, query)?;

@@ -396,7 +396,9 @@ impl Binder<'_> {
             None => Vec::new(),
         };
         if !is_window_function(name) || list.is_none() {
-            if function::exists(name, self.session.system) || is_set_function(name) {
+            if function::exists(name, self.session.system)
+                || is_set_function(name, self.session.system)
+            {
                 return Err(Error::new(
                     SqlState::WRONG_OBJECT_TYPE,
                     format!(

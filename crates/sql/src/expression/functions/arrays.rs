@@ -78,7 +78,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// SQL `string_to_array()`: a delimiter that is null separates all characters, and parts
 /// equal to the third argument are null.
-fn from_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+pub(crate) fn from_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     if is_null(a, 0) {
         return Ok(Value::Null);
     }

@@ -19,6 +19,9 @@ mod time_shift;
 mod time_zone;
 mod transaction;
 mod uuids;
+mod waits;
+
+pub(crate) use arrays::from_string as split_string;
 
 use super::SystemObjects;
 use super::function::{ArgumentKind, Function};
@@ -72,5 +75,6 @@ pub(crate) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Funct
         .chain(hashes::FUNCTIONS)
         .chain(uuids::FUNCTIONS)
         .chain(json::FUNCTIONS.iter().copied().flatten())
+        .chain(waits::FUNCTIONS)
         .chain(system.functions.iter().copied().flatten())
 }

@@ -1,18 +1,10 @@
-//! Built-in SQL functions that fit no other group, such as `num_nulls` and `pg_sleep`.
+//! Built-in SQL functions that fit no other group, such as `num_nulls`.
 
 use super::kinds::{ANY, INT4, TEXT};
-use crate::Error;
-use crate::expression::function::{ArgumentKind, Function, Place};
+use crate::expression::function::Function;
 use crate::value::{ColumnType, DataType, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new(
-        "pg_sleep",
-        &[ArgumentKind::Is(DataType::Float8)],
-        ArgumentKind::Is(DataType::Void),
-        |_, _| Err(Error::unsupported("pg_sleep")),
-    )
-    .volatile(Place::Anywhere),
     Function::new("num_nulls", &[ANY], INT4, |a, _| {
         let nulls = a.values.iter().filter(|value| value.is_null()).count();
         Ok(Value::Int4(nulls as i32))

@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         metered::to_lower_case(a.text(0), context).map(Value::text)
     }),
     Function::new("upper", &[TEXT], TEXT, |a, context| {
-        let convert = |chunk: &str, out: &mut String| out.push_str(&chunk.to_uppercase());
+        let convert = |chunk: &str, out: &mut String| out.extend(chunk.chars().map(metered::upper));
         metered::convert(a.text(0), context, convert).map(Value::text)
     }),
     Function::new("initcap", &[TEXT], TEXT, initcap),
@@ -253,9 +253,9 @@ fn initcap(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Valu
     let convert = |chunk: &str, out: &mut String| {
         for character in chunk.chars() {
             if inside {
-                out.extend(character.to_lowercase());
+                out.push(metered::lower(character));
             } else {
-                out.extend(character.to_uppercase());
+                out.push(metered::upper(character));
             }
             inside = character.is_alphanumeric();
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::set::row_key;
 use super::{FixedMap, Pulled, Row, State, count, row_bytes, row_or_return, spend};
+use crate::expression::suspension::Suspending;
 use crate::expression::{EvaluationContext, with_stack};
 use crate::select::plan::{Common, Reading, Recursive, With, WithTies};
 use crate::value::KeyOrder;
@@ -68,8 +69,38 @@ fn rows_of<'context>(
     rows.ok_or_else(|| Error::internal("rows of a table of WITH that are not there"))
 }
 
+/// Drops the rows that the context has of its own since the evaluation began that is suspended.
+pub(crate) fn forget_commons(context: &mut EvaluationContext<'_>) {
+    let before = context.commons_before.min(context.commons.len());
+    let begun = context.commons.split_off(before);
+    let held = begun.iter().map(CommonRows::held_bytes).sum();
+    context.memory.give_back(held);
+}
+
 /// Makes the next row of the table.
 fn make(common: &Common, context: &mut EvaluationContext<'_>, row: &mut Row) -> Result<Pulled> {
+    // An evaluation that is suspended begins anew, and these rows do not.
+    let mut known = context.commons.iter().take(context.commons_before);
+    let stays = context.can_wait() && known.any(|rows| rows.number == common.number);
+    let suspending = match stays {
+        true => Some(std::mem::replace(
+            &mut context.suspending,
+            Suspending::Never,
+        )),
+        false => None,
+    };
+    let made = make_here(common, context, row);
+    if let Some(suspending) = suspending {
+        context.suspending = suspending;
+    }
+    made
+}
+
+fn make_here(
+    common: &Common,
+    context: &mut EvaluationContext<'_>,
+    row: &mut Row,
+) -> Result<Pulled> {
     let own = rows_of(common, context)?;
     let mut query = own.query.take();
     let mut outer = std::mem::take(&mut own.outer);

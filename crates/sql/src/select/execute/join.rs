@@ -19,18 +19,25 @@ pub(in crate::select) struct JoinState {
     inside: Option<bool>,
     /// Whether `left_row` is looked up in the hash table directly.
     hashing: bool,
+    /// Whether a condition over the hash table may have to wait, as its own node can.
+    may_wait: bool,
     /// Buffer for keys.
     key: Vec<u8>,
 }
 
 impl JoinState {
     pub(super) fn new(join: &Join) -> Self {
+        let may_wait = match &join.right {
+            Node::Filter { condition, .. } => condition.is_volatile(),
+            _ => false,
+        };
         Self {
             left: State::new(&join.left),
             right: State::new(&join.right),
             left_row: Row::new(),
             inside: None,
             hashing: false,
+            may_wait,
             key: Vec::new(),
         }
     }
@@ -53,12 +60,12 @@ impl JoinState {
     /// Whether the right side is a cache that holds all its rows, perhaps with a filter above.
     /// Rows that are counted one by one go through the nodes.
     fn is_hashed(&self, join: &Join, context: &EvaluationContext<'_>) -> bool {
-        if context.instrument.is_some() {
+        if context.instrument.is_some() || self.may_wait {
             return false;
         }
         let state = match (&self.right, &join.right) {
             (State::Cache(state), Node::Cache(_)) => state,
-            (State::Filter { input }, Node::Filter { input: node, .. }) => {
+            (State::Filter { input, .. }, Node::Filter { input: node, .. }) => {
                 match (&**input, &**node) {
                     (State::Cache(state), Node::Cache(_)) => state,
                     _ => return false,
@@ -87,7 +94,7 @@ impl JoinState {
         };
         let state = match &mut self.right {
             State::Cache(state) => state,
-            State::Filter { input } => match &mut **input {
+            State::Filter { input, .. } => match &mut **input {
                 State::Cache(state) => state,
                 _ => return Err(not_hashed()),
             },

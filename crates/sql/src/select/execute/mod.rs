@@ -30,12 +30,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{Node, QueryPlan};
-use crate::expression::{
-    BUDGET, EvaluationContext, Expression, ROW, heap_bytes, is_true, with_stack,
-};
+use crate::expression::suspension::{Suspension, resumable};
+use crate::expression::{BUDGET, EvaluationContext, Expression, ROW, heap_bytes, with_stack};
 use crate::{Error, Result, SqlState, Value};
 
-pub(crate) use common::{CommonRows, WorkingTables};
+pub(crate) use common::{CommonRows, WorkingTables, forget_commons};
 
 /// Time in milliseconds: a plan that takes longer for one row runs further steps as
 /// blocking work, so that the executor's thread can hand its other tasks over.
@@ -43,6 +42,9 @@ const LONG_SLICE: u64 = 40;
 
 /// A row under construction.
 pub(super) type Row = Vec<Value>;
+
+/// A wait of a function in the row that an operator evaluates.
+type Waits = Option<Box<Suspension>>;
 
 /// A hash map with the same iteration order in every run, for deterministic simulation.
 pub(super) type FixedMap<V> = HashMap<Vec<u8>, V, BuildHasherDefault<DefaultHasher>>;
@@ -88,6 +90,7 @@ pub(super) enum State {
     ProjectSet(Box<rows::ProjectSetState>),
     Filter {
         input: Box<State>,
+        waits: Waits,
     },
     Join(Box<join::JoinState>),
     FullJoin(Box<full_join::FullJoinState>),
@@ -96,6 +99,7 @@ pub(super) enum State {
     Project {
         input: Box<State>,
         row: Row,
+        waits: Waits,
     },
     Aggregate(Box<group::AggregateState>),
     Sort(Box<sort::SortState>),
@@ -146,6 +150,7 @@ impl State {
             }
             Node::Filter { input, .. } => Self::Filter {
                 input: Box::new(Self::new(input)),
+                waits: None,
             },
             Node::Join(join) => with_stack(|| Self::Join(Box::new(join::JoinState::new(join)))),
             Node::FullJoin(join) => {
@@ -162,6 +167,7 @@ impl State {
             Node::Project { input, .. } => Self::Project {
                 input: Box::new(Self::new(input)),
                 row: Row::new(),
+                waits: None,
             },
             Node::Aggregate(aggregate) => {
                 Self::Aggregate(Box::new(group::AggregateState::new(aggregate)))
@@ -250,13 +256,15 @@ impl State {
             }
             (Self::Scan(state), Node::Scan(scan)) => state.open(scan, context, driving),
             (Self::Rows(state), Node::System(table)) => state.open_system(table, context, driving),
-            (Self::Rows(state), Node::Function(function)) => {
-                state.open_function(function, context, driving)
+            (Self::Rows(state), Node::Function(_)) => {
+                state.open_later(driving);
+                Ok(())
             }
             (Self::ProjectSet(state), Node::ProjectSet(project)) => {
                 state.open(project, context, driving)
             }
-            (Self::Filter { input }, Node::Filter { input: node, .. }) => {
+            (Self::Filter { input, waits }, Node::Filter { input: node, .. }) => {
+                *waits = None;
                 input.open(node, context, driving)
             }
             (Self::Join(state), Node::Join(join)) => {
@@ -287,7 +295,8 @@ impl State {
                     with_stack(|| input.open(&derived.plan, context, &[]))
                 })
             }
-            (Self::Project { input, .. }, Node::Project { input: node, .. }) => {
+            (Self::Project { input, waits, .. }, Node::Project { input: node, .. }) => {
+                *waits = None;
                 input.open(node, context, driving)
             }
             (Self::Aggregate(state), Node::Aggregate(aggregate)) => {
@@ -355,20 +364,25 @@ impl State {
                 Ok(Pulled::Row)
             }
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, context, row),
-            (Self::Rows(state), Node::System(_) | Node::Function(_)) => state.next(context, row),
+            (Self::Rows(state), Node::System(_)) => state.next(context, row),
+            (Self::Rows(state), Node::Function(function)) => state.next_of(function, context, row),
             (Self::ProjectSet(state), Node::ProjectSet(project)) => {
                 state.next(project, context, row)
             }
             (
-                Self::Filter { input },
+                Self::Filter { input, waits },
                 Node::Filter {
                     input: node,
                     condition,
                 },
             ) => loop {
-                row_or_return!(input.next(node, context, row)?);
-                if is_true(&condition.evaluate(context, row)?) {
-                    return Ok(Pulled::Row);
+                if waits.is_none() {
+                    row_or_return!(input.next(node, context, row)?);
+                }
+                match resumable(waits, context, |context| condition.evaluate(context, row))? {
+                    None => return Ok(Pulled::Pending),
+                    Some(Value::Bool(true)) => return Ok(Pulled::Row),
+                    Some(_) => {}
                 }
             },
             (Self::Join(state), Node::Join(join)) => with_stack(|| state.next(join, context, row)),
@@ -389,18 +403,30 @@ impl State {
                 Ok(Pulled::Row)
             }
             (
-                Self::Project { input, row: wide },
+                Self::Project {
+                    input,
+                    row: wide,
+                    waits,
+                },
                 Node::Project {
                     input: node,
                     expressions,
                 },
             ) => {
-                row_or_return!(input.next(node, context, wide)?);
-                row.clear();
-                for expression in expressions {
-                    row.push(expression.evaluate(context, wide)?);
+                if waits.is_none() {
+                    row_or_return!(input.next(node, context, wide)?);
                 }
-                Ok(Pulled::Row)
+                let projected = resumable(waits, context, |context| {
+                    row.clear();
+                    for expression in expressions {
+                        row.push(expression.evaluate(context, wide)?);
+                    }
+                    Ok(())
+                })?;
+                Ok(match projected {
+                    Some(()) => Pulled::Row,
+                    None => Pulled::Pending,
+                })
             }
             (Self::Aggregate(state), Node::Aggregate(aggregate)) => {
                 state.next(aggregate, context, row)
@@ -447,7 +473,7 @@ impl State {
         match self {
             Self::One { .. } | Self::Values { .. } | Self::Scan(_) | Self::Rows(_) => 0,
             Self::ProjectSet(state) => state.input().held_bytes(),
-            Self::Filter { input } | Self::Project { input, .. } => input.held_bytes(),
+            Self::Filter { input, .. } | Self::Project { input, .. } => input.held_bytes(),
             Self::Join(state) => state.held_bytes(),
             Self::FullJoin(state) => state.held_bytes(),
             Self::Cache(state) => state.held_bytes(),
@@ -676,6 +702,14 @@ impl Cursor {
     /// in expressions. When the time slice is used up, the executor's thread hands its
     /// other tasks over and the query continues as blocking work.
     pub(crate) fn visit_now(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        visit: &mut dyn FnMut(&mut EvaluationContext<'_>, Row) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        context.unsuspended(|context| self.visit_in_place(context, visit))
+    }
+
+    fn visit_in_place(
         &mut self,
         context: &mut EvaluationContext<'_>,
         visit: &mut dyn FnMut(&mut EvaluationContext<'_>, Row) -> Result<ControlFlow<()>>,

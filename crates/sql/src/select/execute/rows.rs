@@ -2,6 +2,7 @@
 
 use super::{Pulled, Row, State, row_or_return, spend};
 use crate::expression::EvaluationContext;
+use crate::expression::suspension::{Suspension, resumable};
 use crate::select::plan::{ProjectSet, SetFunction, SetKind};
 use crate::system::SystemTable;
 use crate::value::{DataType, Interval, Numeric, moments};
@@ -14,6 +15,10 @@ pub(in crate::select) struct RowsState {
     source: Source,
     /// Number of rows returned so far, for WITH ORDINALITY; `None` without it.
     ordinal: Option<i64>,
+    /// Whether the arguments of the function have not been evaluated yet.
+    unopened: bool,
+    /// A wait of a function in the arguments.
+    waits: Option<Box<Suspension>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,20 +67,70 @@ impl RowsState {
         driving: &[Value],
     ) -> Result<()> {
         self.driving = driving.to_vec();
-        self.ordinal = function.ordinality.then_some(0);
-        let mut arguments = Vec::with_capacity(function.arguments.len());
-        for argument in &function.arguments {
-            arguments.push(argument.evaluate(context, driving)?);
+        let arguments = evaluate(function, context, driving)?;
+        self.fill(function, arguments, context)
+    }
+
+    /// Opens a function whose arguments are evaluated when the first row is asked for: a
+    /// function in them may have to wait.
+    pub(super) fn open_later(&mut self, driving: &[Value]) {
+        self.driving = driving.to_vec();
+        self.source = Source::Empty;
+        self.unopened = true;
+        self.waits = None;
+    }
+
+    /// The next row of a function that was opened with [`RowsState::open_later`].
+    pub(super) fn next_of(
+        &mut self,
+        function: &SetFunction,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Pulled> {
+        if self.unopened {
+            let driving = &self.driving;
+            let arguments = resumable(&mut self.waits, context, |context| {
+                evaluate(function, context, driving)
+            })?;
+            let Some(arguments) = arguments else {
+                return Ok(Pulled::Pending);
+            };
+            self.fill(function, arguments, context)?;
+            self.unopened = false;
         }
+        self.next(context, row)
+    }
+
+    /// Computes the function's rows, or how they are counted.
+    fn fill(
+        &mut self,
+        function: &SetFunction,
+        arguments: Row,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<()> {
+        self.ordinal = function.ordinality.then_some(0);
         let rows = |rows: Vec<Row>| Source::Rows(rows.into_iter());
         self.source = match function.kind {
             SetKind::Scalar => rows(vec![arguments]),
-            SetKind::Unnest => match arguments.first() {
-                Some(Value::Array(elements)) => {
-                    rows(elements.iter().map(|each| vec![each.clone()]).collect())
-                }
-                _ => Source::Empty,
-            },
+            SetKind::Table(table) => rows((table.body)(&arguments, context)?),
+            SetKind::Packed(table) => {
+                let own = (table.body)(&arguments, context)?;
+                rows(
+                    own.into_iter()
+                        .map(|row| vec![Value::Array(row.into())])
+                        .collect(),
+                )
+            }
+            SetKind::Field(table, column) => {
+                let own = (table.body)(&arguments, context)?;
+                let field = |mut row: Row| vec![row.swap_remove(column)];
+                rows(own.into_iter().map(field).collect())
+            }
+            SetKind::Changed(number) => rows(match context.changed.get(number) {
+                Some(changed) => changed.to_vec(),
+                None => return Err(crate::Error::internal("a change that was not made")),
+            }),
+            SetKind::Unnest => rows(side_by_side(&arguments, context)?),
             SetKind::Subscripts => match (&arguments[0], &arguments[1]) {
                 (Value::Array(elements), Value::Int4(first)) => Source::Integers {
                     data_type: DataType::Int4,
@@ -162,6 +217,39 @@ impl RowsState {
         }
         Ok(Pulled::Row)
     }
+}
+
+fn evaluate(
+    function: &SetFunction,
+    context: &mut EvaluationContext<'_>,
+    driving: &[Value],
+) -> Result<Row> {
+    let mut arguments = Vec::with_capacity(function.arguments.len());
+    for argument in &function.arguments {
+        arguments.push(argument.evaluate(context, driving)?);
+    }
+    Ok(arguments)
+}
+
+/// The elements of arrays, a row for each place; shorter arrays are filled up with nulls.
+fn side_by_side(arrays: &[Value], context: &EvaluationContext<'_>) -> Result<Vec<Row>> {
+    let elements = |array: &Value| match array {
+        Value::Array(elements) => elements.len(),
+        _ => 0,
+    };
+    let longest = arrays.iter().map(elements).max().unwrap_or(0);
+    let bytes = size_of::<Row>() + size_of_val(arrays);
+    let budget = context.session.around.budget();
+    budget.ask_for(
+        longest.saturating_mul(bytes) as u64,
+        "The elements of an array",
+    )?;
+    let value = |array: &Value, at: usize| match array {
+        Value::Array(elements) => elements.get(at).cloned().unwrap_or_default(),
+        _ => Value::Null,
+    };
+    let row = |at| arrays.iter().map(|array| value(array, at)).collect();
+    Ok((0..longest).map(row).collect())
 }
 
 fn series(data_type: DataType, arguments: &[Value]) -> Result<Source> {

@@ -349,7 +349,8 @@ fn function_rows(kind: SetKind, arguments: &[Expression]) -> f64 {
         _ => None,
     };
     match kind {
-        SetKind::Scalar => 1.0,
+        SetKind::Scalar | SetKind::Packed(_) | SetKind::Field(..) => 1.0,
+        SetKind::Table(_) | SetKind::Changed(_) => SYSTEM_ROWS,
         SetKind::Series(_) => match (number(arguments.first()), number(arguments.get(1))) {
             (Some(first), Some(last)) => {
                 let step = number(arguments.get(2)).unwrap_or(1.0);

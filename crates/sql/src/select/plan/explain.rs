@@ -350,20 +350,28 @@ impl<'a> Describe<'a> {
     }
 
     fn function(&mut self, function: &'a SetFunction, driving: &[String]) -> (String, Vec<String>) {
-        let name = match function.kind {
-            SetKind::Series(_) => "generate_series",
-            SetKind::Unnest => "unnest",
-            SetKind::Subscripts => "generate_subscripts",
-            SetKind::Json(set) => {
-                let names = set.column_names(&function.arguments);
-                return (format!("Function Scan on {}", set.name), names);
+        let (name, columns) = match function.kind {
+            SetKind::Series(_) => ("generate_series", None),
+            SetKind::Unnest => {
+                let name = "unnest";
+                (name, Some(vec![name.to_owned(); function.arguments.len()]))
             }
+            SetKind::Subscripts => ("generate_subscripts", None),
+            SetKind::Json(set) => (set.name, Some(set.column_names(&function.arguments))),
             SetKind::Scalar => {
                 let call = self.names.list(&function.arguments, driving, ", ");
                 return ("Function Scan".to_owned(), vec![call]);
             }
+            SetKind::Changed(_) => return ("CTE Scan".to_owned(), Vec::new()),
+            SetKind::Table(table) => {
+                let columns = table.columns.iter();
+                let columns = columns.map(|(column, _)| (*column).to_owned());
+                (table.name, Some(columns.collect()))
+            }
+            SetKind::Packed(table) | SetKind::Field(table, _) => (table.name, None),
         };
-        (format!("Function Scan on {name}"), vec![name.to_owned()])
+        let columns = columns.unwrap_or_else(|| vec![name.to_owned()]);
+        (format!("Function Scan on {name}"), columns)
     }
 
     /// What is collected for a join, and found by keys.

@@ -115,23 +115,8 @@ pub(super) fn bind_from<'a>(
     frame: &'a Frame<'a>,
     with_records: bool,
 ) -> Result<(Scope<'a>, Option<FromNode>)> {
-    let mut from = From {
-        binder,
-        scope: Scope::empty(frame),
-        width: 0,
-        with_records,
-    };
-    if list.len() > JOINS_AT_MOST {
-        return Err(Error::too_complex());
-    }
-    let mut tree: Option<FromNode> = None;
-    for item in list {
-        let node = from.below(list.len() - 1, |from| from.item(item))?;
-        tree = Some(match tree {
-            None => node,
-            Some(left) => joined(JoinKind::Inner, left, node, Vec::new()),
-        });
-    }
+    let mut from = From::new(binder, frame, with_records);
+    let tree = from.list(list)?;
     Ok((from.scope, tree))
 }
 
@@ -167,6 +152,22 @@ pub(super) struct From<'a, 'b, 'c> {
     with_records: bool,
 }
 
+impl<'a, 'b, 'c> From<'a, 'b, 'c> {
+    /// An empty list. Scans append each row's record id if `with_records`.
+    pub(super) fn new(
+        binder: &'b mut Binder<'c>,
+        frame: &'a Frame<'a>,
+        with_records: bool,
+    ) -> Self {
+        Self {
+            binder,
+            scope: Scope::empty(frame),
+            width: 0,
+            with_records,
+        }
+    }
+}
+
 impl From<'_, '_, '_> {
     /// Binds what is so many joins below the present one.
     fn below<T>(&mut self, levels: usize, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -185,6 +186,22 @@ impl From<'_, '_, '_> {
         let bound = bind(self);
         self.binder.recursion = place;
         bound
+    }
+
+    /// Binds the items of a list, joined with each other; `None` without any.
+    pub(super) fn list(&mut self, list: &[TableRef]) -> Result<Option<FromNode>> {
+        if list.len() > JOINS_AT_MOST {
+            return Err(Error::too_complex());
+        }
+        let mut tree: Option<FromNode> = None;
+        for item in list {
+            let node = self.below(list.len() - 1, |from| from.item(item))?;
+            tree = Some(match tree {
+                None => node,
+                Some(left) => joined(JoinKind::Inner, left, node, Vec::new()),
+            });
+        }
+        Ok(tree)
     }
 
     fn item(&mut self, item: &TableRef) -> Result<FromNode> {
@@ -209,10 +226,36 @@ impl From<'_, '_, '_> {
             let right = self.below(joins, |from| {
                 from.beside(is_filled, |from| from.item(&join.right))
             })?;
+            let before = self.scope.relations.len();
             let on = self.constraint(kind, &join.condition, first, middle)?;
+            // USING puts its columns before the relations.
+            let middle = middle + self.scope.relations.len() - before;
+            self.fill_up(kind, first, middle);
             left = joined(kind, left, right, on);
         }
         Ok(left)
+    }
+
+    /// Notes which relations of a join may be filled up with nulls: on the left those from
+    /// `first` on, on the right those from `middle` on.
+    fn fill_up(&mut self, kind: JoinKind, first: usize, middle: usize) {
+        let (left, right) = match kind {
+            JoinKind::Inner | JoinKind::Semi | JoinKind::Anti => return,
+            JoinKind::Left => (false, true),
+            JoinKind::Right => (true, false),
+            JoinKind::Full => (true, true),
+        };
+        for (at, relation) in self.scope.relations.iter_mut().enumerate().skip(first) {
+            relation.nullable |= if at < middle { left } else { right };
+        }
+    }
+
+    /// Notes that the last relation of the scope is a table, and where its record ids are.
+    pub(super) fn is_table(&mut self, oid: u32, record: Option<usize>) {
+        if let Some(last) = self.scope.relations.last_mut() {
+            last.table = Some(oid);
+            last.record = record;
+        }
     }
 
     fn constraint(
@@ -485,6 +528,8 @@ impl From<'_, '_, '_> {
                     alias,
                 )
                 .map_err(|error| error.at(position))?;
+                let record = self.with_records.then_some(start + table.columns.len());
+                self.is_table(table.oid, record);
                 let width = table.columns.len() + usize::from(self.with_records);
                 Ok(self.place(FromKind::Table(table, shown), width))
             }
@@ -526,6 +571,7 @@ impl From<'_, '_, '_> {
                     alias,
                 )
                 .map_err(|error| error.at(position))?;
+                self.is_table(table.oid, None);
                 Ok(self.place(FromKind::System(table, shown), table.columns.len()))
             }
         }

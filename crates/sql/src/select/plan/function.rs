@@ -8,7 +8,10 @@ use super::json_function::{bind_json_set, record_function};
 use super::name::column_name;
 use super::node::{SetFunction, SetKind};
 use crate::expression::json::json_set;
-use crate::expression::{Binder, Bound, Call, Expression, ScopeColumn, common_type, fold_name};
+use crate::expression::{
+    Binder, Bound, Call, Expression, Place, ScopeColumn, SystemObjects, common_type, fold_name,
+};
+use crate::route::{Reason, Route};
 use crate::system::SEQUENCE_PARAMETERS;
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
@@ -28,7 +31,7 @@ impl From<'_, '_, '_> {
         let set = match &expr.kind {
             ExprKind::Function(call) => {
                 let name = call.name.0.last().map(fold_name).unwrap_or_default();
-                is_set_function(&name).then_some((name, call))
+                is_set_function(&name, self.binder.session.system).then_some((name, call))
             }
             _ => None,
         };
@@ -59,7 +62,7 @@ impl From<'_, '_, '_> {
                 };
                 let scope = &self.scope;
                 let bounds = self.binder.positional(&list.arguments, position, scope)?;
-                bind_set_function(self.binder, &name, bounds, position)?
+                bind_set_function(self.binder, &name, bounds, SetPlace::From, position)?
             }
             (None, None) => {
                 let bound = self.binder.bind(expr, &self.scope)?;
@@ -115,12 +118,21 @@ impl From<'_, '_, '_> {
 }
 
 /// Whether the function of this name returns a set.
-pub(crate) fn is_set_function(name: &str) -> bool {
+pub(crate) fn is_set_function(name: &str, system: &SystemObjects) -> bool {
     let is_own = matches!(
         name,
         "generate_series" | "unnest" | "generate_subscripts" | "pg_sequence_parameters"
     );
-    is_own || json_set(name).is_some()
+    is_own || json_set(name).is_some() || system.table_functions(name).next().is_some()
+}
+
+/// Where a set-returning function is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetPlace {
+    /// In FROM, where it makes a table.
+    From,
+    /// In a select list, where it makes one value for each row.
+    List,
 }
 
 /// Whether a series of these types is one of moments: its step is an interval.
@@ -144,6 +156,7 @@ pub(crate) fn bind_set_function(
     binder: &mut Binder<'_>,
     name: &str,
     mut arguments: Vec<Bound>,
+    place: SetPlace,
     position: Option<u32>,
 ) -> Result<BoundSet> {
     if let Some(set) = json_set(name) {
@@ -201,9 +214,21 @@ pub(crate) fn bind_set_function(
             }
             (SetKind::Series(data_type), data_type, bounds)
         }
-        "unnest" if types.len() > 1 => {
-            return Err(Error::unsupported("unnest of several arrays").at(position));
+        // Only FROM takes several arrays: elsewhere a function has one result.
+        "unnest" if types.len() > 1 && place == SetPlace::From => {
+            let elements = types.iter().map(|each| each.element());
+            let elements = elements.collect::<Option<Vec<_>>>();
+            let elements = elements.ok_or_else(none_such)?;
+            let arrays = arguments.into_iter().map(|bound| bound.expression);
+            let function = SetFunction {
+                kind: SetKind::Unnest,
+                arguments: arrays.collect(),
+                ordinality: false,
+            };
+            let column = |element| (SmolStr::from(name), element);
+            return Ok((function, elements.into_iter().map(column).collect()));
         }
+        "unnest" if types.len() > 1 => return Err(none_such()),
         "unnest" | "generate_subscripts" if !types.is_empty() => {
             let element = types[0].element().ok_or_else(none_such)?;
             let vector = matches!(types[0], DataType::Int2Vector | DataType::OidVector);
@@ -215,7 +240,33 @@ pub(crate) fn bind_set_function(
                 (SetKind::Subscripts, DataType::Int4, vec![array, first])
             }
         }
-        _ => return Err(none_such()),
+        _ => {
+            let found = binder
+                .session
+                .system
+                .table_functions(name)
+                .find_map(|table| Some((table, table.signature(&types)?)));
+            let (table, (wanted, columns)) = found.ok_or_else(none_such)?;
+            if table.place != Place::Anywhere {
+                binder.route = binder.route.and(Route::Leader(Reason::Function));
+            }
+            let mut given = Vec::with_capacity(arguments.len());
+            for (argument, wanted) in arguments.into_iter().zip(wanted) {
+                given.push(binder.implicit(argument, wanted)?.expression);
+            }
+            let kind = match place {
+                SetPlace::List if columns.len() > 1 => SetKind::Packed(table),
+                SetPlace::From | SetPlace::List => SetKind::Table(table),
+            };
+            let function = SetFunction {
+                kind,
+                arguments: given,
+                ordinality: false,
+            };
+            let columns = columns.into_iter();
+            let columns = columns.map(|(name, data_type)| (SmolStr::new_static(name), data_type));
+            return Ok((function, columns.collect()));
+        }
     };
     let function = SetFunction {
         kind,

@@ -59,16 +59,15 @@ pub(super) fn used_by_tree(node: &FromNode, columns: &mut BTreeSet<usize>) {
 }
 
 /// Makes a node that returns the rows of the join tree for which all conditions are true.
-/// Scans read only the columns that are `used`, and append each row's record id as a last
-/// column if `with_records`.
+/// Scans read only the columns that are `used`. Those of tables that have a column more in
+/// the tree than in the catalog append each row's record id.
 pub(super) fn spread(
     tree: Option<FromNode>,
     conditions: Vec<Expression>,
     used: &BTreeSet<usize>,
-    with_records: bool,
 ) -> Node {
     match tree {
-        Some(tree) => Spread { used, with_records }.node(tree, conditions),
+        Some(tree) => Spread { used }.node(tree, conditions),
         None => filtered(Node::One, conditions),
     }
 }
@@ -77,8 +76,6 @@ pub(super) fn spread(
 struct Spread<'a> {
     /// Columns that any part of the query uses; scans read only these.
     used: &'a BTreeSet<usize>,
-    /// Whether scans append each row's record id as a last column.
-    with_records: bool,
 }
 
 impl Spread<'_> {
@@ -153,6 +150,7 @@ impl Spread<'_> {
             FromKind::Table(table, alias) => {
                 let table = TableLeaf {
                     spread: self,
+                    with_record: end - start > table.columns.len(),
                     table,
                     alias,
                     start,
@@ -198,6 +196,8 @@ struct TableLeaf<'a, 'b> {
     alias: SmolStr,
     /// Position of its first column.
     start: usize,
+    /// Whether the scan appends the row's record id as a last column.
+    with_record: bool,
     rows: f64,
 }
 
@@ -221,7 +221,7 @@ impl TableLeaf<'_, '_> {
             direction: Direction::Forward,
             filter: (!access.filter.is_empty()).then(|| Expression::all_of(access.filter)),
             reader: RowReader::of(&self.table, &wanted),
-            with_record: self.spread.with_records,
+            with_record: self.with_record,
             rows,
         }))
     }
@@ -389,7 +389,7 @@ fn take_keys(conditions: &mut Vec<Expression>, start: usize) -> Vec<(Expression,
 }
 
 /// Whether the keys of an access path depend on the driving row.
-fn uses_row(path: &Path) -> bool {
+pub(super) fn uses_row(path: &Path) -> bool {
     match path {
         Path::Table => false,
         Path::Key { key, .. } => key.iter().any(Expression::uses_row),

@@ -17,12 +17,13 @@
 //! - [`select`]: one SELECT; [`output`]: its list and order; [`group`], [`window`], [`lock`]:
 //!   the clauses GROUP BY, WINDOW and FOR UPDATE.
 //! - [`from`]: the join tree of the FROM list, and the scope that it defines;
-//!   [`function`]: functions in it.
+//!   [`resolve`]: names of relations; [`function`]: functions in it.
 //! - [`shape`]: the logical form; [`simplify`], [`flatten`], [`pull_up`],
 //!   [`push_down`]: its rewrites.
 //! - [`estimate`]: numbers of rows; [`join_order`]: the order of joins; [`layout`]: the
 //!   positions of columns in rows.
-//! - [`relation`]: which relation a name stands for; [`view`]: views in FROM.
+//! - [`relation`]: which relation a name stands for; [`view`]: views in FROM; [`joined`]: what
+//!   UPDATE … FROM and DELETE … USING change.
 //! - [`join_tree`]: turns the join tree into nodes, and distributes the conditions over
 //!   it; [`explain`]: shows them.
 
@@ -35,6 +36,7 @@ mod function;
 mod group;
 mod join_order;
 mod join_tree;
+mod joined;
 mod json_function;
 mod layout;
 mod lock;
@@ -55,7 +57,8 @@ mod with;
 pub(crate) use explain::describe;
 pub(crate) use explain_text::{Described, Relationship, quoted};
 pub(crate) use from::from_scope;
-pub(crate) use function::{bind_set_function, is_set_function};
+pub(crate) use function::{SetPlace, bind_set_function, is_set_function};
+pub(crate) use joined::JoinedTarget;
 pub(crate) use name::column_name;
 pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Matching, Node, ProjectSet, Scan,
@@ -69,5 +72,5 @@ pub(crate) use shape::Shape;
 pub(crate) use view::{Beneath, Views, beneath, inside_view, named_columns, one_relation};
 pub use with::CommonTable;
 pub(crate) use with::{
-    Common, Reading, Recursive, With, around, define as define_tables, with_tables,
+    Common, Reading, Recursive, With, around, changes_rows, define as define_tables, with_tables,
 };

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use super::with::{Common, Recursive, With};
 use crate::catalog::Table;
 use crate::expression::json::JsonSet;
-use crate::expression::{AggregateCall, Expression, WindowCall, WindowDefinition};
+use crate::expression::{AggregateCall, Expression, TableFunction, WindowCall, WindowDefinition};
 use crate::plan::{Path, RowReader};
 use crate::select::QueryPlan;
 use crate::system::SystemTable;
@@ -136,7 +136,7 @@ pub(crate) struct SetFunction {
 pub(crate) enum SetKind {
     /// `generate_series`: counts from one number to another.
     Series(DataType),
-    /// `unnest`: the elements of an array.
+    /// `unnest`: the elements of an array, or of several side by side.
     Unnest,
     /// `generate_subscripts`: the subscripts of an array.
     Subscripts,
@@ -144,6 +144,14 @@ pub(crate) enum SetKind {
     Json(&'static JsonSet),
     /// A function that returns no set, as a single row.
     Scalar,
+    /// The rows that a change in WITH returns, by its number.
+    Changed(usize),
+    /// A built-in function that computes its rows at once.
+    Table(&'static TableFunction),
+    /// Such a function outside FROM, where each row is one value.
+    Packed(&'static TableFunction),
+    /// Such a function outside FROM, of whose rows one column is taken.
+    Field(&'static TableFunction, usize),
 }
 
 /// A join. It is a loop over the left rows; what the right side is, a lookup in an index or

@@ -266,7 +266,7 @@ pub(super) fn plan_shape(binder: &mut Binder<'_>, shape: Shape) -> Result<QueryP
     if let Some(tree) = &tree {
         used_by_tree(tree, &mut used);
     }
-    let mut node = spread(tree, conditions, &used, false);
+    let mut node = spread(tree, conditions, &used);
     if let Some(grouped) = grouped {
         node = group(node, grouped);
     }

@@ -9,7 +9,9 @@ use super::lock::shown;
 use super::node::{Node, SetOperation, Sort, WithTies};
 use super::select::{Around, plan_select};
 use super::shape::Shape;
-use super::with::{around, plan_last_step, recursive_steps, refuse_around, with_tables};
+use super::with::{
+    around, changes_rows, plan_last_step, recursive_steps, refuse_around, with_tables,
+};
 use crate::expression::{
     Binder, Bound, CastContext, Expression, Frame, Recursion, Scope, common_type, fold_name,
     key_order, no_equality, no_order,
@@ -196,7 +198,7 @@ pub fn plan_in_frame(
 }
 
 /// Bound LIMIT and OFFSET.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Limits {
     pub limit: Option<Expression>,
     pub offset: Option<Expression>,
@@ -256,14 +258,20 @@ pub(super) fn plan_parts(
         records,
     };
     let Some(with) = &query.with else {
+        binder.bind_change = None;
         return plan_body(binder, query, recursive, frame, wants);
     };
     let (planned, commons) = with_tables(binder, with, frame, |binder| {
         plan_body(binder, query, recursive, frame, wants)
     })?;
+    // Rows that a change in WITH reads as well are made before the query runs.
+    let node = match changes_rows(with) {
+        true => planned.node,
+        false => around(planned.node, commons, frame.depth()),
+    };
     // A query around this one does not take it apart: its tables belong to it.
     Ok(Planned {
-        node: around(planned.node, commons, frame.depth()),
+        node,
         columns: planned.columns,
         shape: None,
     })

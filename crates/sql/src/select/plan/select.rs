@@ -21,7 +21,7 @@ use super::query::{Limits, Planned, Untyped, check_equality};
 use super::shape::{Grouped, LEVELS_AT_MOST, Shape, is_small, levels};
 use super::simplify::{Logical, simplify};
 use super::window::{place_windows, plan_windows};
-use super::with::{is_working_table, no_aggregates};
+use super::with::{is_working_table, no_aggregates, self_references, set_self_references};
 use crate::expression::{
     AggregateCall, Aggregates, Binder, Expression, Frame, WindowList, Windows,
 };
@@ -32,6 +32,7 @@ use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
 
 /// Clauses of the enclosing query that apply to a SELECT.
+#[derive(Clone)]
 pub(super) struct Around<'a> {
     pub order: &'a [SortItem],
     pub limits: Limits,
@@ -52,9 +53,20 @@ pub(super) fn plan_select(
     refuse_unsupported(binder, select)?;
     let sets = binder.sets.take();
     let groupings = std::mem::take(&mut binder.groupings);
-    let planned = binder.in_clause("functions in FROM", |binder| {
-        plan_here(binder, select, around, frame)
-    });
+    let wanted = frame.wants_records();
+    let references = self_references(binder);
+    let plan = |binder: &mut Binder<'_>| {
+        binder.in_clause("functions in FROM", |binder| {
+            plan_here(binder, select, &around, frame)
+        })
+    };
+    let mut planned = plan(binder);
+    if planned.is_err() && !wanted && frame.wants_records() {
+        binder.sets = None;
+        binder.groupings.clear();
+        set_self_references(binder, &references);
+        planned = plan(binder);
+    }
     binder.groupings = groupings;
     binder.sets = sets;
     planned
@@ -71,7 +83,7 @@ fn refuse_unsupported(binder: &Binder<'_>, select: &tree::Select) -> Result<()> 
 fn plan_here(
     binder: &mut Binder<'_>,
     select: &tree::Select,
-    around: Around<'_>,
+    around: &Around<'_>,
     frame: &Frame<'_>,
 ) -> Result<Planned> {
     let Around {
@@ -81,9 +93,11 @@ fn plan_here(
         untyped,
         records,
         shaped,
-    } = around;
+    } = around.clone();
     let scans_one = is_one_table(&select.from);
-    let with_records = !locks.is_empty() || records && scans_one;
+    // Relations whose rows are locked, or named by a cursor, stay where they are.
+    let stays = !locks.is_empty() || records && scans_one;
+    let with_records = stays || frame.wants_records();
     let (scope, mut tree) = bind_from(binder, &select.from, frame, with_records)?;
     binder.aggregates = Aggregates::Forbidden("WHERE");
     let mut conditions = match &select.filter {
@@ -179,9 +193,8 @@ fn plan_here(
         }
     };
 
-    // Relations whose rows are locked, or named by a cursor, stay where they are.
     let mut shape = None;
-    if !with_records {
+    if !stays {
         let mut width = tree.as_ref().map_or(0, |tree| tree.end);
         let mut rows = clauses.rows();
         let mut logical = Logical {
@@ -234,7 +247,7 @@ fn plan_here(
     }
     let never = conditions.iter().any(is_never_true);
     let mut width = tree.as_ref().map_or(0, |tree| tree.end);
-    let mut node = spread(tree, conditions, &used, with_records);
+    let mut node = spread(tree, conditions, &used);
     if never {
         node = Node::Limit {
             input: Box::new(node),

@@ -74,6 +74,14 @@ impl Shape {
         self.grouped.is_none() && !self.distinct && !self.ordered
     }
 
+    /// The form with only one of its columns.
+    pub(crate) fn column(&self, position: usize) -> Option<Self> {
+        let output = self.outputs.get(position)?.clone();
+        let mut shape = self.clone();
+        shape.outputs = vec![output];
+        Some(shape)
+    }
+
     /// Replaces the first column by what `converted` computes from it.
     pub(crate) fn convert_first(&mut self, converted: &Expression) {
         if let Some(output) = self.outputs.first_mut() {

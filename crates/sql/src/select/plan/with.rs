@@ -6,6 +6,9 @@
 //!
 //! A query that refers to itself is `base UNION [ALL] step`: the step reads the *working
 //! table*, which holds the base's rows first, and then the rows of the step before.
+//!
+//! Changes of rows in WITH are planned by a layer above ([`BindChange`]), and run before the
+//! statement; those that read them find the rows of RETURNING.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -13,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use coeval_sql_syntax::tree::{Body, Query, SetOperation, StatementKind, With as Clause};
 
-use super::node::Node;
+use super::node::{Node, SetFunction, SetKind};
 use super::query::{Planned, plan_in_frame, settle_columns, settled};
-use crate::expression::{Binder, Frame, Recursion, fold_name};
+use crate::expression::{BindChange, Binder, Frame, Recursion, fold_name};
 use crate::output::Column;
 use crate::select::QueryPlan;
 use crate::{Error, Result, SqlState};
@@ -26,8 +29,10 @@ pub struct CommonTable {
     name: String,
     /// Names of its columns, as far as WITH gives them.
     columns: Vec<String>,
-    /// The statement that makes its rows: a query.
+    /// The statement that makes its rows: a query, or a change with RETURNING.
     statement: Arc<StatementKind>,
+    /// Plans the change.
+    bind_change: Option<BindChange>,
     position: Option<u32>,
     /// MATERIALIZED or NOT MATERIALIZED.
     materialized: Option<bool>,
@@ -47,6 +52,8 @@ enum Stage {
     Waiting,
     Planning(SelfReference),
     Planned(Arc<Common>),
+    /// A change: its number among those of the statement, and the columns that it returns.
+    Changed(usize, Option<Vec<Column>>),
 }
 
 /// What a query's reference to itself means while it is planned.
@@ -54,6 +61,8 @@ enum Stage {
 enum SelfReference {
     /// The query is no UNION.
     WrongForm,
+    /// The statement is a change.
+    InChange,
     /// It would be within the term that is not recursive.
     InBase,
     /// It reads the working table of this number.
@@ -153,14 +162,28 @@ pub(crate) fn with_tables<T>(
     Ok((planned, commons))
 }
 
+/// Whether WITH changes rows.
+pub(crate) fn changes_rows(with: &Clause) -> bool {
+    with.tables.iter().any(|table| is_change(&table.statement))
+}
+
+const fn is_change(statement: &StatementKind) -> bool {
+    !matches!(statement, StatementKind::Query(_))
+}
+
 /// Plans the tables of WITH, and makes them known to the binder; the caller takes them away
 /// again.
 pub(crate) fn define(binder: &mut Binder<'_>, with: &Clause, frame: &Frame<'_>) -> Result<()> {
+    let bind_change = binder.bind_change.take();
     let group = binder.with.len();
     for table in &with.tables {
         let position = binder.position(table.name.at);
-        if !matches!(&*table.statement, StatementKind::Query(_)) {
-            return Err(Error::unsupported("a change of rows inside a query").at(position));
+        if is_change(&table.statement) && bind_change.is_none() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "WITH clause containing a data-modifying statement must be at the top level",
+            )
+            .at(position));
         }
         if table.search.is_some() || table.cycle.is_some() {
             return Err(Error::unsupported("SEARCH and CYCLE").at(position));
@@ -181,6 +204,7 @@ pub(crate) fn define(binder: &mut Binder<'_>, with: &Clause, frame: &Frame<'_>) 
             name,
             columns: table.columns.iter().map(fold_name).collect(),
             statement: Arc::clone(&table.statement),
+            bind_change,
             position,
             materialized: table.materialized,
             group,
@@ -218,6 +242,21 @@ pub(super) fn plan_common_table(
         return refer_to_itself(binder, at)
             .map(Some)
             .map_err(|error| error.at(position));
+    }
+    if let Stage::Changed(number, columns) = &binder.with[at].stage {
+        let Some(columns) = columns.clone() else {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("WITH query \"{name}\" does not have a RETURNING clause"),
+            )
+            .at(position));
+        };
+        let node = Node::Function(Box::new(SetFunction {
+            kind: SetKind::Changed(*number),
+            arguments: Vec::new(),
+            ordinality: false,
+        }));
+        return Ok(Some((node, columns)));
     }
     let Stage::Planned(common) = &binder.with[at].stage else {
         return Err(Error::internal("a table of WITH that is not planned"));
@@ -267,6 +306,9 @@ fn refer_to_itself(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Colu
     match &mut table.stage {
         Stage::Planning(SelfReference::WrongForm) => Err(wrong_form(name)),
         Stage::Planning(SelfReference::InBase) => Err(refused("within its non-recursive term")),
+        Stage::Planning(SelfReference::InChange) => Err(recursion(format!(
+            "recursive query \"{name}\" must not contain data-modifying statements"
+        ))),
         Stage::Planning(SelfReference::Working {
             number,
             columns,
@@ -281,7 +323,7 @@ fn refer_to_itself(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Colu
             }
             Ok((Node::Working(*number), columns.clone()))
         }
-        Stage::Waiting | Stage::Planned(_) => {
+        Stage::Waiting | Stage::Planned(_) | Stage::Changed(..) => {
             Err(Error::internal("a table of WITH that is not being planned"))
         }
     }
@@ -297,25 +339,17 @@ fn wrong_form(name: &str) -> Error {
 fn plan_table(binder: &mut Binder<'_>, at: usize, frame: &Frame<'_>) -> Result<()> {
     let table = binder.with[at].clone();
     let StatementKind::Query(query) = &*table.statement else {
-        return Err(Error::internal("a table of WITH that is no query"));
+        return plan_change(binder, at, &table);
     };
     binder.with[at].stage = Stage::Planning(SelfReference::WrongForm);
-    let hidden = binder.with.split_off(table.visible);
-    let levels = binder
-        .levels
-        .split_off(table.depth.min(binder.levels.len()));
-    let recursion = std::mem::replace(&mut binder.recursion, Recursion::Permitted);
     let outer = binder.recursive_body.replace(at);
     if !table.recursive {
         binder.recursive_body = None;
     }
-    binder.tables_planned.push(at);
-    let plan = binder.apart(|binder| plan_in_frame(binder, query, frame));
-    binder.tables_planned.pop();
+    let plan = beside(binder, at, &table, |binder| {
+        plan_in_frame(binder, query, frame)
+    });
     binder.recursive_body = outer;
-    binder.recursion = recursion;
-    binder.levels.extend(levels);
-    binder.with.extend(hidden);
     let plan = plan?;
     let columns = renamed(&table, plan.columns())?;
     binder.with[at].stage = Stage::Planned(Arc::new(Common {
@@ -328,6 +362,68 @@ fn plan_table(binder: &mut Binder<'_>, at: usize, frame: &Frame<'_>) -> Result<(
         reading: OnceLock::new(),
     }));
     Ok(())
+}
+
+/// Plans a change, whose plan the binder collects.
+fn plan_change(binder: &mut Binder<'_>, at: usize, table: &CommonTable) -> Result<()> {
+    let Some(bind) = table.bind_change else {
+        return Err(Error::internal("a change in WITH that nothing plans"));
+    };
+    binder.with[at].stage = Stage::Planning(SelfReference::InChange);
+    let outer = binder.recursive_body.take();
+    let columns = beside(binder, at, table, |binder| bind(binder, &table.statement));
+    binder.recursive_body = outer;
+    let columns = match columns? {
+        Some(columns) => Some(renamed(table, &columns)?),
+        None => None,
+    };
+    let number = binder.changes.len().checked_sub(1);
+    let number = number.ok_or_else(|| Error::internal("a change that has no plan"))?;
+    binder.with[at].stage = Stage::Changed(number, columns);
+    Ok(())
+}
+
+/// Plans the statement of a table of WITH, which sees those tables that it may see.
+fn beside<T>(
+    binder: &mut Binder<'_>,
+    at: usize,
+    table: &CommonTable,
+    plan: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+) -> Result<T> {
+    let hidden = binder.with.split_off(table.visible);
+    let levels = binder
+        .levels
+        .split_off(table.depth.min(binder.levels.len()));
+    let recursion = std::mem::replace(&mut binder.recursion, Recursion::Permitted);
+    binder.tables_planned.push(at);
+    let planned = binder.apart(plan);
+    binder.tables_planned.pop();
+    binder.recursion = recursion;
+    binder.levels.extend(levels);
+    binder.with.extend(hidden);
+    planned
+}
+
+/// How often the queries that are being planned have referred to themselves so far.
+pub(super) fn self_references(binder: &Binder<'_>) -> Vec<usize> {
+    let planned = binder.tables_planned.iter();
+    let seen = planned.map(|at| match binder.with.get(*at).map(|table| &table.stage) {
+        Some(Stage::Planning(SelfReference::Working { seen, .. })) => *seen,
+        _ => 0,
+    });
+    seen.collect()
+}
+
+/// Forgets the references since then, of a part that is planned once more.
+pub(super) fn set_self_references(binder: &mut Binder<'_>, known: &[usize]) {
+    for (at, known) in binder.tables_planned.iter().zip(known) {
+        let table = binder.with.get_mut(*at);
+        if let Some(Stage::Planning(SelfReference::Working { seen, .. })) =
+            table.map(|table| &mut table.stage)
+        {
+            *seen = *known;
+        }
+    }
 }
 
 /// The columns with the names that WITH gives them.

@@ -247,12 +247,12 @@ impl Session {
             sink: &mut *out.sink,
             columns: out.columns,
             formats: out.formats,
-            style: self.info.style,
+            style: self.settings.style_for_client(self.info.style),
             most: None,
             delivered: 0,
         };
         for number in numbers {
-            writer.row(cursor.row(number)?);
+            writer.row(cursor.row(number)?)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use coeval_txn::Isolation;
 use super::date_style;
 use super::definitions::{Definition, SettingKind};
 use crate::error::{Error, Result, SqlState};
+use crate::value::{DataType, Encoding, Style, Value};
 
 pub(super) fn invalid(name: &str, value: &str) -> Error {
     Error::new(
@@ -53,6 +54,25 @@ pub(crate) fn switch(value: &str) -> Option<bool> {
         "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
         "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
         _ => None,
+    }
+}
+
+/// Checks the name of a setting that an application makes up: error 42602.
+pub(super) fn custom_name(name: &str) -> Result<()> {
+    let starts = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+    let continues = |c: char| starts(c) || c.is_ascii_digit() || c == '$';
+    let is_valid = name
+        .split('.')
+        .all(|part| part.starts_with(starts) && part.chars().all(continues));
+    match is_valid {
+        true => Ok(()),
+        false => Err(Error::new(
+            SqlState::INVALID_NAME,
+            format!("invalid configuration parameter name \"{name}\""),
+        )
+        .with_detail(
+            "Custom parameter names must be two or more simple identifiers separated by dots.",
+        )),
     }
 }
 
@@ -120,6 +140,16 @@ pub(super) fn write_quantity(value: i64, units: &Units) -> String {
     format!("{}{name}", value / factor)
 }
 
+/// A number with six digits, as PostgreSQL's messages show it.
+fn short(number: f64) -> String {
+    let style = Style {
+        rounded_floats: Some(-9),
+        ..Style::default()
+    };
+    let text = Value::Float8(number).to_text(DataType::Float8.into(), &style);
+    text.unwrap_or_default().to_string()
+}
+
 /// Checks a value and writes it as SHOW does. `current` is the value that the setting has.
 pub(super) fn check(definition: &Definition, values: &[String], current: &str) -> Result<String> {
     let name = definition.name;
@@ -154,6 +184,40 @@ pub(super) fn check(definition: &Definition, values: &[String], current: &str) -
                 ));
             }
             number.to_string()
+        }
+        SettingKind::Real(least, most) => {
+            let number: f64 = value.trim().parse().map_err(|_| wrong())?;
+            if !(least..=most).contains(&number) {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{} is outside the valid range for parameter \"{name}\" ({} .. {})",
+                        short(number),
+                        short(least),
+                        short(most)
+                    ),
+                ));
+            }
+            number.to_string()
+        }
+        SettingKind::Blocks => {
+            let blocks = value.trim().parse::<i64>().ok();
+            let kilobytes = match blocks {
+                Some(blocks) => blocks.checked_mul(8),
+                None => quantity(value, MEMORY),
+            };
+            let kilobytes = kilobytes.ok_or_else(wrong)?;
+            if !(0..=i64::from(i32::MAX) * 8).contains(&kilobytes) {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{} is outside the valid range for parameter \"{name}\" (0 .. {})",
+                        kilobytes / 8,
+                        i32::MAX
+                    ),
+                ));
+            }
+            write_quantity(kilobytes, MEMORY)
         }
         SettingKind::TimeOrNever if value.trim() == "-1" => "-1".to_owned(),
         SettingKind::Time | SettingKind::TimeOrNever | SettingKind::StatementMemory => {
@@ -193,15 +257,8 @@ pub(super) fn check(definition: &Definition, values: &[String], current: &str) -
         SettingKind::TimeZone => date_style::time_zone(name, value)?,
         SettingKind::DateStyle => date_style::date_style(name, values, current)?,
         SettingKind::Encoding => {
-            let plain: String = value
-                .chars()
-                .filter(char::is_ascii_alphanumeric)
-                .collect::<String>()
-                .to_ascii_lowercase();
-            if !matches!(plain.as_str(), "utf8" | "unicode") {
-                return Err(Error::unsupported("a client encoding other than UTF8"));
-            }
-            "UTF8".to_owned()
+            let found = Encoding::named(value).ok_or_else(wrong)??;
+            found.name().to_owned()
         }
         SettingKind::Isolation => isolation(value)
             .map(|level| match value.to_ascii_lowercase().as_str() {

@@ -16,6 +16,10 @@ pub(super) enum SettingKind {
     TimeOrNever,
     /// The value is an amount of memory, in kilobytes if it has no unit.
     StatementMemory,
+    /// The value is a number between a minimum and a maximum.
+    Real(f64, f64),
+    /// The value is an amount of memory, in blocks of 8 kB if it has no unit.
+    Blocks,
     /// The value is one of the listed words.
     Word(&'static [&'static str]),
     /// The value is any text.
@@ -26,7 +30,7 @@ pub(super) enum SettingKind {
     TimeZone,
     /// The value is a style of dates, and an order of their parts.
     DateStyle,
-    /// The value is a character encoding; only UTF8 is supported.
+    /// The value is a character encoding.
     Encoding,
     /// The value is an isolation level.
     Isolation,
@@ -96,7 +100,7 @@ const MESSAGES: &[&str] = &[
 /// The values of `coeval.read_from`.
 const READ_FROM: &[&str] = &["leader", "fresh", "any", "session"];
 
-/// All settings, sorted by name without regard to case.
+/// The settings with an effect, and some without, sorted by name without regard to case.
 pub(super) const DEFINITIONS: &[Definition] = &[
     reported(
         "application_name",
@@ -139,12 +143,6 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "none",
         SettingKind::Word(ReadComparator::NAMES),
         "Has a follower read as other systems do, to be measured beside coeval.read_from = fresh.",
-    ),
-    restricted(
-        "coeval.read_comparator_wait",
-        "4ms",
-        SettingKind::Time,
-        "Sets how long a read with coeval.read_comparator = adaptive waits before it asks.",
     ),
     restricted(
         "coeval.read_comparator_wait",
@@ -490,9 +488,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
 ];
 
+/// All settings, those without an effect last.
+pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
+    DEFINITIONS.iter().chain(super::kept::KEPT)
+}
+
 /// The setting of this name, without regard to case.
 pub(super) fn definition(name: &str) -> Option<&'static Definition> {
-    DEFINITIONS
-        .iter()
-        .find(|definition| definition.name.eq_ignore_ascii_case(name))
+    all().find(|definition| definition.name.eq_ignore_ascii_case(name))
 }

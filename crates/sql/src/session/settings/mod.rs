@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `timezone` | conversion between `timestamptz` and text |
 //! | `DateStyle`, `IntervalStyle` | text of dates, times and intervals |
+//! | `client_encoding` | conversion of text that comes from the client or goes there |
 //! | `extra_float_digits` | digits of floating-point output |
 //! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
 //! | `log_min_duration_statement` | which statements are logged as slow |
@@ -27,6 +28,7 @@ mod check;
 mod comparator;
 mod date_style;
 mod definitions;
+mod kept;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -41,7 +43,7 @@ use crate::access::LoginSetting;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
 use crate::output::Severity;
-use crate::value::{DateFormat, DateOrder, IntervalStyle, TimeZone};
+use crate::value::{DateFormat, DateOrder, Encoding, IntervalStyle, Style, TimeZone};
 
 pub use self::comparator::ReadComparator;
 
@@ -60,6 +62,8 @@ pub struct Parsed {
     pub interval_style: IntervalStyle,
     /// Whether `bytea_output` is `escape`.
     pub bytes_as_escapes: bool,
+    /// Value of `client_encoding`.
+    pub client_encoding: Encoding,
     /// Value of `extra_float_digits`.
     pub extra_float_digits: i32,
     /// Value of `lock_timeout`; `None` for no limit.
@@ -197,6 +201,7 @@ impl Default for Settings {
                 date_order: DateOrder::default(),
                 interval_style: IntervalStyle::default(),
                 bytes_as_escapes: false,
+                client_encoding: Encoding::Utf8,
                 extra_float_digits: 1,
                 lock_timeout: None,
                 statement_timeout: None,
@@ -269,6 +274,14 @@ impl Settings {
         }
         settings.start = settings.session.clone();
         Ok((settings, left_out))
+    }
+
+    /// A style for values that are written for the client.
+    pub(crate) fn style_for_client(&self, style: Style) -> Style {
+        Style {
+            encoding: self.parsed.client_encoding,
+            ..style
+        }
     }
 
     /// The settings that the executor needs, in parsed form.
@@ -398,8 +411,10 @@ impl Settings {
     /// All settings, with their values and descriptions.
     #[must_use]
     pub fn all(&self) -> Vec<ShownSetting> {
-        DEFINITIONS
-            .iter()
+        let mut definitions: Vec<_> = definitions::all().collect();
+        definitions.sort_by_cached_key(|definition| definition.name.to_ascii_lowercase());
+        definitions
+            .into_iter()
             .map(|definition| {
                 let name = definition.name;
                 let value = self.show(name).unwrap_or(definition.initial);
@@ -452,7 +467,10 @@ impl Settings {
                 let value = check(definition, values, current)?;
                 (definition.name.to_owned(), value)
             }
-            None if name.contains('.') => (name.to_owned(), values.join(", ")),
+            None if name.contains('.') => {
+                check::custom_name(name)?;
+                (name.to_owned(), values.join(", "))
+            }
             None => return Err(unknown(name)),
         };
         self.parse(&key, &value);
@@ -543,6 +561,10 @@ impl Settings {
                 parsed.interval_style = IntervalStyle::named(value).unwrap_or_default();
             }
             "bytea_output" => parsed.bytes_as_escapes = value == "escape",
+            "client_encoding" => {
+                let encoding = Encoding::named(value).and_then(Result::ok);
+                parsed.client_encoding = encoding.unwrap_or_default();
+            }
             "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
             "lock_timeout" => parsed.lock_timeout = time(),
             "statement_timeout" => parsed.statement_timeout = time(),
@@ -650,7 +672,10 @@ mod tests {
         set(&mut settings, "timezone", "europe/berlin").unwrap();
         assert_eq!(settings.show("TimeZone").unwrap(), "Europe/Berlin");
         assert!(set(&mut settings, "timezone", "nowhere").is_err());
-        assert!(set(&mut settings, "client_encoding", "LATIN1").is_err());
+        assert!(set(&mut settings, "client_encoding", "KOI8R").is_err());
+        assert!(set(&mut settings, "client_encoding", "none").is_err());
+        set(&mut settings, "client_encoding", "iso-8859-1").unwrap();
+        assert_eq!(settings.show("client_encoding").unwrap(), "LATIN1");
         set(&mut settings, "client_encoding", "utf-8").unwrap();
         assert!(set(&mut settings, "no_such_thing", "1").is_err());
         set(&mut settings, "my.own", "1").unwrap();

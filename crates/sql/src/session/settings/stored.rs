@@ -1,7 +1,7 @@
 //! Settings that roles and the database keep: what ALTER ROLE … SET checks, and what a session
 //! begins with.
 
-use super::check::{check, fixed};
+use super::check::{check, custom_name, fixed};
 use super::definitions::{Definition, SettingKind, definition};
 use super::{Settings, denied, unknown};
 use crate::access::LoginSetting;
@@ -43,12 +43,7 @@ fn known(name: &str, superuser: bool) -> Result<Option<&'static Definition>> {
         if !name.contains('.') {
             return Err(unknown(name));
         }
-        if !name.split('.').all(is_simple) {
-            let message = format!("invalid configuration parameter name \"{name}\"");
-            let detail =
-                "Custom parameter names must be two or more simple identifiers separated by dots.";
-            return Err(Error::new(SqlState::INVALID_NAME, message).with_detail(detail));
-        }
+        custom_name(name)?;
         // It may be the name of a restricted setting in a later build.
         return match superuser {
             true => Ok(None),
@@ -70,13 +65,6 @@ fn known(name: &str, superuser: bool) -> Result<Option<&'static Definition>> {
         _ if definition.restricted && !superuser => Err(denied(definition)),
         _ => Ok(Some(definition)),
     }
-}
-
-fn is_simple(part: &str) -> bool {
-    let mut characters = part.chars();
-    let first = characters.next();
-    first.is_some_and(|first| first.is_alphabetic() || first == '_')
-        && characters.all(|next| next.is_alphanumeric() || matches!(next, '_' | '$'))
 }
 
 impl Settings {

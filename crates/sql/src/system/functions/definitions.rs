@@ -161,6 +161,27 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |a, context| to_object(DataType::Regproc, a, context),
     )
     .stable(),
+    Function::new(
+        "to_regprocedure",
+        &[TEXT],
+        crate::expression::ArgumentKind::Is(DataType::Regprocedure),
+        |a, context| to_object(DataType::Regprocedure, a, context),
+    )
+    .stable(),
+    Function::new(
+        "to_regoper",
+        &[TEXT],
+        crate::expression::ArgumentKind::Is(DataType::Regoper),
+        |a, context| to_object(DataType::Regoper, a, context),
+    )
+    .stable(),
+    Function::new(
+        "to_regoperator",
+        &[TEXT],
+        crate::expression::ArgumentKind::Is(DataType::Regoperator),
+        |a, context| to_object(DataType::Regoperator, a, context),
+    )
+    .stable(),
     Function::new("parse_ident", &[TEXT], TEXTS, parse_ident),
     Function::new("parse_ident", &[TEXT, BOOL], TEXTS, parse_ident),
     Function::new("pg_typeof", &[ANY], REGTYPE, |a, context| {

@@ -13,6 +13,8 @@ mod sessions;
 mod sizes;
 mod visibility;
 
+pub(super) use sizes::TABLESPACES;
+
 use crate::expression::{ArgumentKind, Function};
 use crate::value::DataType;
 

@@ -47,12 +47,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
         },
     ),
     asked("has_column_privilege", &[ANY, ANY, ANY], |a, context| {
+        if !has_column(&a.values[0], &a.values[1], context)? {
+            return Ok(Value::Null);
+        }
         table(context.session.role, &a.values[0], a.text(2), context)
     }),
     asked(
         "has_column_privilege",
         &[ANY, ANY, ANY, ANY],
         |a, context| {
+            if !has_column(&a.values[1], &a.values[2], context)? {
+                return Ok(Value::Null);
+            }
             table(
                 role(&a.values[0], context)?,
                 &a.values[1],
@@ -254,6 +260,38 @@ fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>
             let reads = wanted.contains(&(Privileges::SELECT, false));
             Ok(Value::Bool(superuser || (reads && !table.is_secret())))
         }
+    }
+}
+
+/// Whether a relation has a column, which is given by its name or its number. One that is
+/// given by a wrong name is an error, 42703.
+fn has_column(relation: &Value, column: &Value, context: &EvaluationContext<'_>) -> Result<bool> {
+    let oid = match number(relation) {
+        Some(oid) => Some(oid),
+        None => find(DataType::Regclass, text(relation), context)?,
+    };
+    // What is wrong with the relation is said for the relation.
+    let Some(relation) = oid.and_then(|oid| relation_by_oid(context.catalog, oid)) else {
+        return Ok(true);
+    };
+    let columns = relation.attributes();
+    let wanted = match column {
+        Value::Int2(number) => Some(i64::from(*number)),
+        other => number(other).map(i64::from),
+    };
+    if let Some(wanted) = wanted {
+        return Ok(columns.iter().any(|each| i64::from(each.number) == wanted));
+    }
+    match columns.iter().any(|each| each.name == text(column)) {
+        true => Ok(true),
+        false => Err(Error::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!(
+                "column \"{}\" of relation \"{}\" does not exist",
+                text(column),
+                relation.name()
+            ),
+        )),
     }
 }
 

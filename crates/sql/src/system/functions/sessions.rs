@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 
-use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
+use coeval_txn::Engine;
+
+use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT};
 use crate::expression::{ArgumentKind, Arguments, EvaluationContext, Function, Place};
 use crate::instance::Interruption;
 use crate::instance::SERVER_VERSION;
 use crate::system::TEMPORARY;
 use crate::system::relation::search_path;
+use crate::value::{DataType, Encoding};
 use crate::{Error, Result, SqlState, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -103,33 +106,41 @@ pub(super) const FUNCTIONS: &[Function] = &[
         interrupt(a, context, Interruption::Terminate)
     })
     .volatile(Place::Interrupts),
+    Function::new(
+        "pg_blocking_pids",
+        &[INT4],
+        ArgumentKind::Is(DataType::Int4Array),
+        |a, context| {
+            let process_id = i32::try_from(a.integer(0)).unwrap_or(0);
+            let mut blocking = context.session.around.advisory.blocking(process_id);
+            let blocked = context.engine.map(Engine::blocked).unwrap_or_default();
+            let own = blocked
+                .iter()
+                .filter(|each| each.waiter.session == Some(process_id) && process_id != 0);
+            let holders = own.flat_map(|each| &each.holders);
+            blocking.extend(holders.filter_map(|holder| holder.session));
+            Ok(Value::Array(
+                blocking.into_iter().map(Value::Int4).collect(),
+            ))
+        },
+    )
+    .volatile(Place::Leader),
     Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable_on_leader(),
     Function::new("getdatabaseencoding", &[], NAME, |_, _| {
         Ok(Value::text("UTF8"))
     })
     .stable(),
-    Function::new("pg_client_encoding", &[], NAME, |_, _| {
-        Ok(Value::text("UTF8"))
+    Function::new("pg_client_encoding", &[], NAME, |_, context| {
+        setting("client_encoding", context)
     })
-    .stable(),
+    .stable_of_settings(),
     Function::new("pg_encoding_to_char", &[INT4], NAME, |a, _| {
-        Ok(Value::text(if a.integer(0) == i64::from(UTF8) {
-            "UTF8"
-        } else {
-            ""
-        }))
+        let known = Encoding::numbered(a.integer(0));
+        Ok(Value::text(known.map_or("", Encoding::name)))
     }),
     Function::new("pg_char_to_encoding", &[NAME], INT4, |a, _| {
-        let plain: String = a
-            .text(0)
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .map(|c| c.to_ascii_lowercase())
-            .collect();
-        Ok(Value::Int4(match plain.as_str() {
-            "utf8" | "unicode" => UTF8,
-            _ => -1,
-        }))
+        let known = Encoding::named(a.text(0)).and_then(Result::ok);
+        Ok(Value::Int4(known.map_or(-1, Encoding::number)))
     }),
     nothing("inet_server_addr", TEXT),
     nothing("inet_server_port", INT4),
@@ -143,11 +154,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(client.map_or(Value::Null, |client| Value::Int4(client.port().into())))
     })
     .stable(),
-    // Advisory locks are not supported, so the session holds none to release.
-    Function::new("pg_advisory_unlock_all", &[], VOID, |_, _| {
-        Ok(Value::Text("".into()))
-    })
-    .volatile(Place::Leader),
 ];
 
 const fn nothing(name: &'static str, result: ArgumentKind) -> Function {

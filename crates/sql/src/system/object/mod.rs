@@ -64,7 +64,11 @@ pub(super) fn object_by_name(
                 SqlState::UNDEFINED_OBJECT,
                 format!("role \"{trimmed}\" does not exist"),
             ),
-            Some(ObjectType::Regproc) => Error::new(
+            Some(ObjectType::Regoper | ObjectType::Regoperator) => Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("operator does not exist: {trimmed}"),
+            ),
+            Some(ObjectType::Regproc | ObjectType::Regprocedure) => Error::new(
                 SqlState::UNDEFINED_FUNCTION,
                 format!("function \"{trimmed}\" does not exist"),
             ),
@@ -85,8 +89,15 @@ pub(super) fn find(
     let Some(kind) = data_type.object() else {
         return Ok(None);
     };
-    if kind == ObjectType::Regtype {
-        return type_by_name(text);
+    match kind {
+        ObjectType::Regtype => return type_by_name(text),
+        ObjectType::Regprocedure => return procedure_with_arguments(text),
+        // No operator has a row in pg_operator.
+        ObjectType::Regoper | ObjectType::Regoperator => return Ok(None),
+        ObjectType::Regproc
+        | ObjectType::Regclass
+        | ObjectType::Regnamespace
+        | ObjectType::Regrole => {}
     }
     let parts = parse_name(text)?;
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -108,10 +119,51 @@ pub(super) fn find(
             | ObjectType::Regnamespace
             | ObjectType::Regrole
             | ObjectType::Regproc
+            | ObjectType::Regprocedure
+            | ObjectType::Regoper
+            | ObjectType::Regoperator
             | ObjectType::Regtype,
             _,
         ) => None,
     })
+}
+
+/// OID of the function with this name and these types of arguments, `name(type, type)`.
+fn procedure_with_arguments(text: &str) -> Result<Option<u32>> {
+    let Some((name, rest)) = text.split_once('(') else {
+        return Err(Error::new(
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            "expected a left parenthesis",
+        ));
+    };
+    let Some(list) = rest.trim_end().strip_suffix(')') else {
+        return Err(Error::new(
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            "expected a right parenthesis",
+        ));
+    };
+    let parts = parse_name(name)?;
+    let name = match parts.as_slice() {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return Ok(None),
+    };
+    let mut arguments = Vec::new();
+    for argument in list.split(',').map(str::trim) {
+        if argument.is_empty() && list.trim().is_empty() {
+            break;
+        }
+        arguments.push(match argument {
+            // Types that no value has.
+            "cstring" | "internal" | "cstring[]" | "anyarray" => argument.to_owned(),
+            argument => match type_by_name(argument)?.and_then(DataType::from_oid) {
+                Some(data_type) => data_type.sql_name().to_owned(),
+                None => return Ok(None),
+            },
+        });
+    }
+    let oid = procedure::oid(name);
+    Ok(oid.filter(|_| procedure::arguments(name) == arguments.join(",")))
 }
 
 /// OID of the type with this SQL name.
@@ -151,6 +203,8 @@ pub(super) fn object_by_oid(
             role_name(oid, context).map(|name| SmolStr::new(quote_identifier(&name)))
         }
         Some(ObjectType::Regproc) => procedure::name(oid).map(SmolStr::new_static),
+        Some(ObjectType::Regprocedure) => procedure::with_arguments(oid).map(SmolStr::new),
+        Some(ObjectType::Regoper | ObjectType::Regoperator) => None,
         None => None,
     };
     Value::Object(oid, printed.unwrap_or_else(|| format_smolstr!("{oid}")))

@@ -23,6 +23,10 @@ pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (45, "regprocout"),
     (46, "textin"),
     (47, "textout"),
+    (48, "tidin"),
+    (49, "tidout"),
+    (50, "xidin"),
+    (51, "xidout"),
     (54, "oidvectorin"),
     (55, "oidvectorout"),
     (109, "unknownin"),
@@ -64,14 +68,24 @@ pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (1702, "numeric_out"),
     (1798, "oidin"),
     (1799, "oidout"),
+    (2212, "regprocedurein"),
+    (2213, "regprocedureout"),
+    (2214, "regoperin"),
+    (2215, "regoperout"),
+    (2216, "regoperatorin"),
+    (2217, "regoperatorout"),
     (2218, "regclassin"),
     (2219, "regclassout"),
     (2220, "regtypein"),
     (2221, "regtypeout"),
+    (2290, "record_in"),
+    (2291, "record_out"),
     (2298, "void_in"),
     (2299, "void_out"),
     (2400, "array_recv"),
     (2401, "array_send"),
+    (2402, "record_recv"),
+    (2403, "record_send"),
     (2404, "int2recv"),
     (2405, "int2send"),
     (2406, "int4recv"),
@@ -104,8 +118,18 @@ pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (2435, "charsend"),
     (2436, "boolrecv"),
     (2437, "boolsend"),
+    (2438, "tidrecv"),
+    (2439, "tidsend"),
+    (2440, "xidrecv"),
+    (2441, "xidsend"),
     (2444, "regprocrecv"),
     (2445, "regprocsend"),
+    (2446, "regprocedurerecv"),
+    (2447, "regproceduresend"),
+    (2448, "regoperrecv"),
+    (2449, "regopersend"),
+    (2450, "regoperatorrecv"),
+    (2451, "regoperatorsend"),
     (2452, "regclassrecv"),
     (2453, "regclasssend"),
     (2454, "regtyperecv"),
@@ -227,8 +251,63 @@ pub(in crate::system) fn name(oid: u32) -> Option<&'static str> {
     Some(ALL[place].1)
 }
 
+/// The types of the arguments of the function of this name, as `regprocedure` prints them.
+pub(in crate::system) fn arguments(name: &str) -> String {
+    let of = |tail: &str| {
+        let head = name.strip_suffix(tail)?;
+        let types = DataType::ALL.iter();
+        types.copied().find(|each| each.facts().functions == head)
+    };
+    // What reads a value of an array, or of a type with a modifier, is told which type.
+    let told = |data_type: DataType, first: &str| {
+        let facts = data_type.facts();
+        match facts.functions == "array_" || facts.modifier != Modifier::None {
+            true => format!("{first},oid,integer"),
+            false => first.to_owned(),
+        }
+    };
+    if let Some(data_type) = of("in") {
+        return told(data_type, "cstring");
+    }
+    if let Some(data_type) = of("recv") {
+        return told(data_type, "internal");
+    }
+    if let Some(data_type) = of("out").or_else(|| of("send")) {
+        return match data_type.facts().functions {
+            "array_" => "anyarray".to_owned(),
+            _ => data_type.sql_name().to_owned(),
+        };
+    }
+    match name {
+        _ if name.ends_with("typmodin") => "cstring[]",
+        _ if name.ends_with("typmodout") => "integer",
+        _ => "internal",
+    }
+    .to_owned()
+}
+
+/// A function with the types of its arguments.
+pub(in crate::system) fn with_arguments(oid: u32) -> Option<String> {
+    name(oid).map(|name| format!("{name}({})", arguments(name)))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn arguments_are_those_of_postgresql() {
+        for (name, arguments) in [
+            ("array_in", "cstring,oid,integer"),
+            ("int4in", "cstring"),
+            ("varcharin", "cstring,oid,integer"),
+            ("timestamptz_recv", "internal,oid,integer"),
+            ("textsend", "text"),
+            ("array_out", "anyarray"),
+            ("numerictypmodin", "cstring[]"),
+        ] {
+            assert_eq!(super::arguments(name), arguments, "{name}");
+        }
+    }
+
     #[test]
     fn functions_are_in_the_order_of_their_numbers() {
         assert!(super::ALL.is_sorted_by(|left, right| left.0 < right.0));

@@ -4,6 +4,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use crate::Value;
+use crate::system::functions::TABLESPACES;
 use crate::system::object::procedure;
 use crate::system::table::{function, system_table};
 use crate::system::{BTREE, HEAP, PG_CATALOG as PG_CATALOG_NAMESPACE, ROLE};
@@ -88,9 +89,9 @@ system_table! {
 }
 
 system_table! {
-    /// Tablespaces: the default one.
+    /// Tablespaces: those that every PostgreSQL has.
     PG_TABLESPACE = PG_CATALOG 1213 Table pg_tablespace;
-    _context => [(1663u32, "pg_default")];
+    _context => TABLESPACES;
     (oid, name) => {
         oid: Oid = oid,
         spcname: Name = name,

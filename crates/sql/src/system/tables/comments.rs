@@ -3,7 +3,7 @@
 
 use crate::catalog::{DATABASES, ROLES, SCHEMAS as SCHEMA_CLASS};
 use crate::expression::EvaluationContext;
-use crate::system::SCHEMAS;
+use crate::system::listed_schemas;
 use crate::system::table::system_table;
 
 /// A comment: class, object, part, text.
@@ -18,7 +18,7 @@ fn comments<'a>(context: &'a EvaluationContext<'_>, shared: bool) -> impl Iterat
             let texts = comment.texts.iter();
             texts.map(|(part, text)| (comment.class, comment.object, *part, text.as_str()))
         });
-    let own = SCHEMAS.into_iter().filter(move |_| !shared);
+    let own = listed_schemas(context.catalog).filter(move |_| !shared);
     let own = own.filter_map(move |(oid, _, comment)| {
         let replaced = context.catalog.comment(SCHEMA_CLASS, oid, 0).is_some();
         let text = comment.filter(|_| !replaced)?;

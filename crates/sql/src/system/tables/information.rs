@@ -22,7 +22,7 @@ use crate::system::relation::{
     Constraint, Relation, all_constraints, constraints, namespace_of, object_kind, relations,
 };
 use crate::system::table::system_table;
-use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, listed, role_name, schema_name};
+use crate::system::{PUBLIC as PUBLIC_NAMESPACE, listed, listed_schemas, role_name, schema_name};
 
 system_table! {
     /// Name of the database.
@@ -36,7 +36,7 @@ system_table! {
 system_table! {
     /// Schemas that the current role may see.
     SCHEMATA = INFORMATION_SCHEMA 13382 View schemata;
-    context => SCHEMAS.iter().copied().filter(|(oid, ..)| may_see_schema(*oid, context));
+    context => listed_schemas(context.catalog).filter(|(oid, ..)| may_see_schema(*oid, context));
     (oid, name, _) => {
         catalog_name: Name = context.session.database.clone(),
         schema_name: Name = name,

@@ -4,6 +4,7 @@ mod absent;
 mod access_methods;
 mod activity;
 mod cluster_views;
+mod column_statistics;
 mod columns;
 mod comments;
 mod contention;
@@ -12,6 +13,7 @@ mod depend;
 mod extensions;
 mod information;
 mod information_columns;
+mod locks;
 mod relations;
 mod replication;
 mod roles;
@@ -82,9 +84,25 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         activity::COEVAL_SETTINGS,
         activity::COEVAL_METRICS,
     ],
-    &[statistics::PG_STATS],
-    &[contention::LOCKS, contention::CONFLICTS],
+    &[column_statistics::PG_STATS],
+    &[contention::LOCKS, contention::CONFLICTS, locks::PG_LOCKS],
     &[cursors::PG_CURSORS],
+    &[
+        statistics::PG_STAT_ALL_TABLES,
+        statistics::PG_STAT_SYS_TABLES,
+        statistics::PG_STAT_USER_TABLES,
+        statistics::PG_STATIO_ALL_TABLES,
+        statistics::PG_STATIO_SYS_TABLES,
+        statistics::PG_STATIO_USER_TABLES,
+        statistics::PG_STAT_ALL_INDEXES,
+        statistics::PG_STAT_USER_INDEXES,
+        statistics::PG_STATIO_ALL_INDEXES,
+        statistics::PG_STATIO_USER_INDEXES,
+        statistics::PG_STAT_DATABASE_CONFLICTS,
+        statistics::PG_STAT_BGWRITER,
+        statistics::PG_STAT_ARCHIVER,
+    ],
+    statistics::NOTHING,
     &[
         cluster_views::STATUS,
         cluster_views::MEMBERS,

@@ -11,7 +11,7 @@ use crate::system::relation::{
 };
 use crate::system::table::{array, system_table};
 use crate::system::{
-    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, role_name, schema_name, schemas, tables,
+    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, listed_schemas, role_name, schema_name, tables,
 };
 use crate::value::DataType;
 
@@ -162,7 +162,7 @@ system_table! {
 system_table! {
     /// Schemas and their owners.
     PG_NAMESPACE = PG_CATALOG 2615 Table pg_namespace;
-    context => schemas(context.catalog);
+    context => listed_schemas(context.catalog);
     (oid, name, _) => {
         oid: Oid = oid,
         nspname: Name = name,

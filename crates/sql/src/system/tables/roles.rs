@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::Value;
 use crate::access::{Membership, OwnedSettings, Role, SettingOwner};
 use crate::expression::EvaluationContext;
+use crate::system::database::databases;
 use crate::system::table::{array, system_table};
-use crate::system::{DATABASE, PROBE, ROLE, role_name};
+use crate::system::{PROBE, ROLE, role_name};
 
 /// Roles, but for the one of the probe of Γ.
 fn roles<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc<Role>> {
@@ -162,17 +163,17 @@ system_table! {
 }
 
 system_table! {
-    /// Databases: only one, under the name that this client connected to.
+    /// Databases: the one that there is, under all of its names.
     PG_DATABASE = PG_CATALOG 1262 Table pg_database;
-    context => [context.session.database.clone()];
-    name => {
-        oid: Oid = DATABASE,
-        datname: Name = name,
+    context => databases(context);
+    each => {
+        oid: Oid = each.oid,
+        datname: Name = each.name,
         datdba: Oid = ROLE,
         encoding: Int4 = crate::system::functions::UTF8,
         datlocprovider: InternalChar = b'c',
-        datistemplate: Bool = false,
-        datallowconn: Bool = true,
+        datistemplate: Bool = each.is_template,
+        datallowconn: Bool = each.allows_connections,
         datconnlimit: Int4 = -1i32,
         datfrozenxid: Oid = 0u32,
         datminmxid: Oid = 0u32,

@@ -23,10 +23,16 @@ impl Representation for Array {
     }
 
     fn write_text(elements: &[Value], column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+        if column_type.data_type == DataType::Record {
+            return record::write_text(elements, style, out);
+        }
         literal::write(elements, column_type, style, out);
     }
 
     fn write_binary(elements: &[Value], column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+        if column_type.data_type == DataType::Record {
+            return record::write_binary(elements, style, out);
+        }
         binary::write_array(elements, column_type, style, out);
     }
 
@@ -167,6 +173,8 @@ arrays_of! {
     UuidArray of Uuid = 2951, "_uuid", "uuid[]";
     JsonbArray of Jsonb = 3807, "_jsonb", "jsonb[]";
     JsonPathArray of JsonPath = 4073, "_jsonpath", "jsonpath[]";
+    TidArray of Tid = 1010, "_tid", "tid[]";
+    RecordArray of Record = 2287, "_record", "record[]";
 }
 
 arrays! {

@@ -13,8 +13,10 @@ mod integer;
 mod json;
 mod numeric;
 mod object;
+mod record;
 mod string;
 mod time;
+mod transaction;
 mod uuid;
 
 pub(super) use array::*;
@@ -25,9 +27,14 @@ pub(super) use float::{Float4, Float8};
 pub(super) use integer::{Int2, Int4, Int8};
 pub(super) use json::{Json, JsonPath, Jsonb};
 pub(super) use numeric::Numeric;
-pub(super) use object::{Object, Oid, Regclass, Regnamespace, Regproc, Regrole, Regtype};
+pub(super) use object::{
+    Object, Oid, Regclass, Regnamespace, Regoper, Regoperator, Regproc, Regprocedure, Regrole,
+    Regtype,
+};
+pub(super) use record::Record;
 pub(super) use string::{Char, InternalChar, Name, Text, Unknown, VarChar, Void};
 pub(super) use time::{Interval, Time, TimeTz};
+pub(super) use transaction::{Tid, Xid};
 pub(super) use uuid::Uuid;
 
 use super::binary::malformed;

@@ -198,6 +198,9 @@ macro_rules! objects {
 objects! {
     Regproc, 24, "regproc", None;
     Regclass, 2205, "regclass", None;
+    Regprocedure, 2202, "regprocedure", None;
+    Regoper, 2203, "regoper", None;
+    Regoperator, 2204, "regoperator", None;
     Regtype, 2206, "regtype", Some(DataType::RegtypeArray);
     Regnamespace, 4089, "regnamespace", None;
     Regrole, 4096, "regrole", None;

@@ -3,6 +3,7 @@
 //! byte.
 
 use std::cmp::Ordering;
+use std::io::Write;
 
 use super::super::text::truncate_name;
 use super::*;
@@ -373,6 +374,13 @@ impl Representation for Text {
         if column_type.data_type == DataType::JsonPath {
             out.push(super::json::BINARY_VERSION);
         }
+        if column_type.data_type == DataType::Tid
+            && let Some((block, place)) = transaction::parts(text)
+        {
+            out.extend_from_slice(&block.to_be_bytes());
+            out.extend_from_slice(&place.to_be_bytes());
+            return;
+        }
         Self::write_text(text, column_type, style, out);
     }
 
@@ -389,6 +397,21 @@ impl Representation for Text {
     #[inline]
     fn order(left: &str, right: &str) -> Ordering {
         left.as_bytes().cmp(right.as_bytes())
+    }
+}
+
+/// The byte that a text stands for as `"char"`: its first one, or the one that it writes as
+/// a backslash with three octal digits.
+pub(in crate::value) fn byte_of(text: &str) -> u8 {
+    let octal = |digit: u8| (b'0'..=b'7').contains(&digit);
+    match text.as_bytes() {
+        [b'\\', digits @ ..] if digits.len() == 3 && digits.iter().copied().all(octal) => {
+            let value = digits
+                .iter()
+                .fold(0_u32, |value, digit| value << 3 | u32::from(digit - b'0'));
+            value as u8
+        }
+        bytes => bytes.first().copied().unwrap_or(0),
     }
 }
 
@@ -422,7 +445,7 @@ impl TypeOperations for InternalChar {
 
     fn parse_text(text: &str, _style: &Style) -> Result<Value> {
         check_text(text)?;
-        Ok(Value::Char(text.bytes().next().unwrap_or(0)))
+        Ok(Value::Char(byte_of(text)))
     }
 
     fn parse_binary(bytes: &[u8]) -> Result<Value> {
@@ -456,8 +479,11 @@ impl Representation for InternalChar {
     }
 
     fn write_text(byte: u8, _column_type: ColumnType, _style: &Style, out: &mut Vec<u8>) {
-        if byte != 0 {
-            out.push(byte);
+        match byte {
+            0 => {}
+            // A byte that is no character by itself.
+            0x80.. => write!(out, "\\{byte:03o}").expect("a vector takes every write"),
+            _ => out.push(byte),
         }
     }
 
