@@ -1,9 +1,8 @@
-//! Printing of calls: functions, aggregates, windows, and what has a syntax of its own.
+//! Printing of calls: functions, aggregates, and what has a syntax of its own.
 
 use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    self, Arguments, Expr, ExprKind, Frame, FrameBound, FrameUnit, FunctionCall, Over, Special,
-    SqlValue, TrimSide, Window,
+    self, Arguments, Expr, ExprKind, FunctionCall, Over, Special, SqlValue, TrimSide,
 };
 
 use super::constant::{Constant, constant};
@@ -29,11 +28,7 @@ impl Printer<'_, '_> {
             Arguments::Star => self.put("*"),
             Arguments::List(list) => {
                 self.put(if list.distinct { "DISTINCT " } else { "" });
-                let wanted = self.argument_types(expr, level);
-                // Of aggregates these take any type, and the others none of varchar.
-                let any = ["count", "array_agg"];
-                let name = call.name.0.last().map(fold_name).unwrap_or_default();
-                let as_text = !any.contains(&name.as_str());
+                let wanted = self.argument_types(expr, call, level);
                 let last = list.arguments.len().saturating_sub(1);
                 for (at, argument) in list.arguments.iter().enumerate() {
                     self.put(if at > 0 { ", " } else { "" });
@@ -42,10 +37,7 @@ impl Printer<'_, '_> {
                     } else {
                         ""
                     });
-                    let wanted = wanted
-                        .get(at)
-                        .copied()
-                        .or_else(|| as_text.then_some(DataType::Text));
+                    let wanted = wanted.get(at).copied().flatten();
                     let wanted = wanted.or(match constant(&argument.value) {
                         Some(Constant::Text(_)) => Some(DataType::Text),
                         _ => None,
@@ -54,19 +46,20 @@ impl Printer<'_, '_> {
                 }
                 for (at, item) in list.order.iter().enumerate() {
                     self.put(if at > 0 { ", " } else { " ORDER BY " });
-                    self.expr(&item.expr, level, Around::Top)?;
+                    self.sort_key(&item.expr, None, level)?;
                     self.direction(item)?;
                 }
             }
         }
         self.put(")");
+        let keys = self.key_types(call, level);
         for (at, item) in call.within_group.iter().enumerate() {
             self.put(if at > 0 {
                 ", "
             } else {
                 " WITHIN GROUP (ORDER BY "
             });
-            self.expr(&item.expr, level, Around::Top)?;
+            self.sort_key(&item.expr, keys.get(at).copied().flatten(), level)?;
             self.direction(item)?;
         }
         self.put(if call.within_group.is_empty() {
@@ -110,79 +103,76 @@ impl Printer<'_, '_> {
         }
     }
 
-    /// The types of the parameters of the function that a call was resolved to.
-    fn argument_types(&mut self, call: &Expr, level: &Level<'_>) -> Vec<DataType> {
-        let bound = self.bound(call, level).map(|bound| bound.expression);
-        match bound {
-            Some(Expression::Call(call)) => call.types.iter().map(|each| each.data_type).collect(),
-            _ => Vec::new(),
+    /// The types that the arguments of a call are brought to; none for those that keep theirs.
+    fn argument_types(
+        &mut self,
+        expr: &Expr,
+        call: &FunctionCall,
+        level: &Level<'_>,
+    ) -> Vec<Option<DataType>> {
+        const INT4: Option<DataType> = Some(DataType::Int4);
+        let name = call.name.0.last().map(fold_name).unwrap_or_default();
+        let Arguments::List(list) = &call.arguments else {
+            return Vec::new();
+        };
+        let own = list.arguments.iter().map(|argument| &argument.value);
+        if !call.within_group.is_empty() {
+            return match name.as_str() {
+                "percentile_cont" | "percentile_disc" => own
+                    .map(|fraction| match self.operand_type(fraction, level) {
+                        Some(given) if given.element().is_some() => Some(DataType::Float8Array),
+                        _ => Some(DataType::Float8),
+                    })
+                    .collect(),
+                _ => self.key_types(call, level),
+            };
         }
-    }
-
-    pub(super) fn window(&mut self, window: &Window, level: &Level<'_>) -> Result<()> {
-        self.put("(");
-        let mut separator = "";
-        if let Some(base) = &window.base {
-            self.identifier(&fold_name(base));
-            separator = " ";
-        }
-        for (at, expr) in window.partition.iter().enumerate() {
-            self.put(if at > 0 { ", " } else { separator });
-            self.put(if at > 0 { "" } else { "PARTITION BY " });
-            self.expr(expr, level, Around::Top)?;
-            separator = " ";
-        }
-        for (at, item) in window.order.iter().enumerate() {
-            self.put(if at > 0 { ", " } else { separator });
-            self.put(if at > 0 { "" } else { "ORDER BY " });
-            self.expr(&item.expr, level, Around::Top)?;
-            self.direction(item)?;
-            separator = " ";
-        }
-        if let Some(frame) = &window.frame {
-            self.put(separator);
-            self.frame(frame, level)?;
-        }
-        self.put(")");
-        Ok(())
-    }
-
-    fn frame(&mut self, frame: &Frame, level: &Level<'_>) -> Result<()> {
-        self.put(match frame.unit {
-            FrameUnit::Range => "RANGE ",
-            FrameUnit::Rows => "ROWS ",
-            FrameUnit::Groups => "GROUPS ",
-        });
-        self.put(if frame.end.is_some() { "BETWEEN " } else { "" });
-        self.frame_bound(&frame.start, level)?;
-        if let Some(end) = &frame.end {
-            self.put(" AND ");
-            self.frame_bound(end, level)?;
-        }
-        self.put(match frame.exclude {
-            tree::Exclude::Nothing => "",
-            tree::Exclude::CurrentRow => " EXCLUDE CURRENT ROW",
-            tree::Exclude::Group => " EXCLUDE GROUP",
-            tree::Exclude::Ties => " EXCLUDE TIES",
-        });
-        Ok(())
-    }
-
-    fn frame_bound(&mut self, bound: &FrameBound, level: &Level<'_>) -> Result<()> {
-        match bound {
-            FrameBound::UnboundedPreceding => self.put("UNBOUNDED PRECEDING"),
-            FrameBound::UnboundedFollowing => self.put("UNBOUNDED FOLLOWING"),
-            FrameBound::CurrentRow => self.put("CURRENT ROW"),
-            FrameBound::Preceding(offset) => {
-                self.expr(offset, level, Around::Top)?;
-                self.put(" PRECEDING");
+        match name.as_str() {
+            "lag" | "lead" if call.over.is_some() && list.arguments.len() == 3 => {
+                let values = own.enumerate().filter(|(at, _)| *at != 1);
+                let common = self.unified(values.map(|(_, value)| value), level);
+                vec![common, INT4, common]
             }
-            FrameBound::Following(offset) => {
-                self.expr(offset, level, Around::Top)?;
-                self.put(" FOLLOWING");
+            "lag" | "lead" | "first_value" | "last_value" | "nth_value" if call.over.is_some() => {
+                vec![None, INT4]
+            }
+            "ntile" if call.over.is_some() => vec![INT4],
+            "corr" | "covar_pop" | "covar_samp" => vec![Some(DataType::Float8); 2],
+            name if name.starts_with("regr_") => vec![Some(DataType::Float8); 2],
+            // Of aggregates these take any type, and the others none of varchar.
+            "count" | "array_agg" | "json_agg" | "jsonb_agg" | "json_object_agg"
+            | "jsonb_object_agg" => Vec::new(),
+            _ => {
+                let bound = self.bound(expr, level).map(|bound| bound.expression);
+                let known = match &bound {
+                    Some(Expression::Call(call)) => call.types.as_slice(),
+                    _ => &[],
+                };
+                let types = known.iter().map(|each| Some(each.data_type));
+                let others = std::iter::repeat(Some(DataType::Text));
+                types.chain(others).take(list.arguments.len()).collect()
             }
         }
-        Ok(())
+    }
+
+    /// The types that the keys of WITHIN GROUP are brought to.
+    fn key_types(&mut self, call: &FunctionCall, level: &Level<'_>) -> Vec<Option<DataType>> {
+        let name = call.name.0.last().map(fold_name).unwrap_or_default();
+        let keys = call.within_group.iter().map(|item| &item.expr);
+        match name.as_str() {
+            "percentile_cont" => keys.map(|_| Some(DataType::Float8)).collect(),
+            "percentile_disc" | "mode" => Vec::new(),
+            _ => {
+                let direct = match &call.arguments {
+                    Arguments::List(list) => list.arguments.as_slice(),
+                    Arguments::Star => &[],
+                };
+                let pairs = keys.zip(direct);
+                pairs
+                    .map(|(key, direct)| self.unified([key, &direct.value], level))
+                    .collect()
+            }
+        }
     }
 
     /// Words, each with an expression behind it.

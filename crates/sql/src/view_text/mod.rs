@@ -18,14 +18,17 @@
 //! ```
 //!
 //! Layout and brackets follow `ruleutils.c` of PostgreSQL 15: [`query`] has clauses and their
-//! indents, [`expr`] expressions, [`call`] those with arguments, [`constant`] literals.
+//! indents, [`group`] GROUP BY, [`window`] windows, [`expr`] expressions, [`call`] those with
+//! arguments, [`constant`] literals.
 
 mod call;
 mod constant;
 mod expr;
 mod from;
+mod group;
 mod operator;
 mod query;
+mod window;
 
 use std::sync::Arc;
 
@@ -105,6 +108,12 @@ struct ShownColumn {
 impl Level<'_> {
     /// The column that a path names, here or further out.
     fn column(&self, path: &[String]) -> Option<ShownColumn> {
+        let own = self.own(path);
+        own.or_else(|| self.outer?.column(path))
+    }
+
+    /// The column of this level that a path names.
+    fn own(&self, path: &[String]) -> Option<ShownColumn> {
         let (schema, relation, name) = match path {
             [name] => (None, None, name),
             [relation, name] => (None, Some(relation), name),
@@ -135,7 +144,7 @@ impl Level<'_> {
                 return Some(self.at(at, position));
             }
         }
-        self.outer?.column(path)
+        None
     }
 
     /// The column at a position of one of the scope's relations.

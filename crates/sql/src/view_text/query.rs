@@ -1,8 +1,8 @@
 //! Printing of queries: clauses, each on a line of its own.
 
 use coeval_sql_syntax::tree::{
-    Body, Direction, Distinctness, Expr, ExprKind, GroupItem, Literal, LockStrength, LockWait,
-    Query, Select, SetOperation, SetStep, SortItem, StatementKind, Target, With,
+    Body, Direction, Distinctness, Expr, ExprKind, Literal, LockStrength, LockWait, Query, Select,
+    SetOperation, SetStep, SortItem, StatementKind, Target, With,
 };
 
 use super::expr::Around;
@@ -15,7 +15,7 @@ use crate::value::DataType;
 use crate::{Error, Result};
 
 /// A column of a select list.
-enum Output<'q> {
+pub(super) enum Output<'q> {
     /// One that `*` stands for, with the name that it has in the query's text.
     Column(ShownColumn, String),
     Expr(&'q Expr, Option<String>),
@@ -358,16 +358,7 @@ impl Printer<'_, '_> {
             self.line(" WHERE ", -STANDARD, STANDARD, 1);
             self.expr(filter, &level, Around::TOP)?;
         }
-        for (at, item) in select.group.iter().enumerate() {
-            match at {
-                0 => self.line(" GROUP BY ", -STANDARD, STANDARD, 1),
-                _ => self.put(", "),
-            }
-            if at == 0 && select.group_distinct {
-                self.put("DISTINCT ");
-            }
-            self.group_item(item, &outputs, &level)?;
-        }
+        self.groups(select, &outputs, &level)?;
         if let Some(having) = &select.having {
             self.line(" HAVING ", -STANDARD, STANDARD, 0);
             self.expr(having, &level, Around::TOP)?;
@@ -467,79 +458,6 @@ impl Printer<'_, '_> {
         }
         self.as_type(expr, level, Some(DataType::Text), Around::TOP)?;
         Ok(None)
-    }
-
-    fn group_item(
-        &mut self,
-        item: &GroupItem,
-        outputs: &[Output<'_>],
-        level: &Level<'_>,
-    ) -> Result<()> {
-        let (word, exprs) = match item {
-            GroupItem::Expr(expr) => return self.key(expr, outputs, level),
-            GroupItem::Empty => {
-                self.put("()");
-                return Ok(());
-            }
-            GroupItem::Rollup(exprs) => ("ROLLUP", exprs),
-            GroupItem::Cube(exprs) => ("CUBE", exprs),
-            GroupItem::Sets(items) => {
-                self.put("GROUPING SETS (");
-                for (at, item) in items.iter().enumerate() {
-                    self.put(if at > 0 { ", " } else { "" });
-                    self.group_item(item, outputs, level)?;
-                }
-                self.put(")");
-                return Ok(());
-            }
-        };
-        self.put(word);
-        self.put("(");
-        for (at, expr) in exprs.iter().enumerate() {
-            self.put(if at > 0 { ", " } else { "" });
-            self.key(expr, outputs, level)?;
-        }
-        self.put(")");
-        Ok(())
-    }
-
-    /// A key of ORDER BY, GROUP BY or DISTINCT ON, which may name an output by its number or its
-    /// name.
-    fn key(&mut self, expr: &Expr, outputs: &[Output<'_>], level: &Level<'_>) -> Result<()> {
-        let meant = match &expr.kind {
-            ExprKind::Literal(Literal::Integer(number)) => {
-                let position = usize::try_from(*number - 1).ok();
-                position.and_then(|position| outputs.get(position))
-            }
-            ExprKind::Column { path, star: false } if path.0.len() == 1 => {
-                let name = fold_name(&path.0[0]);
-                outputs.iter().find(|output| match output {
-                    Output::Column(_, own) => *own == name,
-                    Output::Expr(expr, label) => match label {
-                        Some(label) => *label == name,
-                        None => select::column_name(expr) == name,
-                    },
-                })
-            }
-            _ => None,
-        };
-        let expr = match meant {
-            Some(Output::Column(column, _)) => {
-                self.column(column);
-                return Ok(());
-            }
-            Some(Output::Expr(expr, _)) => expr,
-            None => expr,
-        };
-        let enclosed = match &expr.kind {
-            ExprKind::Column { .. } | ExprKind::Literal(_) => false,
-            ExprKind::Function(_) | ExprKind::Special(_) => true,
-            _ => self.pretty,
-        };
-        self.put(if enclosed { "(" } else { "" });
-        self.as_type(expr, level, Some(DataType::Text), Around::TOP)?;
-        self.put(if enclosed { ")" } else { "" });
-        Ok(())
     }
 
     pub(super) fn direction(&mut self, item: &SortItem) -> Result<()> {
