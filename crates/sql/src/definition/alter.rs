@@ -161,14 +161,21 @@ impl Change<'_> {
             }
             TableAction::Owner(owner) => self.table_owner(&table, &role_name(owner)).await,
             TableAction::DropConstraint {
-                if_exists, name, ..
+                if_exists,
+                name,
+                cascade,
             } => {
                 let name = fold(name);
                 if let Some(table) = self.drop_check(&table, &name).await? {
                     return Ok(table);
                 }
                 match constraint(&table, &name) {
-                    Ok(index) => self.drop_constraint(&table, &index).await,
+                    Ok(index) => {
+                        if index.kind == IndexKind::Primary {
+                            self.drop_grouped(&table, &index, *cascade).await?;
+                        }
+                        self.drop_constraint(&table, &index).await
+                    }
                     Err(_) if *if_exists => {
                         self.notice(
                             SqlState::SUCCESSFUL_COMPLETION,

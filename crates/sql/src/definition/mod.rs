@@ -328,6 +328,13 @@ impl Change<'_> {
         let is_temporary = |table: &Arc<Table>| table.is_temporary();
         let known = self.catalog.table_by_oid(oid);
         let own = table.as_ref().or(known).is_some_and(is_temporary);
+        self.catalog = self.catalog_with(table, oid);
+        self.changed |= !own;
+    }
+
+    /// The statement's catalog with another table in the place of the one with this OID, or
+    /// without it.
+    fn catalog_with(&self, table: Option<Arc<Table>>, oid: u32) -> Arc<Catalog> {
         let others = self.catalog.tables().filter(|each| each.oid != oid);
         let catalog = Catalog::new(
             self.catalog.version(),
@@ -335,8 +342,7 @@ impl Change<'_> {
             self.catalog.objects().cloned(),
             Arc::clone(self.catalog.access()),
         );
-        self.catalog = Arc::new(catalog.with_comments(Arc::clone(self.catalog.comments())));
-        self.changed |= !own;
+        Arc::new(catalog.with_comments(Arc::clone(self.catalog.comments())))
     }
 
     /// Likewise, for the sequence or view with this OID.

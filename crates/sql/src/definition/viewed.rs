@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use super::{Change, joined};
-use crate::catalog::{Object, Table, View};
+use crate::catalog::{Catalog, Index, Object, Table, View};
 use crate::error::{Error, Result, SqlState};
+use crate::expression::{Binder, Parameters};
 use crate::output::{Notice, Severity};
+use crate::select;
 
 /// Number of dependents that a message names.
 const NAMED_AT_MOST: usize = 100;
@@ -37,7 +39,68 @@ impl Change<'_> {
         column: Option<i16>,
         cascade: bool,
     ) -> Result<()> {
+        let what = match roots {
+            [root] => self.description(*root, column),
+            _ => "desired object(s)".to_owned(),
+        };
+        let them = if roots.len() == 1 { "it" } else { "them" };
         let dependents = self.dependents(roots, column);
+        self.drop_found(dependents, (&what, them), cascade).await
+    }
+
+    /// Drops the views whose queries group by a primary key, and show columns that follow from
+    /// it, when its constraint is dropped. No view's row says so: they are those that cannot be
+    /// planned without it.
+    pub(super) async fn drop_grouped(
+        &mut self,
+        table: &Table,
+        key: &Index,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut without = table.clone();
+        without.indexes.retain(|each| each.id != key.id);
+        let catalog = self.catalog_with(Some(Arc::new(without)), table.oid);
+        let what = format!("constraint {} on table {}", key.name, table.name);
+        let mut found = Dependents {
+            met: vec![table.oid],
+            views: Vec::new(),
+        };
+        let objects: Vec<Arc<Object>> = self.catalog.objects().cloned().collect();
+        for object in objects.into_iter().rev() {
+            let depends = |view: &View| {
+                view.definition.depends_on(table.oid, None)
+                    && self.lacks_key(&catalog, &object, view)
+            };
+            if found.met.contains(&object.oid) || !object.view().is_some_and(depends) {
+                continue;
+            }
+            found.met.push(object.oid);
+            self.collect_dependents(object.oid, None, &mut found);
+            found.views.push(Dependent {
+                view: object,
+                on: what.clone(),
+            });
+        }
+        self.drop_found(found.views, (&what, "it"), cascade).await
+    }
+
+    /// Whether a view's query shows what its groups do not determine in this catalog.
+    fn lacks_key(&self, catalog: &Arc<Catalog>, object: &Object, view: &View) -> bool {
+        let nowhere = |_| None;
+        let mut binder = Binder::new(catalog, self.session, &nowhere, Parameters::default());
+        let planned = select::inside_view(&mut binder, object, view, |binder, query| {
+            select::plan_query(binder, query)
+        });
+        planned.is_err_and(|error| error.state() == SqlState::GROUPING_ERROR)
+    }
+
+    /// Drops these views; without CASCADE, fails if there are any.
+    async fn drop_found(
+        &mut self,
+        dependents: Vec<Dependent>,
+        (what, them): (&str, &str),
+        cascade: bool,
+    ) -> Result<()> {
         if dependents.is_empty() {
             return Ok(());
         }
@@ -46,11 +109,6 @@ impl Change<'_> {
                 .iter()
                 .rev()
                 .map(|each| format!("view {} depends on {}", each.view.name, each.on));
-            let what = match roots {
-                [root] => self.description(*root, column),
-                _ => "desired object(s)".to_owned(),
-            };
-            let them = if roots.len() == 1 { "it" } else { "them" };
             return Err(Error::new(
                 SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
                 format!("cannot drop {what} because other objects depend on {them}"),
