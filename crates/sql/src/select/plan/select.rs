@@ -21,7 +21,7 @@ use super::query::{Limits, Planned, Untyped, check_equality};
 use super::shape::{Grouped, LEVELS_AT_MOST, Shape, is_small, levels};
 use super::simplify::{Logical, simplify};
 use super::window::{place_windows, plan_windows};
-use super::with::{is_working_table, no_aggregates, self_references, set_self_references};
+use super::with::{is_working_table, no_aggregates, references, set_references};
 use crate::expression::{
     AggregateCall, Aggregates, Binder, Expression, Frame, WindowList, Windows,
 };
@@ -54,7 +54,7 @@ pub(super) fn plan_select(
     let sets = binder.sets.take();
     let groupings = std::mem::take(&mut binder.groupings);
     let wanted = frame.wants_records();
-    let references = self_references(binder);
+    let referred = references(binder);
     let plan = |binder: &mut Binder<'_>| {
         binder.in_clause("functions in FROM", |binder| {
             plan_here(binder, select, &around, frame)
@@ -64,7 +64,7 @@ pub(super) fn plan_select(
     if planned.is_err() && !wanted && frame.wants_records() {
         binder.sets = None;
         binder.groupings.clear();
-        set_self_references(binder, &references);
+        set_references(binder, &referred);
         planned = plan(binder);
     }
     binder.groupings = groupings;

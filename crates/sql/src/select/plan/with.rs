@@ -404,24 +404,23 @@ fn beside<T>(
     planned
 }
 
-/// How often the queries that are being planned have referred to themselves so far.
-pub(super) fn self_references(binder: &Binder<'_>) -> Vec<usize> {
-    let planned = binder.tables_planned.iter();
-    let seen = planned.map(|at| match binder.with.get(*at).map(|table| &table.stage) {
-        Some(Stage::Planning(SelfReference::Working { seen, .. })) => *seen,
-        _ => 0,
+/// How often the tables of WITH in scope have been referred to so far.
+pub(super) fn references(binder: &Binder<'_>) -> Vec<usize> {
+    let counts = binder.with.iter().map(|table| match &table.stage {
+        Stage::Planning(SelfReference::Working { seen, .. }) => *seen,
+        Stage::Planned(common) => common.references.load(Ordering::Relaxed),
+        Stage::Waiting | Stage::Planning(_) | Stage::Changed(..) => 0,
     });
-    seen.collect()
+    counts.collect()
 }
 
 /// Forgets the references since then, of a part that is planned once more.
-pub(super) fn set_self_references(binder: &mut Binder<'_>, known: &[usize]) {
-    for (at, known) in binder.tables_planned.iter().zip(known) {
-        let table = binder.with.get_mut(*at);
-        if let Some(Stage::Planning(SelfReference::Working { seen, .. })) =
-            table.map(|table| &mut table.stage)
-        {
-            *seen = *known;
+pub(super) fn set_references(binder: &mut Binder<'_>, known: &[usize]) {
+    for (table, known) in binder.with.iter_mut().zip(known) {
+        match &mut table.stage {
+            Stage::Planning(SelfReference::Working { seen, .. }) => *seen = *known,
+            Stage::Planned(common) => common.references.store(*known, Ordering::Relaxed),
+            Stage::Waiting | Stage::Planning(_) | Stage::Changed(..) => {}
         }
     }
 }
