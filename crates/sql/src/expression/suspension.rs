@@ -21,7 +21,8 @@
 //! operator around the whole expression waits, and the subquery runs again. What is kept
 //! beyond one evaluation is not evaluated again: the result of a subquery that is remembered,
 //! whose functions are taken off the list ([`EvaluationContext::settle`]), and the rows of a
-//! table of WITH around the expression, which must not wait there.
+//! table of WITH around the expression: the operators that make them wait by themselves, and
+//! the expression is evaluated again until they are there ([`WaitKind::Rows`]).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -62,7 +63,14 @@ pub(crate) struct Suspension {
 pub(crate) struct Wait {
     pub(crate) sort: WaitKind,
     /// The function, and its result once the wait is over.
-    pub(crate) result: (&'static str, Value),
+    pub(crate) result: Option<(&'static str, Value)>,
+}
+
+impl Wait {
+    /// Whether it has been polled already, with the task that is to be woken.
+    const fn is_polled(&self) -> bool {
+        matches!(self.sort, WaitKind::Rows)
+    }
 }
 
 /// What a function waits for.
@@ -72,6 +80,8 @@ pub(crate) enum WaitKind {
     Moment(Sleep),
     /// A lock.
     Lock(AdvisoryWait),
+    /// Rows of a table of WITH around the expression, whose operator waits and wakes the task.
+    Rows,
 }
 
 /// A sleep, which the session's page shows while it lasts.
@@ -129,9 +139,10 @@ impl Suspension {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(result) => result?,
             },
+            WaitKind::Rows => {}
         }
         if let Some(over) = self.wait.take() {
-            self.results.push(over.result);
+            self.results.extend(over.result);
         }
         Poll::Ready(Ok(()))
     }
@@ -169,11 +180,23 @@ impl EvaluationContext<'_> {
                     return Err(Error::unsupported(format_args!("a wait of {name} here"))
                         .with_hint("Call the function in the list of a SELECT."));
                 };
-                let result = (name, value);
+                let result = Some((name, value));
                 kept.wait = Some(Wait { sort, result });
                 Err(Error::internal("a wait that no operator has taken"))
             }
         }
+    }
+
+    /// The error of an evaluation for which rows of a table of WITH around it are not there
+    /// yet: the operator that can wait takes it.
+    pub(crate) fn wait_for_rows(&mut self) -> Error {
+        if let Some(kept) = self.kept() {
+            kept.wait = Some(Wait {
+                sort: WaitKind::Rows,
+                result: None,
+            });
+        }
+        Error::internal("a wait that no operator has taken")
     }
 
     fn kept(&mut self) -> Option<&mut Suspension> {
@@ -257,7 +280,11 @@ pub(crate) fn resumable<T>(
             (Err(_), Suspending::Kept(suspension)) if suspension.wait.is_some() => {
                 // Tables of WITH that the evaluation has begun to read begin anew with it.
                 forget_commons(context);
+                let polled = matches!(&suspension.wait, Some(wait) if wait.is_polled());
                 *kept = Some(suspension);
+                if polled {
+                    return Ok(None);
+                }
             }
             (Err(error), _) => return Err(error),
         }

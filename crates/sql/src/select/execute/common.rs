@@ -79,21 +79,22 @@ pub(crate) fn forget_commons(context: &mut EvaluationContext<'_>) {
 
 /// Makes the next row of the table.
 fn make(common: &Common, context: &mut EvaluationContext<'_>, row: &mut Row) -> Result<Pulled> {
-    // An evaluation that is suspended begins anew, and these rows do not.
-    let mut known = context.commons.iter().take(context.commons_before);
+    // An evaluation that is suspended begins anew, and these rows do not: their operators
+    // wait by themselves.
+    let before = context.commons_before;
+    let mut known = context.commons.iter().take(before);
     let stays = context.can_wait() && known.any(|rows| rows.number == common.number);
-    let suspending = match stays {
-        true => Some(std::mem::replace(
-            &mut context.suspending,
-            Suspending::Never,
-        )),
-        false => None,
-    };
-    let made = make_here(common, context, row);
-    if let Some(suspending) = suspending {
-        context.suspending = suspending;
+    if !stays {
+        return make_here(common, context, row);
     }
-    made
+    let suspending = std::mem::replace(&mut context.suspending, Suspending::No);
+    let made = make_here(common, context, row);
+    context.suspending = suspending;
+    context.commons_before = before;
+    match made {
+        Ok(Pulled::Pending) => Err(context.wait_for_rows()),
+        made => made,
+    }
 }
 
 fn make_here(
