@@ -11,8 +11,27 @@ use crate::Result;
 use crate::expression::{Scope, fold_name};
 
 impl Printer<'_, '_> {
-    /// What is shown for the relations of a scope that FROM has made.
+    /// What is shown for the relations of a scope that FROM has made: each under a name that no
+    /// other one has, here and in the queries around.
     pub(super) fn shown(&self, from: &[TableRef], scope: &Scope<'_>) -> Vec<Shown> {
+        let mut all = self.shown_as_written(from, scope);
+        let mut own: Vec<String> = Vec::new();
+        for shown in all.iter_mut().filter(|shown| !shown.name.is_empty()) {
+            let is_taken = |name: &String| self.taken.contains(name) || own.contains(name);
+            let mut name = shown.name.clone();
+            let mut number = 0;
+            while is_taken(&name) {
+                number += 1;
+                name = format!("{}_{number}", shown.name);
+            }
+            own.push(name.clone());
+            shown.name = name;
+        }
+        all
+    }
+
+    /// [`Printer::shown`] under the present names and the aliases.
+    fn shown_as_written(&self, from: &[TableRef], scope: &Scope<'_>) -> Vec<Shown> {
         let mut factors = Vec::new();
         from.iter().for_each(|item| collect(item, &mut factors));
         let mut factors = factors.into_iter();
@@ -203,7 +222,13 @@ impl Printer<'_, '_> {
                 }
                 let name = present.map_or(written, |present| present.name);
                 self.identifier(&name);
-                self.alias(alias.as_ref());
+                match self.shown_name(factor, level) {
+                    Some(shown) if alias.is_none() && shown != name => {
+                        self.put(" ");
+                        self.identifier(&shown);
+                    }
+                    shown => self.alias(alias.as_ref(), shown),
+                }
             }
             TableFactor::Query {
                 lateral,
@@ -218,7 +243,8 @@ impl Printer<'_, '_> {
                 };
                 self.subquery(query, outer)?;
                 self.put(")");
-                self.alias(alias.as_ref());
+                let shown = self.shown_name(factor, level);
+                self.alias(alias.as_ref(), shown);
             }
             TableFactor::Functions(functions) => self.functions(functions, level)?,
             TableFactor::Xml(_) => {}
@@ -227,16 +253,26 @@ impl Printer<'_, '_> {
                 self.put(if enclosed { "(" } else { "" });
                 self.item(item, level)?;
                 self.put(if enclosed { ")" } else { "" });
-                self.alias(alias.as_ref());
+                self.alias(alias.as_ref(), None);
             }
         }
         Ok(())
     }
 
-    fn alias(&mut self, alias: Option<&Alias>) {
+    /// The name that is shown for an item of FROM.
+    fn shown_name(&self, factor: &TableFactor, level: &Level<'_>) -> Option<String> {
+        let written = written_name(factor)?;
+        let mut relations = level.scope.relations.iter().zip(&level.shown);
+        let found = relations.find(|(relation, _)| relation.name == written);
+        found.map(|(_, shown)| shown.name.clone())
+    }
+
+    /// An alias, under the name that is shown for it.
+    fn alias(&mut self, alias: Option<&Alias>, shown: Option<String>) {
         if let Some(alias) = alias {
             self.put(" ");
-            self.identifier(&fold_name(&alias.name));
+            let name = shown.unwrap_or_else(|| fold_name(&alias.name));
+            self.identifier(&name);
             self.names(alias.columns.iter().map(fold_name));
         }
     }
@@ -259,9 +295,9 @@ impl Printer<'_, '_> {
         let relations = level.scope.relations.iter().zip(&level.shown);
         let mut own = relations.filter(|(relation, _)| relation.name == written);
         if let Some((_, shown)) = own.next() {
-            let columns = shown.columns.clone();
+            let (name, columns) = (shown.name.clone(), shown.columns.clone());
             self.put(" ");
-            self.identifier(&written);
+            self.identifier(&name);
             self.names(columns.into_iter());
         }
         Ok(())

@@ -63,6 +63,7 @@ pub(crate) fn view_text(
             pretty,
             catalog: context.catalog,
             binder,
+            taken: Vec::new(),
         };
         printer.query(query, Some(names.as_slice()), None)?;
         Ok(printer.out)
@@ -79,6 +80,8 @@ struct Printer<'p, 'b> {
     pretty: bool,
     catalog: &'p Arc<Catalog>,
     binder: &'p mut Binder<'b>,
+    /// Names of the relations of all queries around the one that is printed.
+    taken: Vec<String>,
 }
 
 /// One level of a query: its FROM list as the binder sees it, and as it is shown.

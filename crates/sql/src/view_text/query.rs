@@ -61,6 +61,12 @@ impl Printer<'_, '_> {
         self.inside(&frame);
         let known = self.binder.with.len();
         select::define_tables(self.binder, with, &frame)?;
+        let taken = self.taken.len();
+        if let Body::Select(select) = &query.body {
+            let scope = select::from_scope(self.binder, &select.from, &frame)?;
+            let shown = self.shown(&select.from, &scope);
+            self.take_names(&shown);
+        }
         for (at, table) in with.tables.iter().enumerate() {
             self.put(if at > 0 { ", " } else { "" });
             self.identifier(&fold_name(&table.name));
@@ -85,6 +91,7 @@ impl Printer<'_, '_> {
             self.line("", 0, 0, 0);
             self.put(")");
         }
+        self.taken.truncate(taken);
         self.indent -= STANDARD;
         self.line("", 0, 0, 0);
         let printed = self.behind_with(query, names, outer);
@@ -331,6 +338,8 @@ impl Printer<'_, '_> {
         let scope = select::from_scope(self.binder, &select.from, &frame)?;
         let shown = self.shown(&select.from, &scope);
         let windows = self.named_windows(select, &scope)?;
+        let taken = self.taken.len();
+        self.take_names(&shown);
         let level = Level {
             scope: &scope,
             shown,
@@ -380,7 +389,15 @@ impl Printer<'_, '_> {
             self.key(&item.expr, &outputs, &level)?;
             self.direction(item)?;
         }
-        self.limits(query, &level)
+        self.limits(query, &level)?;
+        self.taken.truncate(taken);
+        Ok(())
+    }
+
+    /// Takes the names of a FROM list, for the queries within.
+    fn take_names(&mut self, shown: &[Shown]) {
+        let named = shown.iter().filter(|each| !each.name.is_empty());
+        self.taken.extend(named.map(|each| each.name.clone()));
     }
 
     /// The windows of the WINDOW clause.
