@@ -2,7 +2,7 @@
 
 setup.json      all that was set, and the machine's load at the beginning
 result.json     the numbers
-scores.csv      the positive scores of values: seconds, key, ms
+scores.csv      the positive scores of values: seconds, key, ms, when it began
 pauses.csv      pauses of 5 ms and more: seconds, node, ms, reason
 latencies.csv   each half second: median, 99th percentile, greatest, of reads and of writes
 history.jsonl   what clients did and saw; vm-N.log the log of each node's virtual machine; both if
@@ -154,7 +154,7 @@ def evaluate(setup, tools, cluster, scratch, out, measured):
     scored = [
         score
         for score in judging.scores(tools.coeval, history, scratch / "scores.csv")
-        if begin <= score.time < end
+        if begin <= score.begin < end
     ]
     found = judging.operations(history, begin, end)
     paused = list(stops)
@@ -165,9 +165,9 @@ def evaluate(setup, tools, cluster, scratch, out, measured):
     paused = pauses.between(paused, begin - 2_000 * MS, end, judging.LEAST_MS * MS)
     over = [score for score in scored if score.gamma > judging.LEAST_MS * MS]
     finished = sum(finish is not None for _, finish, _ in found)
-    write_rows(out / "scores.csv", "s,key,ms", (
-        (f"{(score.time - begin) / 1e9:.4f}", score.key, f"{score.gamma / MS:.3f}")
-        for score in scored))
+    write_rows(out / "scores.csv", "s,key,ms,begins_s", (
+        (f"{((score.begin + score.end) // 2 - begin) / 1e9:.4f}", score.key,
+         f"{score.gamma / MS:.3f}", f"{(score.begin - begin) / 1e9:.6f}") for score in scored))
     write_rows(out / "pauses.csv", "s,node,ms,reason", (
         (f"{(pause.start - begin) / 1e9:.4f}", pause.node + 1, f"{pause.length / MS:.3f}",
          pause.reason) for pause in paused))

@@ -19,34 +19,43 @@ SLIP_SHARE = 0.01
 
 
 class Score:
-    """A value's score: two values each had to last beyond the other, during [begin, end]."""
+    """A value's score: two values each had to last beyond the other, from a moment on."""
 
-    def __init__(self, time, key, gamma):
-        self.time = time
+    def __init__(self, key, gamma, begin):
         self.key = key
         self.gamma = gamma
-        # The judge gives the middle of the overlap, which is as long as the score unless one
-        # zone lies inside the other.
-        self.begin = time - gamma // 2
-        self.end = time + gamma // 2
+        # The first moment at which both values had to hold. The middle of the times at which both
+        # had to says nothing of it: a value that was overwritten during a pause has a zone within
+        # that of the stale value, and lasted for less than the score.
+        self.begin = begin
+        # When the stale read began.
+        self.end = begin + gamma
 
 
 def scores(coeval, history, file):
     """The positive scores of a history, in the order of their times."""
     done = subprocess.run(
-        [coeval, "check", str(history), "--model", "linearizable", "--scores", str(file)],
+        [coeval, "check", str(history), "--model", "gamma", "--threshold-ms", str(LEAST_MS),
+         "--json", "--scores", str(file)],
         capture_output=True, text=True, check=False,
     )
-    # 0: linearizable; 1: not, as expected; anything else is no verdict.
+    # 0: none above the threshold; 1: some are, or a value was read that was never written; anything
+    # else is no verdict.
     if done.returncode not in (0, 1):
         raise RuntimeError(f"coeval check: {done.stderr or done.stdout}")
-    if "no transaction wrote" in done.stdout:
-        raise RuntimeError(f"a value was read that was never written:\n{done.stdout}")
+    impossible = json.loads(done.stdout)["impossible"]
+    if impossible:
+        raise RuntimeError(f"{impossible} values were read that were never written")
     with open(file, encoding="utf-8") as lines:
-        return [
-            Score(int(row["time_ns"]), int(row["key"]), int(row["gamma_ns"]))
-            for row in csv.DictReader(lines)
-        ]
+        return scores_of(lines)
+
+
+def scores_of(lines):
+    """The scores of a table that `coeval check --model gamma --scores` has written."""
+    return [
+        Score(int(row["key"]), int(row["gamma_ns"]), int(row["begins_ns"]))
+        for row in csv.DictReader(lines)
+    ]
 
 
 def correlation(scored, paused, begin, end):

@@ -45,10 +45,10 @@ class Pauses(unittest.TestCase):
 class Correlation(unittest.TestCase):
     def test_a_violation_belongs_to_the_pause_in_whose_shadow_it_begins(self):
         paused = [Pause(0, 1000 * MS, 1200 * MS, "")]
-        during = Score(1150 * MS, 1, 100 * MS)
-        after = Score(1390 * MS, 1, 20 * MS)
-        before = Score(1000 * MS, 1, 20 * MS)
-        late = Score(1420 * MS, 1, 20 * MS)
+        during = Score(1, 100 * MS, 1100 * MS)
+        after = Score(1, 20 * MS, 1380 * MS)
+        before = Score(1, 20 * MS, 990 * MS)
+        late = Score(1, 20 * MS, 1410 * MS)
         found = judging.correlation([before, during, after, late], paused, 0, 10_000 * MS)
         self.assertEqual(found["in_shadow"], 2)
         self.assertEqual(found["outside"], 2)
@@ -58,8 +58,21 @@ class Correlation(unittest.TestCase):
 
     def test_a_long_pause_is_found_behind_a_short_one(self):
         paused = [Pause(0, 1000 * MS, 2000 * MS, ""), Pause(1, 1100 * MS, 1105 * MS, "")]
-        found = judging.correlation([Score(2500 * MS, 1, 10 * MS)], paused, 0, 10_000 * MS)
+        found = judging.correlation([Score(1, 10 * MS, 2495 * MS)], paused, 0, 10_000 * MS)
         self.assertEqual(found["in_shadow"], 1)
+
+    def test_a_value_that_was_overwritten_during_the_pause_begins_within_it(self):
+        # Written and acknowledged at 1,100 ms, overwritten at 1,300, and missed by a read at 1,650:
+        # both values had to hold from 1,100 to 1,300 ms, with 1,200 ms in the middle.
+        table = ["time_ns,key,value,gamma_ns,begins_ns,ends_ns",
+                 f"{1200 * MS},7,41,{550 * MS},{1100 * MS},{1300 * MS}"]
+        scored = judging.scores_of(table)
+        self.assertEqual(
+            [(score.key, score.gamma, score.begin, score.end) for score in scored],
+            [(7, 550 * MS, 1100 * MS, 1650 * MS)])
+        paused = [Pause(0, 1000 * MS, 1700 * MS, "")]
+        found = judging.correlation(scored, paused, 0, 10_000 * MS)
+        self.assertEqual((found["in_shadow"], found["outside"]), (1, 0))
 
     def test_without_violations_there_is_no_share(self):
         self.assertIsNone(judging.correlation([], [], 0, 10)["share_in_shadow"])
