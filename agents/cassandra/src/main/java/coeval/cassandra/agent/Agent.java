@@ -40,6 +40,7 @@ public final class Agent {
         }
         Log log = new Log(options.logFile(), options.logAtMostBytes());
         List<String> missing = Inspection.missing(ClassLoader.getSystemClassLoader());
+        missing.addAll(Inspection.loaded(instrumentation.getAllLoadedClasses()));
         if (!missing.isEmpty()) {
             String reason = "it changes nothing: " + String.join("; ", missing);
             complain(reason);

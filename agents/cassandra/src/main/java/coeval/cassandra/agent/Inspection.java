@@ -5,7 +5,7 @@ import java.util.List;
 import net.bytebuddy.dynamic.ClassFileLocator;
 import net.bytebuddy.pool.TypePool;
 
-/** Looks for the methods in the class files, before any class is loaded. */
+/** Looks for the methods in the class files, before their classes are loaded. */
 final class Inspection {
     private Inspection() {}
 
@@ -23,5 +23,21 @@ final class Inspection {
             }
         }
         return missing;
+    }
+
+    /** Which of the classes are loaded, in words: what was loaded before cannot be changed. */
+    static List<String> loaded(Class<?>[] classes) {
+        List<String> loaded = new ArrayList<>();
+        for (Class<?> each : classes) {
+            for (AdvisedMethod method : AdvisedMethod.ALL) {
+                if (method.className.equals(each.getName())) {
+                    loaded.add(
+                            "the class "
+                                    + method.className
+                                    + " is loaded already; name this agent before all others");
+                }
+            }
+        }
+        return loaded;
     }
 }
