@@ -52,11 +52,13 @@ def conditions(run):
     """What has to be known to read the picture, and how it differs from the text's."""
     setup = run.setup
     return (
-        f"Cassandra {setup['version']} on Java 17, {setup['nodes']} nodes on one machine,"
+        f"Cassandra {setup['version']} on Java {run.result.get('java', 'of a version not noted')},"
+        f" {setup['nodes']} nodes on one machine,"
         f" replication factor {setup['replication']}, consistency ONE, {setup['collector']}"
         f" collector, heap {setup['heap_mb']} MB, {setup['keys']} keys,"
-        f" {setup['read_percent']} % reads, open loop. The text: 2.0.9 on Java 7, five machines,"
-        f" CMS (gone since Java 14), closed loop."
+        f" {setup['read_percent']} % reads of {setup['payload_bytes']} bytes, open loop. The text:"
+        " 2.0.9 on Java 7, five machines, replication factor 5 (figure 5.2: 3), CMS (gone since"
+        " Java 14), closed loop."
     )
 
 
@@ -112,6 +114,8 @@ def draw_scores(axis, run):
 
 
 def save(figure, file, text):
+    # In one line it is wider than the picture.
+    text = text.replace(" The text:", "\nThe text:")
     figure.text(0.01, -0.02, text, fontsize=5.5, va="top")
     # No suffix is replaced: the name of figure 5.2 has a point in it.
     svg = Path(f"{file}.svg")

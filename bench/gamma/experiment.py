@@ -86,13 +86,19 @@ def run(setup, tools, out, keep_all=False):
     with tempfile.TemporaryDirectory(prefix="gamma-") as scratch:
         scratch = Path(scratch)
         load = os.getloadavg()[0]
-        with Cluster(setup, tools.jars(setup["version"]), tools.agent_jar, scratch) as cluster:
-            measured = drive(setup, tools, cluster, scratch)
+        cluster = Cluster(setup, tools.jars(setup["version"]), tools.agent_jar, scratch)
+        try:
+            with cluster:
+                measured = drive(setup, tools, cluster, scratch)
+        except Exception:
+            keep_logs(cluster, out.with_name(out.name + ".failed"))
+            raise
         partial = out.with_name(out.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         result = evaluate(setup, tools, cluster, scratch, partial, measured)
         result["load_average_before"] = load
+        result["java"] = tools.java
         (partial / "setup.json").write_text(json.dumps(setup, indent=1) + "\n")
         (partial / "result.json").write_text(json.dumps(result, indent=1) + "\n")
         if keep_all:
@@ -104,6 +110,16 @@ def run(setup, tools, out, keep_all=False):
                 shutil.copy(node.agent_log, partial / f"agent-{node.index + 1}.log")
         partial.rename(out)
     return result
+
+
+def keep_logs(cluster, out):
+    """Keeps what the nodes have said: the run has no result that would tell why."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    for node in cluster.nodes:
+        for name in ("output.log", "system.log"):
+            if (node.folder / name).exists():
+                shutil.copy(node.folder / name, out / f"{node.index + 1}-{name}")
 
 
 def drive(setup, tools, cluster, scratch):

@@ -2,6 +2,8 @@
 
 import argparse
 import datetime
+import json
+import re
 import shutil
 import signal
 import subprocess
@@ -37,12 +39,15 @@ SETUP = {
     "warm_up_s": 30, "seconds": 120, "seed": 1,
     "nice": -5, "nice_of_workload": -10,
 }
-# Five nodes on the same processors, so less of everything but the young generation: it has to free
-# 100 MB at once, or the text's threshold is never reached.
+# Five nodes on the same processors, so a lower rate. The heaps are those of three nodes, small
+# already: the young generation has to free 100 MB at once, or the text's threshold is not reached.
 FIVE = {"nodes": 5, "replication": 5, "rate": 300.0}
+# The sets whose loads are measured, with the number of repetitions; all of them without one.
+LOADS = {"parallel": None, "five": 1}
 LOADS_PERCENT = (40, 60, 80, 100)
 STOPS = {"every_ms": 3000, "length_ms": 200}
-VOID_TRIES = 3
+# How often a run is made that is void, or fails.
+TRIES = 3
 
 
 class Tools:
@@ -52,10 +57,18 @@ class Tools:
         self.agent_jar = arguments.agent_jar
         self.coeval = arguments.coeval
         self.workload = BUILT / "workload"
+        self.java = java_version()
 
     @staticmethod
     def jars(version):
         return fetch(version, BUILT)
+
+
+def java_version():
+    """The version of the Java that the nodes run on, as it says itself."""
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "([^"]+)"', said)
+    return found[1] if found else said.strip()
 
 
 def parsed(arguments):
@@ -125,33 +138,67 @@ def planned(arguments):
             for mode in modes[turn:] + modes[:turn]:
                 yield group, f"{mode}-{seed}", {
                     **setup, "mode": mode, "agent": AGENT[mode], "seed": seed}
-            if group == "parallel":
+            if group in LOADS and seed <= (LOADS[group] or seed):
                 for share in LOADS_PERCENT[:-1]:
                     yield group, f"load{share}-{seed}", {
                         **setup, "rate": setup["rate"] * share / 100, "seed": seed}
+            if group == "parallel":
                 for mode in ("off", "pause"):
                     yield group, f"stop-{mode}-{seed}", {
                         **setup, "mode": mode, "agent": AGENT[mode], "seed": seed, "stops": STOPS}
 
 
 def figures(arguments, tools):
+    commit = said_by_common("commit")
     runs = list(planned(arguments))
+    refuse_other_setups(arguments.out, runs)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with open(arguments.out / "machine.txt", "a", encoding="utf-8") as facts:
+        facts.write(f"{said_by_common('machine_facts')}\nJava: {tools.java}\n\n")
+    missing = 0
     for number, (group, name, setup) in enumerate(runs, 1):
         folder = arguments.out / group / name
-        for tries in range(1, VOID_TRIES + 1):
+        for tries in range(1, TRIES + 1):
             if folder.exists():
                 break
             say(f"{number} of {len(runs)}: {group}/{name}")
-            result = experiment.run(setup, tools, folder)
+            try:
+                result = experiment.run(setup, tools, folder)
+            except (RuntimeError, OSError) as failure:
+                # One node that did not start is no reason to lose the hours that follow.
+                say(f"FAILED: {failure}")
+                continue
             say(summary(result))
-            if result["schedule"]["void"] and tries < VOID_TRIES:
+            if result["schedule"]["void"] and tries < TRIES:
                 void = 1
                 while folder.with_name(f"{name}.void{void}").exists():
                     void += 1
                 folder.rename(folder.with_name(f"{name}.void{void}"))
+        missing += not folder.exists()
     draw(arguments.out)
     if arguments.keep_record:
-        keep(arguments.out)
+        keep(arguments.out, commit)
+    if missing:
+        sys.exit(f"{missing} of {len(runs)} runs are missing, as they failed")
+
+
+def refuse_other_setups(out, runs):
+    """Ends the program if a run is there that was made with other settings than are asked for:
+    violations of runs of different lengths are not to be averaged."""
+    for group, name, setup in runs:
+        file = out / group / name / "setup.json"
+        there = json.loads(file.read_text()) if file.exists() else setup
+        other = sorted(key for key in setup if there.get(key) != setup[key])
+        if other:
+            sys.exit(f"{group}/{name} is there with another {', '.join(other)}:"
+                     " choose another --out")
+
+
+def said_by_common(function):
+    """What a function of bench/common.sh prints."""
+    script = f". bench/common.sh && {function}"
+    return subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
 def draw(out):
@@ -172,19 +219,27 @@ def draw(out):
         text += [f"{len(valid)} runs; {len(every) - len(valid)} more are void.", ""]
         if not valid:
             continue
+        busy = [100 * run.result["machine_busy"] for run in valid.values()]
+        text += [f"The processors were busy for {min(busy):.0f} to {max(busy):.0f} % of the measured"
+                 " time, by the nodes, the clients and all else.", ""]
         draw_group(drawing, group, valid)
         modes = by(valid, lambda run: run.setup["mode"], is_main)
-        text += ["### Table 5.1", "", tables.of_modes(modes), ""]
+        text += ["### Table 5.1", "", TEXT_IS_OF_FIVE, "", tables.of_modes(modes), ""]
         loads = by(valid, lambda run: load_of(run, valid), lambda name, run: is_load(name))
         if len(loads) > 1:
             text += ["### Figure 5.3, by load", "", tables.of_loads(loads), ""]
         stops = by(valid, lambda run: run.setup["mode"], lambda name, run: bool(run.setup["stops"]))
         if stops:
             text += ["### Control: SIGSTOP of 200 ms", "", tables.of_modes(stops, {}), ""]
-        text += ["### Violations and pauses", "",
+        text += ["### Violations and pauses", "", tables.of_shares(modes), "",
                  tables.of_correlation((name, run.result) for name, run in valid.items()), ""]
     (out / "tables.md").write_text("\n".join(text), encoding="utf-8")
     say(f"pictures and {out / 'tables.md'}")
+
+
+# Beside which numbers the text's stand.
+TEXT_IS_OF_FIVE = ("The text's numbers are of five machines at replication factor 5 under a closed"
+                   " loop, with the CMS collector.")
 
 
 def is_main(name, run):
@@ -256,7 +311,7 @@ def one(arguments, tools):
 def against_both(arguments, tools):
     """Whether the agent is at work on both versions; ends with an error where it is not."""
     shutil.rmtree(arguments.out, ignore_errors=True)
-    is_right = True
+    said, is_right = [], True
     for version in VERSIONS:
         setup = {**SETUP, "version": version, "mode": "pause", "agent": AGENT["pause"],
                  "rate": arguments.rate, "seconds": arguments.seconds, "warm_up_s": 10,
@@ -265,13 +320,18 @@ def against_both(arguments, tools):
         for number, node in enumerate(result["agent"], 1):
             wrong = complaints(node)
             is_right = is_right and not wrong
-            say(f"Cassandra {version}, node {number}: " + (
+            said.append(f"Cassandra {version}, node {number}: " + (
                 "; ".join(wrong) or
                 f"both methods are advised, {node['reads_held']} of {node['reads']} reads were"
                 f" held, {node['longest_held_ms']:.0f} ms at most"))
+            say(said[-1])
         if result["without_answer"]:
             is_right = False
-            say(f"Cassandra {version}: {result['without_answer']} operations had no answer")
+            said.append(f"Cassandra {version}: {result['without_answer']} operations had no answer")
+            say(said[-1])
+    # For a record.
+    facts = f"{said_by_common('machine_facts')}\nJava: {tools.java}\n\n"
+    (arguments.out / "against-both.txt").write_text(facts + "\n".join(said) + "\n")
     if not is_right:
         sys.exit(1)
 
@@ -304,14 +364,14 @@ def summary(result):
     )
 
 
-def keep(out):
-    """Copies everything but logs into the record of this commit."""
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=10", "HEAD"],
-                            capture_output=True, text=True, check=True).stdout.strip()
+def keep(out, commit):
+    """Copies everything but logs and the pictures of single runs, which `draw` makes anew, into
+    the record of the commit that was measured."""
     today = datetime.datetime.now(datetime.timezone.utc).date()
     record = ROOT / "bench" / "record" / f"{today}-{commit}" / "gamma"
     shutil.copytree(out, record, dirs_exist_ok=True,
-                    ignore=shutil.ignore_patterns("*.log", "*.partial", "history.jsonl"))
+                    ignore=shutil.ignore_patterns("*.log", "*.partial", "*.failed", "history.jsonl",
+                                                  "run.svg", "run.png"))
     say(f"kept in {record.relative_to(ROOT)}")
 
 

@@ -11,8 +11,10 @@ STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365
 # Table 5.1 of the text: violations above 5 ms, operations a second, latencies of reads in ms.
 TEXT = {
     "off": {"violations": 133, "throughput": 8604, "mean": 9.23, "greatest": 324, "p95": 25.0},
-    "gc": {"violations": 31, "throughput": 8584, "mean": 9.33, "greatest": 311, "p95": 25.6},
-    "heap": {"violations": 2, "throughput": 8586, "mean": 9.38, "greatest": 322, "p95": 25.8},
+    "gc": {"violations": 31, "throughput": 8584, "mean": 9.33, "greatest": 311, "p95": 25.6,
+           "gone": "76.7 %"},
+    "heap": {"violations": 2, "throughput": 8586, "mean": 9.38, "greatest": 322, "p95": 25.8,
+             "gone": "98.5 %"},
 }
 NAMES = {"off": "no delay", "gc": "GC notification", "heap": "free heap",
          "pause": "measured pause", "pause-50": "measured pause, 50 ms at most"}
@@ -68,10 +70,11 @@ def of_modes(results, texts=TEXT):
     """Table 5.1; results are those of one collector and version, by mode, none of them void."""
     lines = [
         "| reads are delayed | violations > 5 ms: text | ours | of them in a pause's shadow |"
-        " gone of those | ops/s: text | ours | mean read ms: text | ours | 95 %: text | ours |"
-        " max: text | ours | processor µs/op | mean latency vs. no delay | processor vs. no delay |"
+        " gone, of all: text | of those: ours | ops/s: text | ours | of the rate that was offered |"
+        " without answer | mean read ms: text | ours | 95 %: text | ours |"
+        " max: text | ours | processor µs/op | mean read vs. no delay | processor vs. no delay |"
         " processors busy |",
-        "|" + " --- |" * 17,
+        "|" + " --- |" * 20,
     ]
     base = results.get("off", [])
     for mode in NAMES:
@@ -105,8 +108,10 @@ def of_modes(results, texts=TEXT):
         lines.append(
             f"| {NAMES[mode]}, {len(runs)} runs | {cell('violations')} |"
             f" {ours(lambda run: run['correlation']['violations'])} |"
-            f" {shown(interval(shadowed))} | {away} | {cell('throughput')} |"
-            f" {ours(lambda run: run['throughput'], 0)} | {cell('mean')} |"
+            f" {shown(interval(shadowed))} | {cell('gone')} | {away} | {cell('throughput')} |"
+            f" {ours(lambda run: run['throughput'], 0)} |"
+            f" {ours(lambda run: 100 * run['throughput'] / run['setup']['rate'])} % |"
+            f" {ours(lambda run: run['without_answer'])} | {cell('mean')} |"
             f" {ours(lambda run: run['latencies']['read']['mean_ms'], 2)} | {cell('p95')} |"
             f" {ours(lambda run: run['latencies']['read']['p95_ms'], 2)} | {cell('greatest')} |"
             f" {ours(lambda run: run['latencies']['read']['greatest_ms'], 0)} |"
@@ -138,17 +143,48 @@ def of_loads(results):
     return "\n".join(lines)
 
 
+def by_chance(found):
+    """How many violations would begin in a shadow if they came there as often as elsewhere."""
+    inside = found["share_of_time_in_shadow"]
+    return found["outside"] * inside / (1 - inside) if inside < 1 else float("nan")
+
+
+def percent(value):
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def of_shares(results):
+    """How violations lie to pauses, by mode: the runs of each with their interval."""
+    lines = [
+        "| reads are delayed | share of violations in a shadow | share of the time | outside, a run"
+        " (floor) | in a shadow, a run | of them by chance |",
+        "|" + " --- |" * 6,
+    ]
+    for mode in NAMES:
+        found = [run["correlation"] for run in results.get(mode, [])]
+        if not found:
+            continue
+
+        def cell(name, factor=1, found=found):
+            values = [factor * one[name] for one in found if one[name] is not None]
+            return shown(interval(values)) if values else "–"
+
+        lines.append(
+            f"| {NAMES[mode]}, {len(found)} runs | {cell('share_in_shadow', 100)} % |"
+            f" {cell('share_of_time_in_shadow', 100)} % | {cell('outside')} | {cell('in_shadow')} |"
+            f" {shown(interval([by_chance(one) for one in found]))} |"
+        )
+    return "\n".join(lines)
+
+
 def of_correlation(named):
     """How violations lie to pauses, run by run, and what lies outside: the floor."""
     lines = [
         "| run | pauses ≥ 5 ms | violations > 5 ms | in a shadow | of the time in a shadow |"
-        " outside (floor) | not longer than the pause | begin after the pause's start, median and"
-        " 95 % | end after its end, median and 95 % |",
-        "|" + " --- |" * 9,
+        " outside (floor) | in a shadow by chance | not longer than the pause | begin after the"
+        " pause's start, median and 95 % | end after its end, median and 95 % | started late |",
+        "|" + " --- |" * 11,
     ]
-
-    def percent(value):
-        return "–" if value is None else f"{100 * value:.1f} %"
 
     def both(value):
         return "–" if value is None else f"{value['median']:.0f}, {value['p95']:.0f} ms"
@@ -158,8 +194,10 @@ def of_correlation(named):
         lines.append(
             f"| {name} | {run['pauses']} | {found['violations']} |"
             f" {percent(found['share_in_shadow'])} | {percent(found['share_of_time_in_shadow'])} |"
-            f" {found['outside']} | {percent(found['share_not_longer_than_pause'])} |"
+            f" {found['outside']} | {by_chance(found):.1f} |"
+            f" {percent(found['share_not_longer_than_pause'])} |"
             f" {both(found['begins_after_pause_start_ms'])} |"
             f" {both(found['ends_after_pause_end_ms'])} |"
+            f" {100 * run['schedule']['late_share']:.2f} % |"
         )
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Tests of what becomes a number: `python3 -m unittest discover -s bench/gamma/tests`."""
 
+import json
 import sys
 import tempfile
 import unittest
@@ -7,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import gamma  # noqa: E402
 import judging  # noqa: E402
 import pauses  # noqa: E402
 import tables  # noqa: E402
@@ -117,6 +119,98 @@ class Numbers(unittest.TestCase):
         self.assertLessEqual(low, share)
         self.assertGreaterEqual(high, share)
         self.assertIsNone(tables.gone([0], [0]))
+
+
+    def test_what_chance_puts_into_shadows_is_as_dense_as_elsewhere(self):
+        found = {"outside": 9, "share_of_time_in_shadow": 0.1}
+        self.assertAlmostEqual(tables.by_chance(found), 1)
+
+
+def a_run(seed, in_shadow, share_in_shadow):
+    """A result that tables are made of."""
+    latency = {"mean_ms": 6.0 + seed, "p95_ms": 9.0, "greatest_ms": 300.0}
+    return {
+        "setup": {"seed": seed, "rate": 800.0},
+        "correlation": {
+            "violations": in_shadow + 1, "in_shadow": in_shadow, "outside": 1,
+            "share_in_shadow": share_in_shadow, "share_of_time_in_shadow": 0.1,
+            "share_not_longer_than_pause": None, "begins_after_pause_start_ms": None,
+            "ends_after_pause_end_ms": None,
+        },
+        "throughput": 796.0, "without_answer": 0, "latencies": {"read": latency},
+        "processor_us_per_operation": 1800.0, "machine_busy": 0.8, "pauses": 20,
+        "schedule": {"late_share": 0.001},
+    }
+
+
+class Tables(unittest.TestCase):
+    RESULTS = {"off": [a_run(1, 100, 0.99), a_run(2, 100, 0.99)],
+               "heap": [a_run(1, 1, 0.5), a_run(2, 1, None)]}
+
+    def rows(self, table):
+        head, line, *rows = (line.strip("|").split("|") for line in table.split("\n"))
+        for row in (line, *rows):
+            self.assertEqual(len(row), len(head))
+        named = [name.strip() for name in head]
+        return [dict(zip(named, (cell.strip() for cell in row))) for row in rows]
+
+    def test_the_texts_values_stand_beside_ours(self):
+        off, heap = self.rows(tables.of_modes(self.RESULTS))
+        self.assertEqual(off["violations > 5 ms: text"], "133")
+        self.assertEqual(heap["gone, of all: text"], "98.5 %")
+        self.assertEqual(heap["of those: ours"], "99.0 % (99.0 to 99.0)")
+        self.assertEqual(heap["of the rate that was offered"], "99.5 ± 0.0 %")
+        self.assertEqual(heap["mean read vs. no delay"], "0.0 ± 0.0 %")
+
+    def test_shares_of_a_mode_are_of_the_runs_that_have_some(self):
+        off, heap = self.rows(tables.of_shares(self.RESULTS))
+        self.assertEqual(off["share of violations in a shadow"], "99.0 ± 0.0 %")
+        self.assertEqual(heap["share of violations in a shadow"], "50.0 %")
+        self.assertEqual(heap["of them by chance"], "0.1 ± 0.0")
+
+    def test_each_run_has_its_line(self):
+        named = [("off-1", self.RESULTS["off"][0]), ("heap-2", self.RESULTS["heap"][1])]
+        off, heap = self.rows(tables.of_correlation(named))
+        self.assertEqual((off["in a shadow"], heap["in a shadow"]), ("99.0 %", "–"))
+        self.assertEqual(off["started late"], "0.10 %")
+
+
+class Plans(unittest.TestCase):
+    TOLD = ["--agent-jar", "a", "--coeval", "c", "figures"]
+
+    def planned(self, *more):
+        return list(gamma.planned(gamma.parsed([*self.TOLD, *more])))
+
+    def test_all_that_is_compared_is_in_the_plan(self):
+        runs = self.planned("--runs", "2")
+        names = [f"{group}/{name}" for group, name, _ in runs]
+        self.assertEqual(len(set(names)), len(names))
+        for group in ("parallel", "g1", "five", "cassandra-5"):
+            for mode in gamma.MAIN_MODES:
+                for seed in (1, 2):
+                    self.assertIn(f"{group}/{mode}-{seed}", names)
+        self.assertIn("parallel/load40-2", names)
+        self.assertIn("five/load40-1", names)
+        self.assertNotIn("five/load40-2", names)
+        self.assertNotIn("g1/load40-1", names)
+        self.assertIn("parallel/stop-pause-2", names)
+        setups = {f"{group}/{name}": setup for group, name, setup in runs}
+        self.assertEqual(setups["cassandra-5/heap-1"]["version"], "5.0.4")
+        self.assertEqual(setups["five/load40-1"]["rate"], 120)
+        self.assertEqual(setups["five/off-1"]["replication"], 5)
+
+    def test_runs_of_other_settings_are_not_taken_for_those_that_are_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder)
+            runs = self.planned("--runs", "1", "--only", "parallel")
+            group, name, setup = runs[0]
+            (out / group / name).mkdir(parents=True)
+            (out / group / name / "setup.json").write_text(json.dumps(setup))
+            gamma.refuse_other_setups(out, runs)
+            other = self.planned("--runs", "1", "--only", "parallel", "--seconds", "40")
+            with self.assertRaises(SystemExit) as ended:
+                gamma.refuse_other_setups(out, other)
+            self.assertIn("another seconds", str(ended.exception))
 
 
 if __name__ == "__main__":
