@@ -205,9 +205,13 @@ impl Conversation {
         let portal = match self.portals.get_mut(name) {
             Some(portal) => portal,
             None => {
-                let cursor = self.session.cursor_portal(name, limit);
-                let cursor = cursor.and_then(|cursor| cursor.ok_or_else(|| no_portal(name)));
-                of_cursor = cursor.inspect_err(|_| self.session.fail())?;
+                let session = &mut self.session;
+                let cursor = session.cursor_portal(name, limit);
+                let found = cursor.and_then(|cursor| match cursor {
+                    Some(cursor) => Ok(cursor),
+                    None => session.check_portals_kept().and(Err(no_portal(name))),
+                });
+                of_cursor = found.inspect_err(|_| session.fail())?;
                 &mut of_cursor
             }
         };

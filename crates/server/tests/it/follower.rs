@@ -277,7 +277,7 @@ fn explain_analyze_says_how_fresh_a_read_was_and_what_it_waited_for() {
 }
 
 /// Begins a block with one snapshot at the follower, once the cluster lets blocks begin there.
-async fn begin_report(reader: &mut Wire) {
+pub async fn begin_report(reader: &mut Wire) {
     loop {
         reader
             .rows("begin isolation level repeatable read read only")

@@ -12,6 +12,7 @@
 //! - `lazy`: sessions that their client's node alone knows.
 //! - `home`, `follower`: what a follower's clients read there; `spared`: without a question;
 //!   `two_nodes` starts its cluster.
+//! - `lost`: what a client is told of what ended with its leader.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
 //! - `fuzz`: what the fuzz targets found, replayed.
@@ -39,6 +40,7 @@ mod lazy;
 mod limits;
 mod login;
 mod node_login;
+mod lost;
 mod portals;
 mod session_memory;
 mod spared;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::transaction::{Block, Committed, Kept, Running};
-use super::{Session, lost_transaction};
+use super::{LostBlock, Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::instance::activity::AnswerWait;
@@ -137,7 +137,7 @@ impl Session {
             Block::Failed => {
                 // Many clients do not check the command tag, and would take the
                 // transaction for committed.
-                let lost = std::mem::take(&mut self.lost_transaction);
+                let lost = self.lost_block.tell();
                 self.roll_back();
                 if lost {
                     return Err(lost_transaction());
@@ -199,7 +199,7 @@ impl Session {
                 self.undo_cursors(kept.portals);
                 self.restore_read_only(kept.modes);
             }
-            None if std::mem::take(&mut self.lost_transaction) => return Err(lost_transaction()),
+            None if self.lost_block.tell() => return Err(lost_transaction()),
             None => return Err(no_savepoint(name)),
         }
         self.apply_settings();
@@ -312,7 +312,7 @@ impl Session {
     fn leave_block(&mut self, committed: bool) {
         self.block = Block::Idle;
         self.read_confirmation.transaction_ended();
-        self.lost_transaction = false;
+        self.lost_block = LostBlock::No;
         self.ticket.leave();
         self.transaction_limited = None;
         self.statements_ran = false;

@@ -29,7 +29,8 @@
 //!   [`portal`]: prepared statements with their parameters.
 //! - [`run`]: executing portals; [`utility`]: statements without a plan; [`result_writer`]:
 //!   writing results to the sink.
-//! - [`handover`]: session handover, the state that survives a move to another node.
+//! - [`handover`]: session handover, the state that survives a move to another node;
+//!   [`lost_block`]: the block that does not.
 //! - [`timeouts`]: time limits; [`cluster_view`]: changes of the cluster; [`commit_waits`]:
 //!   waits for commits of other sessions.
 //!
@@ -49,6 +50,7 @@ mod explain;
 mod handover;
 pub(crate) mod identity;
 mod lock_view;
+mod lost_block;
 mod parsing;
 mod plan;
 mod plan_cache;
@@ -105,6 +107,7 @@ use crate::temporary::Temporary;
 use cursors::Cursors;
 use handover::{HandoverDelta, HandoverStatement};
 use identity::Who;
+use lost_block::{LostBlock, lost_transaction};
 use plan_cache::PlanCache;
 use portal::Portals;
 use read_confirmation::{Open, ReadConfirmation};
@@ -218,9 +221,8 @@ pub struct Session {
     asleep_charge: Option<Charge>,
     /// Changes the node of the client needs for a session handover, if it asked for them.
     delta: Option<Box<HandoverDelta>>,
-    /// The block failed because the leader changed, and the client has not been informed
-    /// yet.
-    lost_transaction: bool,
+    /// Whether the block that is open was lost with its leader.
+    lost_block: LostBlock,
     /// The plan cache, keyed by the text of simple queries.
     plan_cache: PlanCache,
     copy: Option<CopyIn>,
@@ -337,7 +339,7 @@ impl Session {
             asleep: BTreeMap::new(),
             asleep_charge: None,
             delta: None,
-            lost_transaction: false,
+            lost_block: LostBlock::No,
             plan_cache: PlanCache::default(),
             copy: None,
             left_out,
@@ -660,7 +662,7 @@ impl Session {
     /// leader.
     pub fn check_not_failed(&mut self) -> Result<()> {
         match self.block {
-            Block::Failed if std::mem::take(&mut self.lost_transaction) => Err(lost_transaction()),
+            Block::Failed if self.lost_block.tell() => Err(lost_transaction()),
             Block::Failed => Err(in_failed_transaction()),
             Block::Idle | Block::Implicit | Block::Explicit => Ok(()),
         }
@@ -776,15 +778,6 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.abort_running();
     }
-}
-
-/// SQLSTATE 40001: the block ended with its leader, whatever the client did in it.
-fn lost_transaction() -> Error {
-    Error::new(
-        SqlState::SERIALIZATION_FAILURE,
-        "the transaction was rolled back because the leader of the cluster has changed",
-    )
-    .with_hint("Run the transaction again; the new leader has taken over the session.")
 }
 
 /// SQLSTATE 25P02: the block has failed, and only its end is accepted.

@@ -371,6 +371,21 @@ async fn a_lost_transaction_is_said_to_be_lost_once() {
     assert_eq!(client.must("rollback").await, ["  ROLLBACK"]);
     client.must("execute put").await;
 
+    // A portal or cursor of the block may have been there.
+    client.must("begin").await;
+    client.change_leader().await;
+    let error = client.session.check_portals_kept().unwrap_err();
+    assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+    assert!(error.report().hint.is_some());
+    let error = client.session.check_portals_kept().unwrap_err();
+    assert_eq!(error.state(), SqlState::IN_FAILED_SQL_TRANSACTION);
+    client.must("rollback").await;
+    client.session.check_portals_kept().unwrap();
+    client.must("begin").await;
+    assert!(client.says("selec").await[0].contains("42601"));
+    client.session.check_portals_kept().unwrap();
+    client.must("rollback").await;
+
     // The client must not take the transaction for committed.
     client.must("begin; insert into t values (2)").await;
     client.change_leader().await;

@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::session::identity::{Identity, Who};
 use crate::session::prepared::without_tree;
+use crate::session::lost_block::LostBlock;
 use crate::session::transaction::Block;
 use crate::session::{Database, SessionOptions};
 use crate::statement::Statement;
@@ -54,7 +55,7 @@ impl Session {
         session.asleep = handover.statements;
         if lost_transaction {
             session.block = Block::Failed;
-            session.lost_transaction = true;
+            session.lost_block = LostBlock::Untold;
             session.rest();
         }
         Ok((session, refused))
