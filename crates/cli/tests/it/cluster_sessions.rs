@@ -67,7 +67,7 @@ fn without_a_leader_clients_are_told_so_in_time_and_their_sessions_stay() {
         simple.rows("set application_name = 'waits'").await;
         let mut extended = cluster.connect(follower).await;
         let mut within = cluster.connect(follower).await;
-        within.rows("begin").await;
+        begin_at_home(&mut within, "begin").await;
         cluster.kill(leader).await;
         cluster.kill(other).await;
         while !cluster.health(follower).await.contains("leaderless") {
@@ -85,6 +85,11 @@ fn without_a_leader_clients_are_told_so_in_time_and_their_sessions_stay() {
         let answers = within.until('Z').await;
         assert_eq!(error(&answers).sqlstate(), "57P03");
         assert_eq!(status(&answers), b'E');
+        // Its block has failed where it is, and ends there.
+        let failed = within.query("select 1").await;
+        assert_eq!(error(&failed).sqlstate(), "25P02");
+        let ended = within.query("commit").await;
+        assert_eq!((&*told(&ended), status(&ended)), ("CZ", b'I'));
         let mut late = Wire::open(cluster.address(follower)).await;
         late.send(&start(&[("user", "ada"), ("database", "bank")]))
             .await;
@@ -99,8 +104,64 @@ fn without_a_leader_clients_are_told_so_in_time_and_their_sessions_stay() {
         assert_eq!(name.as_deref(), Some("waits"));
         let answers = extended.ask(&[execute("", 0), sync()]).await;
         assert_eq!(error(&answers).sqlstate(), "34000");
-        assert_eq!(error(&within.query("commit").await).sqlstate(), "40001");
         within.rows("begin").await;
+    });
+}
+
+/// Begins a block on the node that this client is connected to, once blocks begin there.
+async fn begin_at_home(wire: &mut Wire, begin: &str) {
+    loop {
+        wire.rows(begin).await;
+        let explained = wire.rows("explain select 1").await;
+        let mut lines = explained.into_iter().flatten().flatten();
+        if lines.any(|line| line.contains("which follows")) {
+            return;
+        }
+        wire.rows("rollback").await;
+        coeval_env::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn without_a_leader_a_write_in_a_read_only_block_fails_where_it_is() {
+    in_runtime(async {
+        // A statement that waited for a leader would not end.
+        let wait = ["--cluster-wait-milliseconds", "3600000"];
+        let mut cluster = Cluster::start_with(false, &wait).await;
+        let leader = cluster.leader().await;
+        let (follower, other) = others(leader);
+        let mut root = cluster.connect(leader).await;
+        root.rows("create table t (id int primary key)").await;
+        let mut blocks = Vec::new();
+        for (begin, first) in [
+            ("begin read only", "select count(*) from t"),
+            ("begin read only", "savepoint a"),
+            (
+                "begin isolation level serializable read only",
+                "select count(*) from t",
+            ),
+        ] {
+            let mut wire = cluster.connect(follower).await;
+            begin_at_home(&mut wire, begin).await;
+            wire.rows(first).await;
+            blocks.push((wire, begin, first));
+        }
+        cluster.kill(leader).await;
+        cluster.kill(other).await;
+        while !cluster.health(follower).await.contains("leaderless") {
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
+        for (wire, begin, first) in &mut blocks {
+            let refused = wire.query("insert into t values (1)").await;
+            assert_eq!(error(&refused).sqlstate(), "25006", "{begin}; {first}");
+            assert_eq!(status(&refused), b'E');
+            let ended = wire.query("rollback").await;
+            assert_eq!((&*told(&ended), status(&ended)), ("CZ", b'I'));
+        }
+        cluster.start_node(leader).await;
+        for (wire, ..) in &mut blocks {
+            wire.rows("delete from t").await;
+        }
     });
 }
 

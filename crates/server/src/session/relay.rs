@@ -117,6 +117,8 @@ enum Stop {
     Nonsense(Error),
     /// This node may execute the client's next cycle.
     Reads(Cycle),
+    /// The client's next cycle, in a block that is here, fails with this error.
+    Refused(Error),
 }
 
 /// How a relayed session continues.
@@ -206,7 +208,7 @@ impl Relay {
             Stop::Terminated => self.say_last(&shutdown()).await,
             Stop::Nonsense(error) => self.say_last(&error).await,
             Stop::Ended => self.flush().await,
-            Stop::Client | Stop::Reads(_) => {}
+            Stop::Client | Stop::Reads(_) | Stop::Refused(_) => {}
         }
         false
     }
@@ -231,6 +233,14 @@ impl Relay {
                     Err(Stop::Reads(cycle)) => {
                         if let Read::Ended = self.read(shared, cycle).await {
                             self.stop(shared, Stop::Client, None).await;
+                            return Next::Ended;
+                        }
+                    }
+                    Err(Stop::Refused(error)) => {
+                        if !self.fail_at_home(&error).await
+                            && let Some(stop) = self.refuse(Some(&error))
+                        {
+                            self.stop(shared, stop, None).await;
                             return Next::Ended;
                         }
                     }
@@ -276,7 +286,7 @@ impl Relay {
             Stop::Terminated => self.say_last(&ending(shared)).await,
             Stop::Nonsense(error) => self.say_last(&error).await,
             Stop::Ended => self.flush().await,
-            Stop::Client | Stop::Leader | Stop::Admitted | Stop::Reads(_) => {}
+            Stop::Client | Stop::Leader | Stop::Admitted | Stop::Reads(_) | Stop::Refused(_) => {}
         }
         if let Some(mut leader) = leader {
             // The last message to the leader may be Terminate.

@@ -34,6 +34,7 @@ mod home;
 mod home_blocks;
 mod home_leader;
 mod home_orders;
+mod home_refused;
 mod home_temporary;
 mod hostile;
 mod lazy;

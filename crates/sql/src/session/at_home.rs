@@ -230,6 +230,55 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Whether the first statement of this text fails in the open block in every state of the
+    /// database: the block is READ ONLY, and the statement writes or locks rows, as its syntax
+    /// says. A node that cannot ask for the newest state need not wait for that.
+    pub fn refuses(&mut self, text: &str) -> bool {
+        self.is_read_only()
+            && self.parse(text).is_ok_and(|statements| {
+                let first = statements.first();
+                first.is_some_and(|first| self.always_writes(first.command()))
+            })
+    }
+
+    /// [`Session::refuses`] of the prepared statement of this name.
+    #[must_use]
+    pub fn refuses_named(&self, name: &str) -> bool {
+        self.is_read_only() && self.named_writes(name)
+    }
+
+    fn always_writes(&self, command: &Command) -> bool {
+        match command {
+            Command::Explain(explain) => {
+                explain.options.analyze && self.always_writes(explain.statement.command())
+            }
+            Command::Execute { name, .. } => self.named_writes(name),
+            command => writes(command),
+        }
+    }
+
+    fn named_writes(&self, name: &str) -> bool {
+        if let Ok(named) = self.named(name) {
+            return writes(named.statement.command());
+        }
+        let asleep = self.asleep.get(name);
+        let asleep = asleep.and_then(|asleep| asleep.parsed(self.budget()));
+        asleep.is_some_and(|statement| writes(statement.command()))
+    }
+}
+
+/// Whether a statement writes or locks rows, whatever it finds; not known of one that executes
+/// another.
+fn writes(command: &Command) -> bool {
+    match command {
+        Command::Query(query) => !query.locking.is_empty(),
+        Command::Role(_) | Command::Grant(_) | Command::SchemaOwner { .. } => true,
+        Command::Execute { .. } | Command::Explain(_) => false,
+        command => command.may_write(),
+    }
+}
+
 /// Whether a statement runs, or fails, in a READ ONLY block of a follower as it does on the
 /// leader.
 fn runs_read_only(command: &Command, reason: Reason) -> bool {

@@ -79,6 +79,12 @@ impl Reads {
         )
     }
 
+    /// Whether the client is in a block in which the home session can fail, though it may be
+    /// about to leave.
+    pub(in crate::session) const fn may_fail_here(&self) -> bool {
+        self.block.is_some() && self.home.is_some()
+    }
+
     /// Whether the leader is to be told what blocks have changed.
     pub(in crate::session) const fn has_news(&self) -> bool {
         !self.news.is_empty()

@@ -32,13 +32,14 @@
 //! - The home session acts as the role that the leader has let in, by number: a role that is
 //!   now called like the client gives it nothing.
 //! - An error that is found in a state that may be old is not told: the leader executes the
-//!   cycle again.
+//!   cycle again. But for one that every state has ([`refused`]).
 mod block;
 mod comparators;
 mod hold;
 mod marks;
 mod open;
 mod read;
+mod refused;
 mod stamp;
 mod unnamed;
 
@@ -133,6 +134,8 @@ enum Not {
     Leader(AtLeader),
     /// The client gets this error.
     Told(Error),
+    /// No leader can be asked, and the cycle needs none: it fails in every state.
+    Refused,
     /// The client has gone.
     Gone,
 }
@@ -218,7 +221,8 @@ impl Relay {
         }
         let mut waits = None;
         if stamp.is_fresh() {
-            let asked = self.ask_until_answered(shared, &reader, timeout).await;
+            let asked = self.ask_until_answered(shared, &reader, timeout, cycle);
+            let asked = asked.await;
             if asked.is_err()
                 && let Some(home) = &mut self.reads.home
             {
@@ -241,18 +245,24 @@ impl Relay {
     }
 
     /// Asks the leader for the newest commit. In a block that cannot move there, asks anew
-    /// for as long as a statement waits for a leader.
+    /// for as long as a statement waits for a leader, unless the cycle needs none.
     async fn ask_until_answered(
         &mut self,
         shared: &Shared,
         reader: &Arc<Reader>,
         timeout: Option<Duration>,
+        cycle: &Cycle,
     ) -> Result<Asked, Not> {
         let since = coeval_env::now();
         self.signal.forget_cancel();
         loop {
             let rest = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
             match self.ask(reader, rest).await {
+                Err(Not::Leader(AtLeader::Lost))
+                    if !self.signal.shall_go() && self.is_refused(cycle) =>
+                {
+                    return Err(Not::Refused);
+                }
                 Err(Not::Leader(why)) if self.reads.is_fixed() => {
                     let now = shared.reader.borrow().clone();
                     let is_there = now.is_some_and(|now| Arc::ptr_eq(&now, reader));

@@ -11,7 +11,8 @@ use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
 
 use super::Not;
-use crate::metrics::AtLeader;
+use super::refused::is_of_state;
+use crate::metrics::{AtLeader, Stamp};
 use crate::session::Ended;
 use crate::session::conversation::{Conversation, Moves};
 use crate::session::cycle::Cycle;
@@ -19,7 +20,7 @@ use crate::session::input::Watch;
 use crate::session::notes::Clock;
 use crate::session::output::Stream;
 use crate::session::owed::Owed;
-use crate::session::relay::{Relay, Side};
+use crate::session::relay::{Relay, Side, no_leader};
 use crate::session::transport::WriteHalf;
 use crate::shared::Shared;
 
@@ -32,6 +33,8 @@ pub(in crate::session) struct Reading {
     executions: usize,
     /// Whether the leader cannot execute the cycle, because it is in a block that is fixed.
     stays: bool,
+    /// Whether no leader can be asked, and the cycle fails in every state.
+    refused: bool,
     /// Why the leader has to execute the cycle.
     why: Option<AtLeader>,
 }
@@ -41,7 +44,7 @@ impl Reading {
     /// says that answers of the cycle are held back.
     pub(in crate::session) fn leaves(&mut self, error: &Error, holds: bool) -> bool {
         let why = match error.report().of_leader {
-            _ if self.stays && error.remedy() != Remedy::Fatal => return false,
+            _ if (self.stays || self.refused) && error.remedy() != Remedy::Fatal => return false,
             Some(reason) => AtLeader::Statement(reason),
             None if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
                 return false;
@@ -61,6 +64,7 @@ impl Reading {
     pub(in crate::session) fn told<'error>(&self, error: &'error Error) -> Cow<'error, Error> {
         match error.report().of_leader {
             Some(reason) => Cow::Owned(not_in_this_block(reason)),
+            None if self.refused && is_of_state(error) => Cow::Owned(no_leader()),
             None => Cow::Borrowed(error),
         }
     }
@@ -140,8 +144,9 @@ impl Relay {
     pub(in crate::session) async fn read(&mut self, shared: &Arc<Shared>, cycle: Cycle) -> Read {
         self.hear();
         let stays = self.reads.is_fixed();
-        let stamp = match self.prepare_read(shared, &cycle).await {
-            Ok(stamp) => stamp,
+        let (stamp, refused) = match self.prepare_read(shared, &cycle).await {
+            Ok(stamp) => (stamp, false),
+            Err(Not::Refused) => (Stamp::None, true),
             Err(Not::Leader(_)) if stays => return self.answer(cycle, 0, &lost_here()),
             Err(Not::Leader(why)) => return self.leave_to_leader(why),
             Err(Not::Told(error)) => return self.answer(cycle, 0, &error),
@@ -155,6 +160,7 @@ impl Relay {
             fresh: stamp.is_fresh(),
             executions: cycle.executions,
             stays,
+            refused,
             why: None,
         };
         conversation.output.lend(self.client.lend(), !stays);

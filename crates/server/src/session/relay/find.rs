@@ -29,7 +29,8 @@ pub(super) enum NextLeader {
 impl Relay {
     /// Finds the leader. Meanwhile the client gets the errors of its unanswered requests,
     /// and a new request waits for as long as the settings and its `statement_timeout`
-    /// allow.
+    /// allow. One that has waited for too long in a block that is on this node fails there, so
+    /// that the block can be ended without a leader.
     pub(super) async fn find(&mut self, shared: &Shared) -> Result<NextLeader, Stop> {
         let Some(node) = &shared.node else {
             return Err(Stop::Terminated);
@@ -158,6 +159,11 @@ impl Relay {
                     return Poll::Ready(Err(Stop::Client));
                 }
                 let mut goes = self.input.buffer.has_frame();
+                if let Ok(Some((first, _))) = self.input.buffer.peek(0)
+                    && first.kind == kind::TERMINATE
+                {
+                    return Poll::Ready(Err(Stop::Client));
+                }
                 if goes {
                     match self.offer(shared, false) {
                         Offer::Home(cycle) => return Poll::Ready(Err(Stop::Reads(cycle))),
@@ -184,6 +190,12 @@ impl Relay {
                             Some(_) => TimeLimit::Statement.error(),
                             None => no_leader(),
                         })
+                    };
+                    let refusal = match refusal {
+                        Some(error) if self.reads.may_fail_here() => {
+                            return Poll::Ready(Err(Stop::Refused(error)));
+                        }
+                        refusal => refusal,
                     };
                     if let Some(stop) = self.refuse(refusal.as_ref()) {
                         return Poll::Ready(Err(stop));

@@ -11,12 +11,13 @@ use coeval_types::Timestamp;
 use super::{HandoverRole, HandoverStatement, Pinned, Session, SessionHandover, fingerprint};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
+use crate::instance::MemoryBudget;
 use crate::session::identity::{Identity, Who};
-use crate::session::prepared::without_tree;
 use crate::session::lost_block::LostBlock;
+use crate::session::prepared::without_tree;
 use crate::session::transaction::Block;
 use crate::session::{Database, SessionOptions};
-use crate::statement::Statement;
+use crate::statement::{self, Statement};
 use crate::temporary::lost_with_leader;
 
 impl Session {
@@ -171,6 +172,15 @@ impl HandoverStatement {
             return Ok(statement.within_prepare().unwrap_or(statement));
         }
         Ok(statement)
+    }
+
+    /// The statement, parsed for a look at it.
+    pub(in crate::session) fn parsed(&self, budget: &MemoryBudget) -> Option<Statement> {
+        let statement = statement::parse(&self.text, budget).ok()?.pop()?;
+        Some(match self.within {
+            true => statement.within_prepare().unwrap_or(statement),
+            false => statement,
+        })
     }
 }
 
