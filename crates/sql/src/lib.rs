@@ -58,6 +58,7 @@ pub mod statement;
 mod statistics;
 pub mod system;
 mod temporary;
+pub mod texts;
 pub mod value;
 pub mod verify;
 mod view_text;

@@ -656,11 +656,9 @@ impl Conversation {
         if lost.error {
             // Of several statements in one query, some may have been committed, and be
             // durable, and the client may have their results: if the client retried, it
-            // would run them twice. A change of the cluster may have been made as well.
-            let seen = self.session.newest_seen();
-            let unknown = self.has_done()
-                || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
-            report::error(out, &leader_changed(unknown));
+            // would run them twice. A change of the cluster may have been made as well. What
+            // has only read has done nothing, whatever it has seen.
+            report::error(out, &leader_changed(self.has_done()));
         }
         if lost.ready {
             hot::ready_for_query(out, status);

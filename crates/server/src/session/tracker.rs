@@ -20,8 +20,11 @@
 //! taken from the session's handover state at the last ReadyForQuery, and from the Parse
 //! messages since then.
 //!
-//! Invariant: the client is never told that a transaction was rolled back if it may have
-//! been committed.
+//! Invariants:
+//! - The client is never told that a transaction was rolled back if it may have been
+//!   committed.
+//! - No cycle has an unknown outcome whose statements only read, unless it is part of a
+//!   transaction that has one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +32,7 @@ use coeval_pgwire::backend::hot;
 use coeval_pgwire::frame::kind;
 use coeval_sql::{Error, SqlState};
 
-use super::effect::Effect;
+use super::effect::{self, Effect};
 use super::owed::{Owed, Treatment};
 use super::report;
 
@@ -255,7 +258,15 @@ impl Tracker {
             kind::QUERY | kind::FUNCTION_CALL if self.leader_skips => {}
             kind::QUERY => {
                 let text = contents.strip_suffix(b"\0").unwrap_or(contents);
-                self.asked.push_back(Asked::Query(Effect::of(text)));
+                let mut effect = Effect::of(text);
+                // What the client has asked before may prepare another one of that name.
+                if effect == Effect::Change
+                    && self.asked.is_empty()
+                    && let Some(name) = effect::executed(text)
+                {
+                    effect = prepared(name.as_bytes()).unwrap_or(effect);
+                }
+                self.asked.push_back(Asked::Query(effect));
             }
             kind::FUNCTION_CALL => self.asked.push_back(Asked::Query(Effect::Change)),
             kind::SYNC if !self.copying => {
@@ -464,11 +475,12 @@ impl Tracker {
                     }
                     Effect::Nothing => {}
                     Effect::Change => cycle.unknown |= block.none && !copying,
-                    Effect::Several { may_end } => {
-                        cycle.unknown |= block.none || may_end;
-                        block.open = true;
-                        block.none |= may_end;
-                        cycle.ends |= may_end;
+                    Effect::Several(all) => {
+                        let changes = all.changes && (block.none || all.ends);
+                        cycle.unknown |= changes || block.open && all.commits;
+                        block.open |= all.begins;
+                        block.none |= all.ends;
+                        cycle.ends |= all.ends;
                     }
                 }
             }

@@ -1,9 +1,12 @@
 //! What was lost with its leader, or with the tables of its node. Of a block's portal the client
-//! learns that the transaction is gone, and not that it never had the portal.
+//! learns that the transaction is gone, and not that it never had the portal; and what only reads
+//! has no unknown outcome.
 
 use std::time::Duration;
 
-use coeval_testkit::wire::{Answer, Wire, bind, describe, error, execute, kinds, parse, sync};
+use coeval_testkit::wire::{
+    Answer, Wire, bind, describe, error, execute, kinds, parse, query, sync,
+};
 
 use crate::follower::{Pair, begin_report, run};
 
@@ -89,6 +92,50 @@ fn a_portal_of_a_lost_block_is_a_lost_transaction() {
                 "{number}"
             );
             wire.rows("commit").await;
+        }
+    });
+}
+
+/// A Query of several statements that is under way when its leader is replaced, whose last one
+/// never ends. It has read what another session has committed since its client was answered.
+#[test]
+fn what_only_reads_has_no_unknown_outcome() {
+    const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000)";
+    let change = |settings| settings;
+    run(change, async |pair| {
+        let mut root = pair.writer().await;
+        root.rows("create table t (a int primary key)").await;
+        let mut asked = Vec::new();
+        for (before, expected) in [
+            ("select a from t", "40001"),
+            ("begin read only; table t; commit", "40001"),
+            ("insert into t values (-$); commit", "40003"),
+        ] {
+            for mut wire in [pair.writer().await, pair.reader().await] {
+                let number = asked.len() + 1;
+                wire.rows("set coeval.read_from = leader").await;
+                root.rows(&format!("insert into t values ({number})")).await;
+                let before = before.replace('$', &number.to_string());
+                wire.send(&query(&format!("{before}; {ENDLESS}"))).await;
+                asked.push((wire, before, expected));
+            }
+        }
+        let active = "select count(*) from pg_stat_activity where state = 'active' \
+                      and query like '%(1, 1000000000)' and pid <> pg_backend_pid()";
+        let all = Some(asked.len().to_string());
+        while root.value(active).await != all {
+            coeval_env::sleep(Duration::from_millis(10)).await;
+        }
+        // Those that insert have come to their last statement.
+        let inserted = "select count(*) from t";
+        while root.value(inserted).await.as_deref() != Some("8") {
+            coeval_env::sleep(Duration::from_millis(10)).await;
+        }
+        replace_leader(pair).await;
+        for (mut wire, before, expected) in asked {
+            let answers = wire.until('Z').await;
+            assert_eq!(state(&answers), (expected.into(), 'I'), "{before}");
+            assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
         }
     });
 }

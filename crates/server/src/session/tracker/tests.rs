@@ -79,6 +79,17 @@ fn a_commit_may_have_happened_and_the_rest_has_not() {
         ("T", "select 1; commit", "40003 ZI"),
         ("T", "select 1; select 2", "40001 ZE"),
         ("E", "select 1", "40001 ZE"),
+        // What only reads changes nothing, however many statements it is.
+        ("I", "select 1; select ';'; table t", "40001 ZI"),
+        ("I", "begin; select 1; commit", "40001 ZI"),
+        ("I", "with w as (select 1) select * from w", "40001 ZI"),
+        ("I", "copy t to stdout", "40001 ZI"),
+        ("I", "select 1; insert into t values (1)", "40003 ZI"),
+        ("I", "begin; insert into t values (1); commit", "40003 ZI"),
+        ("T", "rollback; select 1", "40001 ZI"),
+        ("T", "rollback; insert into t values (1)", "40003 ZI"),
+        ("T", "insert into t values (1); rollback", "40003 ZI"),
+        ("T", "commit; select 1", "40003 ZI"),
     ] {
         let mut tracker = tracker();
         tracker.answered(answer::READY, status.as_bytes());
@@ -162,6 +173,21 @@ fn what_a_prepared_statement_does_is_what_the_session_carries() {
         run(&mut tracker, "s", known);
         assert_eq!(lost(&mut tracker), expected, "{status} {known:?}");
     }
+    // By EXECUTE, too, unless what was asked before may have changed it.
+    let execute = b"execute s\0";
+    for (known, expected) in [
+        (insert, "40003 ZI"),
+        (Some(Effect::Nothing), "40001 ZI"),
+        (None, "40003 ZI"),
+    ] {
+        let mut tracker = tracker();
+        tracker.client(kind::QUERY, execute, |name| known.filter(|_| name == b"s"));
+        assert_eq!(lost(&mut tracker), expected, "{known:?}");
+    }
+    let mut pipelined = tracker();
+    query(&mut pipelined, "prepare s as insert into t values (1)");
+    pipelined.client(kind::QUERY, execute, |_| Some(Effect::Nothing));
+    assert_eq!(lost(&mut pipelined), "40003 ZI 40003 ZI");
     // A newer statement of that name replaces the known effect.
     let mut tracker = tracker();
     parse(&mut tracker, "s", "select 1");
