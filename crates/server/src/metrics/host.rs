@@ -10,7 +10,7 @@ use coeval_occ::AbortCause;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::{
     Changing, Cluster, ClusterChange, Finding, Host, HostMetric, HostSetting, Interruption,
-    NodeGamma, SessionElsewhere, Totals,
+    NodeGamma, SessionElsewhere, Sought, Totals,
 };
 use coeval_sql::statement::StatementKind;
 
@@ -148,8 +148,8 @@ impl Host for ServerHost {
         Box::pin(cluster_view::change(Weak::clone(&self.shared), change))
     }
 
-    fn sessions_elsewhere(&self) -> Finding {
-        Box::pin(elsewhere::find(Weak::clone(&self.shared)))
+    fn sessions_elsewhere(&self, sought: Sought) -> Finding {
+        Box::pin(elsewhere::find(Weak::clone(&self.shared), sought))
     }
 
     fn interrupt_elsewhere(&self, session: SessionElsewhere, how: Interruption) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use coeval_leader::node::SESSION_MESSAGES;
 use coeval_peers::{NodeId, PeerStream, Streams};
-use coeval_sql::instance::{Interruption, SessionElsewhere, SessionsElsewhere};
+use coeval_sql::instance::{Interruption, SessionElsewhere, SessionsElsewhere, Sought};
 use tokio::io::AsyncWriteExt;
 use tracing::debug;
 
@@ -21,8 +21,20 @@ use crate::shared::Shared;
 /// How long a node may take for its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks the other members of the cluster for the sessions of their clients.
-pub(crate) async fn find(shared: Weak<Shared>) -> SessionsElsewhere {
+/// Whether a node's clients may have a session that is sought.
+fn may_have(node: NodeId, sought: &Sought) -> bool {
+    match sought {
+        Sought::Any => true,
+        Sought::These(numbers) => {
+            let mut numbers = numbers.iter();
+            numbers.any(|number| registry::is_number_of(node.0, *number))
+        }
+    }
+}
+
+/// Asks the other members of the cluster for the sessions of their clients: those members whose
+/// clients may have one that is sought.
+pub(crate) async fn find(shared: Weak<Shared>, sought: Sought) -> SessionsElsewhere {
     let mut found = SessionsElsewhere::default();
     let Some(shared) = shared.upgrade() else {
         return found;
@@ -43,7 +55,7 @@ pub(crate) async fn find(shared: Weak<Shared>) -> SessionsElsewhere {
         return found;
     }
     let others = status.members.iter().map(|member| member.node);
-    let others = others.filter(|other| *other != status.node);
+    let others = others.filter(|other| *other != status.node && may_have(*other, &sought));
     let asked: Vec<_> = others
         .map(|other| {
             let streams = node.streams();
@@ -104,4 +116,23 @@ pub(crate) fn interrupt(shared: &Weak<Shared>, session: SessionElsewhere, how: I
             let _ = stream.shutdown().await;
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_nodes_are_asked_whose_clients_may_have_a_session() {
+        let asked = |sought: &Sought| {
+            let nodes = (1..=4).filter(|node| may_have(NodeId(*node), sought));
+            nodes.collect::<Vec<_>>()
+        };
+        let first_of = |node| registry::numbers_of(node).start;
+        let last_of = |node| registry::numbers_of(node).end - 1;
+        assert_eq!(asked(&Sought::Any), [1, 2, 3, 4]);
+        let of_two = [first_of(2), last_of(4), last_of(2)].to_vec();
+        assert_eq!(asked(&Sought::These(of_two)), [2, 4]);
+        assert!(asked(&Sought::These(vec![0, -1, 7, i32::MAX])).is_empty());
+    }
 }

@@ -25,6 +25,22 @@ pub(super) enum NewCell {
     Computed(Expression, TableColumn),
 }
 
+impl NewCell {
+    /// The cells of a table's rows as they are, for a copy: those of dropped columns are null
+    /// in it, since nothing reads their values again.
+    pub(super) fn kept(table: &Table) -> Vec<Self> {
+        Self::of_columns(table.cells, table.columns.iter().map(TableColumn::cell))
+    }
+
+    fn of_columns(cells: usize, columns: impl Iterator<Item = usize>) -> Vec<Self> {
+        let mut kept: Vec<Self> = (0..cells).map(|_| Self::Fixed(None)).collect();
+        for cell in columns {
+            kept[cell] = Self::Old(cell);
+        }
+        kept
+    }
+}
+
 impl Change<'_> {
     /// Passes every row of a table to a visitor. The caller holds the table's exclusive
     /// lock.
@@ -216,4 +232,23 @@ fn null_found(table: &str, column: &str) -> Error {
     )
     .with_table(PUBLIC, table)
     .with_column(column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NewCell;
+
+    #[test]
+    fn values_of_dropped_columns_are_not_copied() {
+        let kept = NewCell::of_columns(4, [0, 2].into_iter());
+        assert!(matches!(
+            kept[..],
+            [
+                NewCell::Old(0),
+                NewCell::Fixed(None),
+                NewCell::Old(2),
+                NewCell::Fixed(None)
+            ]
+        ));
+    }
 }

@@ -39,7 +39,7 @@ pub use cluster_view::{
     ClusterRole, ClusterTraffic, alone,
 };
 pub use deadline::{Deadline, TimeLimit};
-pub use elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere};
+pub use elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere, Sought};
 pub use limits::{Limits, over_limit};
 pub use memory_budget::{MemoryBudget, StatementMemory};
 pub use session_memory::{Charge, SessionMemory, SessionsMemory, SharedCharge};

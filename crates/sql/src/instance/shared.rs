@@ -13,7 +13,7 @@ use super::activity::Activities;
 use super::admission::Admission;
 use super::advisory::AdvisoryLocks;
 use super::cluster_view::{Changing, Cluster, ClusterChange, alone};
-use super::elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere};
+use super::elsewhere::{Finding, Interruption, SessionElsewhere, SessionsElsewhere, Sought};
 use super::memory_budget::MemoryBudget;
 use super::session_memory::SessionsMemory;
 use crate::error::{Error, Result, SqlState};
@@ -52,8 +52,8 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn change_cluster(&self, _change: ClusterChange) -> Changing {
         Box::pin(std::future::ready(Err(alone())))
     }
-    /// Asks the other nodes of the cluster for the sessions of their clients.
-    fn sessions_elsewhere(&self) -> Finding {
+    /// Asks the other nodes of the cluster for these sessions, if they are their clients'.
+    fn sessions_elsewhere(&self, _sought: Sought) -> Finding {
         Box::pin(std::future::ready(SessionsElsewhere::default()))
     }
     /// Has another node interrupt a session that it has told. Does not wait for that.

@@ -49,6 +49,7 @@ mod database;
 mod explain;
 mod handover;
 pub(crate) mod identity;
+mod interrupting;
 mod lock_view;
 mod lost_block;
 mod parsing;
@@ -107,6 +108,7 @@ use crate::temporary::Temporary;
 use cursors::Cursors;
 use handover::{HandoverDelta, HandoverStatement};
 use identity::Who;
+use interrupting::Asks;
 use lost_block::{LostBlock, lost_transaction};
 use plan_cache::PlanCache;
 use portal::Portals;
@@ -226,6 +228,8 @@ pub struct Session {
     /// The plan cache, keyed by the text of simple queries.
     plan_cache: PlanCache,
     copy: Option<CopyIn>,
+    /// When other nodes are asked for the sessions that a statement interrupts.
+    asks: Asks,
     /// Why settings of the role or the database are not among those that the session began
     /// with.
     left_out: Vec<Error>,
@@ -342,6 +346,7 @@ impl Session {
             lost_block: LostBlock::No,
             plan_cache: PlanCache::default(),
             copy: None,
+            asks: Asks::First,
             left_out,
             reported: Vec::new(),
             compared: None,

@@ -28,7 +28,7 @@ use super::prepared::Prepared;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
-use crate::instance::Charge;
+use crate::instance::{Charge, SessionsElsewhere};
 use crate::output::{Column, CommandTag, Format};
 use crate::select::{Cursor, QueryPlan, row_bytes};
 use crate::statement::{Statement, StatementKind};
@@ -50,6 +50,8 @@ pub struct Portal {
     pub(super) charge: Option<Charge>,
     /// Whether the portal is a FETCH for a message that names a cursor as a portal.
     pub(super) stands_for_cursor: bool,
+    /// What other nodes have told of the sessions that the portal interrupts.
+    pub(super) elsewhere: Option<Arc<SessionsElsewhere>>,
 }
 
 /// How far a portal has been executed.
@@ -126,6 +128,7 @@ impl Portal {
             bytes: 0,
             charge: None,
             stands_for_cursor: false,
+            elsewhere: None,
         })
     }
 
@@ -142,6 +145,7 @@ impl Portal {
             bytes: 0,
             charge: None,
             stands_for_cursor: false,
+            elsewhere: None,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, Needs};
 use crate::change;
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{Binder, Parameters, resolve_type};
+use crate::expression::{Binder, Interrupts, Parameters, resolve_type};
 use crate::instance::{Charge, measured};
 use crate::output::Column;
 use crate::route::Route;
@@ -53,6 +53,7 @@ struct Planned {
     needs: Arc<Needs>,
     locks: Arc<[PlannedLock]>,
     route: Route,
+    interrupts: Arc<Interrupts>,
     /// Memory that the plan takes, in bytes.
     bytes: u64,
     /// The role that passed the privilege check last, under this catalog version.
@@ -71,8 +72,9 @@ struct Bound {
     needs: Needs,
     /// Locks that the statement takes before it runs.
     locks: Arc<[PlannedLock]>,
-    /// The nodes that can run it.
+    /// The nodes that can run it, and the sessions that it interrupts.
     route: Route,
+    interrupts: Arc<Interrupts>,
     /// Memory that all this takes, in bytes.
     bytes: u64,
     counted: Counted,
@@ -136,6 +138,13 @@ impl Prepared {
         let planned = self.plan.lock().expect("no panic while it was held");
         let planned = planned.as_ref().map(|planned| planned.route);
         planned.unwrap_or_else(|| self.statement.route())
+    }
+
+    /// The sessions that the most recent plan interrupts.
+    pub(super) fn interrupts(&self) -> Arc<Interrupts> {
+        let planned = self.plan.lock().expect("no panic while it was held");
+        let planned = planned.as_ref().map(|planned| &planned.interrupts);
+        planned.map(Arc::clone).unwrap_or_default()
     }
 
     /// Whether a parameter is a date or a timestamp.
@@ -345,6 +354,7 @@ impl Session {
             needs,
             locks,
             route,
+            interrupts,
             bytes,
             counted,
         } = bound;
@@ -363,6 +373,7 @@ impl Session {
                 needs: Arc::new(needs),
                 locks: Arc::clone(&locks),
                 route,
+                interrupts,
                 bytes: bytes + described as u64,
                 allowed: None,
                 counted,
@@ -568,6 +579,7 @@ impl Session {
             needs,
             locks,
             route,
+            interrupts,
             bytes,
             counted,
             ..
@@ -592,6 +604,7 @@ impl Session {
             needs: Arc::new(needs),
             locks: Arc::clone(&locks),
             route,
+            interrupts,
             bytes,
             allowed: Some(role),
             counted,
@@ -696,6 +709,7 @@ impl Session {
             plan,
             locks,
             route,
+            interrupts: Arc::new(binder.interrupts),
             types: binder.parameters.finish()?,
             momentary: binder.parameters.is_momentary(),
             needs: binder.needs,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use coeval_txn::{Error as TxnError, Isolation, LockWait, ResponseDependencies, TableLock};
 
 use super::Session;
+use super::interrupting::Asks;
 use super::plan::{Plan, PlannedLock};
 use super::portal::{Portal, PortalProgress};
 use super::read_confirmation::Open;
@@ -254,6 +255,12 @@ impl Session {
         sink: &mut Watched<'_>,
     ) -> Result<Completion> {
         let mut restarts = 0;
+        let held = self.advisory_locks_held();
+        self.info.elsewhere = None;
+        self.asks = match self.is_alone() && most.is_none() {
+            true => Asks::Later,
+            false => Asks::First,
+        };
         loop {
             let alone = self.is_alone();
             let result = self.try_planned(portal, most, sink).await;
@@ -261,14 +268,21 @@ impl Session {
                 Ok(completion) => self.commit_early(completion, sink).await,
                 Err(error) => Err(error),
             };
-            let Err(error) = result else {
-                return result;
+            let may_restart = alone && self.copy.is_none() && !sink.drained;
+            let restarts_left = may_restart && restarts < MAX_RESTARTS;
+            let error = match result {
+                Err(error) if restarts_left => error,
+                result => {
+                    self.asks = Asks::First;
+                    return result;
+                }
             };
-            // A lock that outlives the transaction would be taken twice.
-            let locked = self.info.advisory.as_ref();
-            let locked = locked.is_some_and(|locks| locks.holds_beyond_transaction());
-            let alone = alone && self.copy.is_none() && !locked;
-            if !is_conflict(&error) || !alone || sink.drained || restarts == MAX_RESTARTS {
+            // A lock that outlives the transaction would be taken twice, and a deadlock that the
+            // session's locks are part of found again.
+            let locks = self.advisory_locks_held();
+            let may_pass = is_conflict(&error) && locks == 0;
+            if !may_pass && (locks != held || !self.find_lacking_sessions().await) {
+                self.asks = Asks::First;
                 return Err(error);
             }
             restarts += 1;
@@ -278,6 +292,12 @@ impl Session {
             portal.progress = PortalProgress::New;
             coeval_env::yield_now().await;
         }
+    }
+
+    /// Number of advisory locks that the session holds beyond its transaction.
+    fn advisory_locks_held(&self) -> u64 {
+        let locks = self.info.advisory.as_ref();
+        locks.map_or(0, |locks| locks.held_beyond_transaction())
     }
 
     /// Commits the implicit transaction with its last statement, if that is known to be
@@ -319,7 +339,11 @@ impl Session {
                 self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             let route = portal.prepared.route();
             self.check_route(portal.prepared.statement.command(), route)?;
-            self.find_sessions(route).await;
+            if route == Route::Leader(Reason::Interrupts) {
+                let interrupts = portal.prepared.interrupts();
+                self.find_sessions(&interrupts, &portal.parameters).await;
+                portal.elsewhere.clone_from(&self.info.elsewhere);
+            }
             match plan.looks() {
                 true => self.read_confirmation.shows(),
                 false => self.read_confirmation.not_looked(look),
@@ -414,15 +438,6 @@ impl Session {
         Err(keeps_changing())
     }
 
-    /// Asks the other nodes for their sessions, if a statement of this route interrupts some.
-    pub(super) async fn find_sessions(&mut self, route: Route) {
-        if route == Route::Leader(Reason::Interrupts)
-            && let Some(host) = self.info.around.host()
-        {
-            self.info.elsewhere = Some(Arc::new(host.sessions_elsewhere().await));
-        }
-    }
-
     /// Whether no statement has run in the transaction, and it is one statement's: then the
     /// session may abort it and begin it anew.
     pub(super) fn is_alone(&self) -> bool {
@@ -486,6 +501,9 @@ impl Session {
         else {
             return Err(Error::internal("a query that has not begun"));
         };
+        if portal.elsewhere.is_some() {
+            self.info.elsewhere.clone_from(&portal.elsewhere);
+        }
         if plan.locks_rows() {
             self.require_writable("SELECT FOR UPDATE")?;
             self.running()?.note_lock();

@@ -15,6 +15,7 @@ use crate::catalog::QualifiedName;
 use crate::change::{ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::output::{CommandTag, Sink};
+use crate::route::{Reason, Route};
 use crate::statement::{RowSource, Statement, TableAs};
 
 impl Session {
@@ -59,7 +60,10 @@ impl Session {
         if tag.command != "SELECT" {
             return Ok(tag);
         }
-        self.find_sessions(source.route()).await;
+        if source.route() == Route::Leader(Reason::Interrupts) {
+            let interrupts = source.interrupts();
+            self.find_sessions(&interrupts, &parameters).await;
+        }
         for _ in 0..MAX_REPLANS {
             let (catalog, _) = self.current_catalog()?;
             let (plan, locks) = self.current_plan(&source, &catalog, false)?;

@@ -21,6 +21,7 @@ use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
 use crate::output::{Column, CommandTag, Completion, Notice, Severity, Sink};
+use crate::route::{Reason, Route};
 use crate::statement::{Command, Statement};
 use crate::system;
 use crate::value::Value;
@@ -397,7 +398,7 @@ impl Session {
         }
         self.ensure_running().await?;
         let (catalog, _) = self.current_catalog()?;
-        let (expressions, route) = {
+        let (expressions, interrupts, route) = {
             let locate = |location| statement.position(location);
             let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
             let frame = Frame::outermost();
@@ -411,9 +412,11 @@ impl Session {
                         .expression,
                 );
             }
-            (expressions, binder.route)
+            (expressions, binder.interrupts, binder.route)
         };
-        self.find_sessions(route).await;
+        if route == Route::Leader(Reason::Interrupts) {
+            self.find_sessions(&interrupts, &[]).await;
+        }
         let mut context = EvaluationContext::new(&self.info, &catalog, &[], None);
         expressions
             .iter()

@@ -15,6 +15,7 @@ mod followed;
 mod follower;
 mod fuzz;
 mod handover;
+mod interrupts;
 mod lock_matrix;
 mod outcomes;
 mod read_confirmation;

@@ -388,6 +388,9 @@ impl Binder<'_> {
             self.name_sequence(first, function.name != "currval")
                 .map_err(|error| error.at(first_at))?;
         }
+        if function.place == Place::Interrupts {
+            self.interrupts.note(bound_arguments.first());
+        }
         let call = Expression::Call(Box::new(Call {
             function,
             arguments: bound_arguments,

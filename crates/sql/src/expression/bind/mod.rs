@@ -34,7 +34,7 @@ pub(crate) use window::{
 };
 
 use super::coerce::{CastContext, common_type};
-use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
+use super::{Bound, Expression, Interrupts, Scope, SessionInfo, resolve_type};
 use crate::access::Privileges;
 use crate::catalog::{Catalog, Needs};
 use crate::instance::StatementMemory;
@@ -234,6 +234,8 @@ pub struct Binder<'a> {
     pub(crate) needs: Needs,
     /// Where what has been bound can run.
     pub(crate) route: Route,
+    /// The sessions that it interrupts.
+    pub(crate) interrupts: Interrupts,
     /// Whether the query that is planned next is a cursor's; see
     /// [`crate::select::plan_cursor`].
     pub(crate) wants_records: bool,
@@ -277,6 +279,7 @@ impl<'a> Binder<'a> {
             memory: StatementMemory::new(usize::MAX, session.around.budget()),
             needs: Needs::default(),
             route: Route::Anywhere,
+            interrupts: Interrupts::default(),
             wants_records: false,
             records: Vec::new(),
         }

@@ -126,9 +126,9 @@ impl SessionLocks {
         }
     }
 
-    /// Whether the session holds a lock that would outlive its transaction.
-    pub(crate) fn holds_beyond_transaction(&self) -> bool {
-        self.own().of_session > 0
+    /// Number of locks of the session that would outlive its transaction.
+    pub(crate) fn held_beyond_transaction(&self) -> u64 {
+        self.own().of_session
     }
 
     /// Number of locks that the transaction has taken, to [go back to](Self::roll_back_to).

@@ -194,20 +194,38 @@ fn interrupt(
     how: Interruption,
 ) -> Result<Value> {
     let process_id = i32::try_from(a.integer(0)).unwrap_or(0);
+    let others = context.session.elsewhere.as_ref();
+    let done = others.and_then(|others| others.done(process_id, how));
+    let is_there = match done {
+        Some(is_there) => is_there,
+        None => interrupted(process_id, context, how)?,
+    };
+    if let Some(others) = others {
+        others.note(process_id, how, is_there);
+    }
+    Ok(Value::Bool(is_there))
+}
+
+/// Interrupts the session; returns whether it exists.
+fn interrupted(
+    process_id: i32,
+    context: &EvaluationContext<'_>,
+    how: Interruption,
+) -> Result<bool> {
     let around = &context.session.around;
     let Some(page) = around.activities().find(process_id) else {
         let others = context.session.elsewhere.as_ref();
         let found = others.map(|others| others.find(process_id)).transpose()?;
         let (Some(session), Some(host)) = (found.flatten(), around.host()) else {
-            return Ok(Value::Bool(false));
+            return Ok(false);
         };
         may_interrupt(session.role, context)?;
         host.interrupt_elsewhere(session, how);
-        return Ok(Value::Bool(true));
+        return Ok(true);
     };
     may_interrupt(page.role(), context)?;
     let Some(session) = page.interrupt() else {
-        return Ok(Value::Bool(false));
+        return Ok(false);
     };
     // A session executes one statement at a time, here or where its client is.
     let is_active = page.is_active();
@@ -218,7 +236,7 @@ fn interrupt(
     if !is_active {
         session.cancel_at_client();
     }
-    Ok(Value::Bool(true))
+    Ok(true)
 }
 
 /// Fails unless the session's role may interrupt a session of this role.
