@@ -141,7 +141,7 @@ pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use removal::Removal;
 pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogProgress, LogStream, Mark,
-    Membership, Replayed, Replayer, ReplicaLog, Survey, meaning,
+    Membership, Replayed, Replayer, ReplicaCounters, ReplicaLog, Survey, meaning,
 };
 pub use reserve::has_room;
 pub use retention::Hold;

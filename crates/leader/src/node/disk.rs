@@ -15,7 +15,8 @@ use std::sync::Arc;
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, FIRST_VERSION, Fetch, Membership, NodeId, Restored, Write};
 use coeval_log::{
-    CheckpointSource, Founders, HardState, Log, LogNews, LogStream, Origin, Removal, ReplicaLog,
+    CheckpointSource, Founders, HardState, Log, LogNews, LogStream, Origin, Removal,
+    ReplicaCounters, ReplicaLog,
 };
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::planted;
@@ -142,6 +143,8 @@ pub(super) struct Disk {
     state: State,
     /// Commands carried out that replace the tables.
     orders: u64,
+    /// What the log counts while the node follows.
+    counters: Arc<ReplicaCounters>,
     done: mpsc::UnboundedSender<Done>,
 }
 
@@ -153,7 +156,7 @@ impl Disk {
         directory: PathBuf,
         database: u128,
         settings: &Settings,
-        (beginning, replayed): (Beginning, Replayed),
+        (beginning, replayed, counters): (Beginning, Replayed, Arc<ReplicaCounters>),
     ) -> (
         mpsc::UnboundedSender<Command>,
         Answer,
@@ -176,6 +179,7 @@ impl Disk {
             kept_bytes: settings.follower_log_bytes,
             state: State::Nothing,
             orders: 0,
+            counters,
             done,
         };
         drop(coeval_env::spawn_dedicated(
@@ -245,7 +249,8 @@ impl Disk {
         let database = Some(self.database);
         let settings = self.engine.log.clone();
         let opened = ReplicaLog::open(&self.directory, database, settings, tables.replay());
-        let (log, summary) = opened.await?;
+        let (mut log, summary) = opened.await?;
+        log.count_in(Arc::clone(&self.counters));
         tables.follow(&summary, threads);
         let from = log.hard_state().commit.max(log.begin());
         let replayer = log.replayer(tables.replay(), from);

@@ -129,7 +129,7 @@ use std::sync::Arc;
 
 use coeval_consensus::{Consensus, NodeId as Member, Restored};
 use coeval_env::{JoinHandle, Location};
-use coeval_log::Removal;
+use coeval_log::{Removal, ReplicaCounters};
 use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use coeval_types::planted;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -204,6 +204,7 @@ pub struct Node {
     node_status: watch::Receiver<NodeStatus>,
     streams: Streams,
     pauses: Arc<PauseDetector>,
+    replica_log: Arc<ReplicaCounters>,
     driver: JoinHandle<()>,
 }
 
@@ -236,11 +237,12 @@ impl Node {
             has_identity: asks || settings.cluster_version > coeval_consensus::FIRST_VERSION,
         };
         let replayed = Replayed::default();
+        let replica_log = Arc::<ReplicaCounters>::default();
         let (disk, opened, done) = Disk::start(
             directory.clone(),
             identity.cluster.0,
             &settings,
-            (beginning, replayed.clone()),
+            (beginning, replayed.clone(), Arc::clone(&replica_log)),
         );
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
@@ -342,6 +344,7 @@ impl Node {
             node_status,
             streams,
             pauses,
+            replica_log,
             driver: running,
         })
     }
@@ -356,6 +359,12 @@ impl Node {
     #[must_use]
     pub fn pauses(&self) -> &PauseDetector {
         &self.pauses
+    }
+
+    /// What the node's copy of the leader's log has counted, while it was a copy.
+    #[must_use]
+    pub fn replica_log(&self) -> &ReplicaCounters {
+        &self.replica_log
     }
 
     /// Opens a stream from this node to another member; see [`Streams`].

@@ -111,6 +111,7 @@ impl ReplicaLog {
                 tracing::warn!(%error, "what a checkpoint has made unneeded could not be removed");
             }
         }
+        self.note_begin();
         Ok(checkpoint)
     }
 

@@ -404,6 +404,7 @@ impl Log {
             synced: end,
             failed: None,
             retention: Arc::clone(&self.retention),
+            counters: Arc::default(),
         })
     }
 }

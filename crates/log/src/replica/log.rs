@@ -8,6 +8,7 @@ use coeval_memory::ring::AppendRing;
 use coeval_types::{DirectoryId, Lsn, Term};
 
 use super::check::{Checksums, LogEnd, check};
+use super::counters::ReplicaCounters;
 use super::files::frames_of;
 use super::landmarks::{Landmarks, Mark, Membership};
 use super::window::Frames;
@@ -63,6 +64,7 @@ pub struct ReplicaLog {
     /// Why the log accepts no writes any more, if so.
     pub(super) failed: Option<Arc<str>>,
     pub(super) retention: Arc<Retention>,
+    pub(super) counters: Arc<ReplicaCounters>,
 }
 
 impl ReplicaLog {
@@ -324,6 +326,7 @@ impl ReplicaLog {
         landmarks.cut(self.end.lsn);
         self.landmarks.append(landmarks);
         self.end.term = self.term_before(self.end.lsn);
+        self.note_end();
         written
     }
 
@@ -427,11 +430,13 @@ impl ReplicaLog {
     async fn flush_until(&mut self, at: Lsn) -> Result<(), Error> {
         self.sync_until(at).await?;
         self.flushed = self.flushed.max(at);
+        self.note_end();
         Ok(())
     }
 
     async fn sync_until(&mut self, end: Lsn) -> Result<(), Error> {
         let mut synced = Ok(());
+        let began = coeval_env::now();
         for segment in self.chain.segments(self.synced, end) {
             synced = segment.sync().await;
             if synced.is_err() {
@@ -439,6 +444,9 @@ impl ReplicaLog {
             }
         }
         self.poisoned_by(synced)?;
+        if let bytes @ 1.. = end.0.saturating_sub(self.synced.0) {
+            self.counters.synced(bytes, began.elapsed());
+        }
         self.synced = self.synced.max(end);
         Ok(())
     }
@@ -473,6 +481,7 @@ impl ReplicaLog {
             term: self.term_before(at),
         };
         (self.flushed, self.synced) = (at, at);
+        self.note_end();
         // While CONTROL names the cut, nothing may be written after it.
         let done = self.write_control(self.control.after_cut()).await;
         self.poisoned_by(done)

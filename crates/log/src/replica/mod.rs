@@ -74,6 +74,7 @@
 
 mod check;
 mod checkpoints;
+mod counters;
 mod files;
 mod frames;
 mod install;
@@ -92,6 +93,7 @@ pub(crate) use landmarks::Landmarks;
 pub(crate) use lead::Leading;
 
 pub use checkpoints::CheckpointPlace;
+pub use counters::ReplicaCounters;
 pub use frames::{Frame, FrameKind, meaning};
 pub use landmarks::{Mark, Membership};
 pub use log::{HardState, ReplicaLog};

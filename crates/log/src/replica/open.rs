@@ -159,6 +159,7 @@ impl ReplicaLog {
             flushed: end,
             synced: end,
             failed: None,
+            counters: Arc::default(),
         };
         // Without it statistics report more retained log than there is, until a segment is
         // removed.

@@ -293,16 +293,16 @@ families! {
         = |r, out| out.value(&[], r.engine.oldest_snapshot_lag as f64);
 
     Counter coeval_log_commits_total [] "commits"
-        "Commits that changed something, as the log has them."
+        "Commits that changed something, as the log has them. A node that follows counts none, nor skips, groups and writers."
         = |r, out| out.value(&[], r.log.commits as f64);
     Counter coeval_log_skips_total [] "commits"
         "Reservations of log space that a commit gave up, because its validation failed."
         = |r, out| out.value(&[], r.log.skips as f64);
     Counter coeval_log_written_bytes_total [] "bytes"
-        "Bytes of log that reached the disk."
+        "Bytes of log that reached the disk; on a node that follows, of its copy of the leader's log."
         = |r, out| out.value(&[], r.log.written_bytes as f64);
     Histogram coeval_log_sync_seconds [] "seconds"
-        "How long syncs of the log took. There is one for each group of commits."
+        "How long syncs of the log took. There is one for each group of commits; on a node that follows, for all that it has received meanwhile."
         = |r, out| out.distribution(&[], &r.log.syncs, MICROSECONDS);
     Histogram coeval_log_group_commits [] "commits"
         "How many commits became durable with one sync."
@@ -328,7 +328,7 @@ families! {
 
     Gauge coeval_log_replay_bytes [] "bytes"
         "How much log a start would replay now, after the checkpoint in force."
-        = |r, out| out.value(&[], r.checkpoints.log_bytes as f64);
+        = |r, out| out.value(&[], r.log_replay_bytes as f64);
     Gauge coeval_log_kept_bytes [] "bytes"
         "How much log the data directory holds, older log that is kept included."
         = |r, out| out.value(&[], r.log_kept_bytes as f64);

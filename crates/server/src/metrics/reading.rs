@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use coeval_leader::node::{HoldCounts, QuestionCounts};
+use coeval_log::ReplicaCounters;
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::instance::activity::{SessionState, Shown};
 use coeval_sql::instance::{AdmissionCounts, Cluster};
@@ -23,6 +24,7 @@ pub(crate) struct Reading {
     pub(crate) log: coeval_log::Statistics,
     pub(crate) checkpoints: coeval_occ::CheckpointStatus,
     pub(crate) log_kept_bytes: u64,
+    pub(crate) log_replay_bytes: u64,
     pub(crate) backups: usize,
     /// The engine's problems that restrict operation.
     pub(crate) problems: Vec<Problem>,
@@ -64,7 +66,8 @@ pub(crate) struct Process {
 impl Reading {
     /// Takes a reading. The engine is the one that leads on this node, or the one that its
     /// clients read while it follows; while there is neither, its metrics are zero, as those of
-    /// the log and of checkpoints are while the node follows.
+    /// checkpoints are while the node follows. The log of a node that follows is its copy of the
+    /// leader's.
     pub(crate) fn take(shared: &Shared) -> Self {
         let serving_term = shared.serving_term();
         let reader = match &serving_term {
@@ -77,6 +80,7 @@ impl Reading {
         if let Some(serving_term) = &serving_term {
             serving_term.memory.look(&*serving_term.own);
         }
+        let replica = shared.node.as_ref().map(|node| node.replica_log());
         let metrics = &shared.metrics;
         let mut sheets = Sum::default();
         for sheet in &*metrics
@@ -106,9 +110,20 @@ impl Reading {
                 (None, Some(reader)) => reader.statistics(),
                 (None, None) => coeval_occ::Statistics::default(),
             },
-            log: own.map_or_else(Default::default, |own| own.log().statistics()),
+            log: match (own, replica) {
+                (Some(own), _) => own.log().statistics(),
+                (None, Some(replica)) => replica.read(),
+                (None, None) => coeval_log::Statistics::default(),
+            },
             checkpoints: own.map_or_else(Default::default, coeval_occ::Engine::checkpoint_status),
-            log_kept_bytes: own.map_or(0, |own| own.log().bytes_kept()),
+            log_kept_bytes: match (own, replica) {
+                (Some(own), _) => own.log().bytes_kept(),
+                (None, replica) => replica.map_or(0, ReplicaCounters::bytes_kept),
+            },
+            log_replay_bytes: match (own, replica) {
+                (Some(own), _) => own.checkpoint_status().log_bytes,
+                (None, replica) => replica.map_or(0, ReplicaCounters::bytes_to_replay),
+            },
             backups: own.map_or(0, |own| own.log().holders()),
             problems: own.map_or_else(Vec::new, Problem::all),
             admission: database

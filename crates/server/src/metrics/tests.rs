@@ -158,6 +158,7 @@ fn reading() -> Reading {
         log: engine.log().statistics(),
         checkpoints: engine.checkpoint_status(),
         log_kept_bytes: 0,
+        log_replay_bytes: 0,
         backups: 0,
         problems: Vec::new(),
         admission: coeval_sql::instance::AdmissionCounts::default(),

@@ -639,3 +639,46 @@ fn a_storm_of_ddl_fails_no_query_of_a_block() {
         },
     );
 }
+
+#[test]
+fn a_followers_metrics_of_the_log_are_those_of_its_copy() {
+    const WRITTEN: &str = "coeval_log_written_bytes_total";
+    const SYNCS: &str = "coeval_log_sync_seconds_count";
+    const END: &str = "coeval_log_end_bytes";
+    let with_admin = |settings| Settings {
+        admin_listen: Some(([127, 0, 0, 1], 0).into()),
+        ..settings
+    };
+    run(with_admin, async |pair| {
+        let of = async |server: &RunningServer| {
+            let admin = server.admin_address().expect("it was asked for");
+            coeval_testkit::http::metrics(admin).await
+        };
+        let mut writer = pair.writer().await;
+        writer.rows("create table t (a int, b text)").await;
+        let before = of(&pair.follower).await;
+        writer
+            .rows("insert into t select g, repeat('x', 1000) from generate_series(1, 1000) g")
+            .await;
+        // Of two members both have what is acknowledged.
+        let after = of(&pair.follower).await;
+        let grown = |name: &str| after[name] - before[name];
+        assert!(grown(WRITTEN) >= 1_000_000.0, "{}", grown(WRITTEN));
+        assert!(grown(SYNCS) >= 1.0);
+        assert!(grown(END) >= 1_000_000.0, "{}", grown(END));
+        assert!(after["coeval_log_replay_bytes"] >= 1_000_000.0);
+        assert!(after["coeval_log_kept_bytes"] >= after["coeval_log_replay_bytes"]);
+        // It ends where the leader's does, once there is nothing more to send.
+        loop {
+            let (ours, theirs) = (of(&pair.follower).await, of(&pair.leader).await);
+            let is_synced = ours["coeval_log_undurable_bytes"] == 0.0;
+            if is_synced && ours[END] == theirs[END] {
+                break;
+            }
+            coeval_env::sleep(Duration::from_millis(10)).await;
+        }
+        // It commits nothing of its own.
+        assert_eq!(after["coeval_log_commits_total"], 0.0);
+        assert_eq!(after["coeval_log_group_commits_count"], 0.0);
+    });
+}

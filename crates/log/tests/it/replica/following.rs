@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coeval_env::fs;
-use coeval_log::{Error, HardState, Log, Mark, ReplicaLog, Settings};
+use coeval_log::{Error, HardState, Log, Mark, ReplicaCounters, ReplicaLog, Settings};
 use coeval_types::{Lsn, Protocol, Term};
 
 use super::frames::{DATABASE, FIRST, Stretch, content, open};
@@ -283,6 +283,52 @@ fn a_log_is_cut_down_to_nothing_and_begins_again() {
         log.close().await.unwrap();
         let (log, _) = open(directory.path(), small()).await.unwrap();
         assert_eq!(content(&log).await, second.bytes);
+    });
+}
+
+#[test]
+fn what_is_written_and_synced_is_counted_over_all_logs_of_a_node() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let counters = Arc::new(ReplicaCounters::default());
+        let ends = || {
+            let read = counters.read();
+            (read.installed.0, read.durable.0)
+        };
+        let (mut log, _) = open(directory.path(), small()).await.unwrap();
+        log.count_in(Arc::clone(&counters));
+        assert_eq!(ends(), (FIRST, FIRST));
+        log.set_hard_state(at_term(&log, 1)).await.unwrap();
+        let first = Stretch::at(FIRST).mark(1, b"").commit(1, 1, b"a");
+        log.append(Lsn(FIRST), &first.bytes).await.unwrap();
+        assert_eq!(ends(), (first.end(), FIRST));
+        assert_eq!(counters.read().written_bytes, 0);
+        for _ in 0..2 {
+            // There is nothing more to sync the second time.
+            log.flush().await.unwrap();
+            let read = counters.read();
+            assert_eq!(read.written_bytes, first.bytes.len() as u64);
+            assert_eq!(read.syncs.count(), 1);
+        }
+        assert_eq!(ends(), (first.end(), first.end()));
+        let cut = first.ends[0];
+        log.truncate(Lsn(cut)).await.unwrap();
+        assert_eq!(ends(), (cut, cut));
+        assert_eq!(counters.bytes_to_replay(), cut - FIRST);
+        assert_eq!(counters.bytes_kept(), cut - FIRST);
+        log.close().await.unwrap();
+        let (mut log, _) = open(directory.path(), small()).await.unwrap();
+        log.count_in(Arc::clone(&counters));
+        let second = Stretch::at(cut).commit(1, 1, b"b");
+        log.append(Lsn(cut), &second.bytes).await.unwrap();
+        log.flush().await.unwrap();
+        let read = counters.read();
+        let written = first.bytes.len() + second.bytes.len();
+        assert_eq!(
+            (read.written_bytes, read.syncs.count()),
+            (written as u64, 2)
+        );
+        assert_eq!((read.commits, read.groups.count()), (0, 0));
     });
 }
 
