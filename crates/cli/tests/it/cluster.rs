@@ -431,7 +431,12 @@ fn a_session_outlives_its_leader() {
         committing
             .send(&query("update t set n = 3 where id = 1"))
             .await;
-        coeval_env::sleep(std::time::Duration::from_millis(100)).await;
+        // Both have come to the leader once they wait there.
+        let mut watcher = cluster.connect(leader).await;
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        while watcher.value(waits).await.as_deref() != Some("2") {
+            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+        }
         cluster.kill(leader).await;
 
         // A client that waits gets the error at once; one within a transaction, at its

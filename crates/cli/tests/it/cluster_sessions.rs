@@ -314,6 +314,11 @@ fn a_follower_that_stops_lets_running_statements_finish() {
         let mut copying = cluster.connect(follower).await;
         copying.send(&query("copy t from stdin")).await;
         copying.until('G').await;
+        // The statement has begun once it waits.
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        while holder.value(waits).await.as_deref() != Some("1") {
+            coeval_env::sleep(Duration::from_millis(20)).await;
+        }
         // It hears of the end when the others have.
         let mut idle = cluster.connect(follower).await;
         cluster.signal(follower, Signal::TERM);
