@@ -304,8 +304,8 @@ impl Change<'_> {
             }
             cell => {
                 let mut new = self.with_new_storage(&new);
-                let cells: Vec<NewCell> =
-                    (0..table.cells).map(NewCell::Old).chain([cell]).collect();
+                let mut cells = NewCell::kept(&table);
+                cells.push(cell);
                 new.schema_version = self.version;
                 self.copy_rows(&table, &new, &cells).await?;
                 self.replace(new).await?
@@ -426,8 +426,7 @@ impl Change<'_> {
         let mut without = table.clone();
         without.indexes.retain(|each| each.id != index.id);
         let new = self.with_new_storage(&without);
-        let cells: Vec<NewCell> = (0..table.cells).map(NewCell::Old).collect();
-        self.copy_rows(table, &new, &cells).await?;
+        self.copy_rows(table, &new, &NewCell::kept(table)).await?;
         self.replace(new).await
     }
 
