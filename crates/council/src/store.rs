@@ -28,11 +28,11 @@ const ROW_BYTES: usize = 16 << 10;
 
 /// Collects the rows of a snapshot while a log is opened.
 #[derive(Debug, Default)]
-struct Rows(Mutex<BTreeMap<Rid, Vec<u8>>>);
+pub(crate) struct Rows(Mutex<BTreeMap<Rid, Vec<u8>>>);
 
 impl Rows {
     /// The snapshot's bytes.
-    fn joined(&self) -> Vec<u8> {
+    pub(crate) fn joined(&self) -> Vec<u8> {
         let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rows.values().flatten().copied().collect()
     }

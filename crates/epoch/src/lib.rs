@@ -35,6 +35,7 @@
 //! | members, decided by the council | `configuration`, `directory` |
 //! | messages as bytes | `wire` |
 //! | a node as a running thing, with threads, sockets and files | `server` |
+//! | a copy of all partitions at one epoch's end, and clusters made of one | [`backup`] |
 //! | transactions from another process | `client` |
 //! | one interface for this protocol and those it is compared with | `engine`, [`comparator`] |
 //!
@@ -58,6 +59,7 @@
 
 mod answer;
 mod back_end;
+pub mod backup;
 pub mod client;
 mod codec;
 pub mod comparator;
@@ -77,13 +79,13 @@ mod timestamp;
 pub mod wire;
 
 pub use answer::{Answer, Reason};
-pub use back_end::{LogWrite, MOST_BYTES};
+pub use back_end::{Image, LogWrite, MOST_BYTES, NoImage};
 pub use codec::Malformed;
 pub use coeval_council::{NodeId, Term};
 pub use configuration::{Configuration, FrontEndPlace, Limits};
 pub use directory::{Decision, Directory};
 pub use engine::{Engine, Turn};
-pub use log::{Checkpoint, LogDamaged, LogError, LogFiles, Recovered, mend};
+pub use log::{Checkpoint, Inspected, LogDamaged, LogError, LogFiles, Recovered, mend};
 pub use manager::{Manager, Rhythm};
 pub use message::{
     BackEndStanding, CopyChunk, EpochKind, Frame, Item, Part, Piece, Refusal, Resolution,

@@ -22,7 +22,7 @@ use coeval_council::{Fence, NodeId, Term};
 use coeval_types::planted;
 
 use crate::answer::Answer;
-use crate::back_end::{BackEnd, LogWrite};
+use crate::back_end::{BackEnd, Image, LogWrite, NoImage};
 use crate::configuration::Configuration;
 use crate::directory::Decision;
 use crate::front_end::FrontEnd;
@@ -181,6 +181,38 @@ impl EpochNode {
     pub fn get_at(&mut self, handle: u64, keys: Vec<Key>, at: EpochTimestamp) {
         if let Some(front_end) = &mut self.front_end {
             front_end.get_at(handle, keys, at);
+        }
+    }
+
+    /// Has the front end hold every version that is read at the end of the newest closed epoch that it
+    /// knows, under this number, until it is let go; returns the epoch. `None` where no front end is
+    /// admitted, or none has heard of a closed epoch.
+    pub fn hold(&mut self, number: u64) -> Option<Epoch> {
+        let front_end = self.front_end.as_mut()?;
+        front_end.hold(number)
+    }
+
+    /// Lets go what is held under this number.
+    pub fn let_go(&mut self, number: u64) {
+        if let Some(front_end) = &mut self.front_end {
+            front_end.let_go(number);
+        }
+    }
+
+    /// A part of the image of a partition at the end of a closed epoch: the keys after one, of so many
+    /// bytes at most but for the last.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn image(
+        &mut self,
+        of: (usize, Epoch),
+        after: Option<&Key>,
+        most_bytes: usize,
+    ) -> Result<Image, NoImage> {
+        match &mut self.back_end {
+            Some(back_end) => back_end.image(of, after, most_bytes),
+            None => Err(NoImage::NotHere),
         }
     }
 

@@ -309,7 +309,7 @@ pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
 }
 
 /// A key, or none.
-fn put_key(out: &mut Vec<u8>, key: Option<&Key>) {
+pub(crate) fn put_key(out: &mut Vec<u8>, key: Option<&Key>) {
     match key {
         None => out.push(0),
         Some(key) => {
@@ -416,7 +416,7 @@ pub(crate) fn take_timestamp(reader: &mut Reader) -> Result<EpochTimestamp, Malf
     reader.u64().map(EpochTimestamp::from_bits)
 }
 
-fn take_key(reader: &mut Reader) -> Result<Option<Key>, Malformed> {
+pub(crate) fn take_key(reader: &mut Reader) -> Result<Option<Key>, Malformed> {
     match reader.u8()? {
         0 => Ok(None),
         1 => reader.bytes().map(Some),
@@ -424,7 +424,9 @@ fn take_key(reader: &mut Reader) -> Result<Option<Key>, Malformed> {
     }
 }
 
-fn take_version(reader: &mut Reader) -> Result<(Key, EpochTimestamp, Operation), Malformed> {
+pub(crate) fn take_version(
+    reader: &mut Reader,
+) -> Result<(Key, EpochTimestamp, Operation), Malformed> {
     let at = take_timestamp(reader)?;
     let write = take_write(reader)?;
     Ok((write.key, at, write.operation))

@@ -22,6 +22,7 @@
 //! A copy that joins is made in [`copying`].
 
 mod copying;
+mod imaging;
 mod incoming;
 mod restore;
 
@@ -39,6 +40,8 @@ use crate::outbox::Outbox;
 use crate::store::Store;
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 use copying::Copying;
+use imaging::Imaging;
+pub use imaging::{Image, NoImage};
 use incoming::Incoming;
 
 /// Most bytes of a key, and of a value, whatever the configuration allows.
@@ -92,7 +95,10 @@ pub struct BackEnd {
     under_way: Vec<Sealing>,
     writes: Vec<LogWrite>,
     next_write: u64,
+    /// The newest file of the log, those that are being written included.
+    newest_file: Epoch,
     copying: Copying,
+    imaging: Imaging,
     /// Whether it has come in empty in this start.
     has_forgotten: bool,
     /// Bytes of operations that are not closed.
@@ -116,7 +122,9 @@ impl BackEnd {
             under_way: Vec::new(),
             writes: Vec::new(),
             next_write: 1,
+            newest_file: Epoch(0),
             copying: Copying::default(),
+            imaging: Imaging::default(),
             has_forgotten: false,
             used: 0,
         };
@@ -187,6 +195,7 @@ impl BackEnd {
     fn forget(&mut self) {
         self.has_forgotten = true;
         self.stores.clear();
+        self.imaging = Imaging::default();
         self.pieces.clear();
         self.aborted.clear();
         self.used = 0;
@@ -223,6 +232,30 @@ impl BackEnd {
         let store = self.stores.get(&partition);
         let asked = (partition, through, after);
         Some(self.copying.hand_out(to, asked, store, self.horizon, most))
+    }
+
+    /// A part of a partition's image at the end of a closed epoch.
+    ///
+    /// # Errors
+    /// When it has none, or none any more.
+    pub(crate) fn image(
+        &mut self,
+        (partition, through): (usize, Epoch),
+        after: Option<&Key>,
+        most_bytes: usize,
+    ) -> Result<Image, NoImage> {
+        if !self.is_admitted() || !self.configuration.hosts(self.node, partition) {
+            return Err(NoImage::NotHere);
+        }
+        if through > self.closed {
+            return Err(NoImage::NotClosed);
+        }
+        if EpochTimestamp::end_of(through) < self.horizon {
+            return Err(NoImage::Collected(self.horizon));
+        }
+        let store = self.stores.get(&partition);
+        let asked = (partition, through);
+        Ok(self.imaging.part(asked, after, store, most_bytes))
     }
 
     /// A checkpoint that has to be written: one with copies that have just been made.
@@ -392,7 +425,8 @@ impl BackEnd {
             }
         }
         dropped.iter().for_each(|at| batch.dropped(*at));
-        batch.close(through, self.closed);
+        batch.close(through, self.closed, self.newest_file);
+        self.newest_file = self.newest_file.max(through);
         self.writes.push(LogWrite {
             number: self.next_write,
             file: through,

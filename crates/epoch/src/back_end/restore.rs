@@ -28,6 +28,7 @@ impl BackEnd {
             }
             self.horizon = EpochTimestamp::end_of(checkpoint.epoch);
         }
+        self.newest_file = recovered.newest_file;
         self.sealed = self.sealed.max(recovered.sealed);
         self.closed = self.closed.max(recovered.closed);
         self.sealing = self.sealed;

@@ -61,9 +61,11 @@ use tokio::sync::{mpsc, oneshot};
 pub use login::{LoginError, Secret, ShortSecret};
 
 use crate::answer::{Answer, Reason};
+use crate::back_end::{Image, NoImage};
+use crate::configuration::Configuration;
 use crate::operation::{Found, Key, Operation, Write};
 use crate::server::{MOST_KEYS, MOST_REQUEST_BYTES, Outcome, Request};
-use crate::timestamp::EpochTimestamp;
+use crate::timestamp::{Epoch, EpochTimestamp};
 use protocol::{Asked, MOST_PAYLOAD, Reply};
 
 /// Requests that are written at once.
@@ -116,6 +118,9 @@ pub enum ClientError {
         /// Why.
         error: LoginError,
     },
+    /// A part of an image, or what holds its versions, is not to be had from the node.
+    #[error(transparent)]
+    NoImage(#[from] NoImage),
     /// The request is too long: nothing was sent.
     #[error(
         "a request has {MOST_KEYS} keys, and {MOST_REQUEST_BYTES} bytes of keys and values, at most"
@@ -283,7 +288,40 @@ impl Client {
     pub async fn status(&self) -> Result<String, ClientError> {
         match self.ask(&Asked::Status, true).await? {
             Reply::Status(lines) => Ok(lines),
-            Reply::Outcome(_) => Err(ClientError::Unknown),
+            _ => Err(ClientError::Unknown),
+        }
+    }
+
+    /// Has the node hold every version that is read at the end of an epoch, for as long as the
+    /// connection lasts. Returns the epoch, the newest closed one that the node knows, and the
+    /// cluster's configuration.
+    ///
+    /// # Errors
+    /// When no node can be reached, or the one that is runs no front end.
+    pub async fn hold(&self) -> Result<(Epoch, Configuration), ClientError> {
+        match self.ask(&Asked::Hold, true).await? {
+            Reply::Held(epoch, configuration) => Ok((epoch, *configuration)),
+            Reply::NoImage(why) => Err(why.into()),
+            _ => Err(ClientError::Unknown),
+        }
+    }
+
+    /// A part of the image of a partition at the end of an epoch, from the copy of the node that the
+    /// client is connected to: the keys after one.
+    ///
+    /// # Errors
+    /// When no node can be reached, or the one that is has no such image.
+    pub async fn image(
+        &self,
+        partition: usize,
+        through: Epoch,
+        after: Option<Key>,
+    ) -> Result<Image, ClientError> {
+        let asked = Asked::Image(partition, through, after);
+        match self.ask(&asked, true).await? {
+            Reply::Image(image) => Ok(image),
+            Reply::NoImage(why) => Err(why.into()),
+            _ => Err(ClientError::Unknown),
         }
     }
 
@@ -313,7 +351,7 @@ impl Client {
     async fn answer(&self, request: Request, reads: bool) -> Result<Answer, ClientError> {
         match self.ask(&Asked::Request(request), reads).await? {
             Reply::Outcome(Outcome::Answered(answer)) => Ok(answer),
-            Reply::Outcome(Outcome::Unknown) | Reply::Status(_) => Err(ClientError::Unknown),
+            _ => Err(ClientError::Unknown),
         }
     }
 

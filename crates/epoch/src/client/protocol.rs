@@ -16,12 +16,17 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::answer::{Answer, Reason};
+use crate::back_end::{Image, NoImage};
 use crate::codec::{Malformed, Reader, put_bytes, put_u64};
+use crate::configuration::Configuration;
 use crate::log::{put_write, take_write};
 use crate::message::Refusal;
+use crate::operation::Key;
 use crate::server::{Outcome, Request};
-use crate::timestamp::EpochTimestamp;
-use crate::wire::{list, put_count, put_found, take_found, take_timestamp};
+use crate::timestamp::{Epoch, EpochTimestamp};
+use crate::wire::{
+    list, put_count, put_found, put_key, take_found, take_key, take_timestamp, take_version,
+};
 
 /// Most bytes of a payload, as a reply may have.
 pub const MOST_PAYLOAD: usize = 16 << 20;
@@ -39,6 +44,10 @@ pub enum Asked {
     Request(Request),
     /// How is the node?
     Status,
+    /// Hold what is read at the end of the newest closed epoch, for as long as this connection lasts.
+    Hold,
+    /// The image of a partition at the end of an epoch: the keys after one.
+    Image(usize, Epoch, Option<Key>),
 }
 
 /// The reply to it.
@@ -48,18 +57,29 @@ pub enum Reply {
     Outcome(Outcome),
     /// The node's status, as lines.
     Status(String),
+    /// The epoch whose end is held, and the configuration.
+    Held(Epoch, Box<Configuration>),
+    /// A part of an image.
+    Image(Image),
+    /// There is none.
+    NoImage(NoImage),
 }
 
 const PUT_ALL: u8 = 1;
 const GET_LATEST: u8 = 2;
 const GET_AT: u8 = 3;
 const STATUS: u8 = 4;
+const HOLD: u8 = 5;
+const IMAGE: u8 = 6;
 
 const COMMITTED: u8 = 1;
 const VALUES: u8 = 2;
 const ABORTED: u8 = 3;
 const UNKNOWN: u8 = 4;
 const LINES: u8 = 5;
+const HELD: u8 = 6;
+const PART: u8 = 7;
+const NO_IMAGE: u8 = 8;
 
 impl Asked {
     /// The payload of a request.
@@ -89,6 +109,13 @@ impl Asked {
                 keys(&mut out, asked);
             }
             Self::Status => out.push(STATUS),
+            Self::Hold => out.push(HOLD),
+            Self::Image(partition, through, after) => {
+                out.push(IMAGE);
+                put_u64(&mut out, *partition as u64);
+                put_u64(&mut out, through.0);
+                put_key(&mut out, after.as_ref());
+            }
         }
         out
     }
@@ -108,6 +135,8 @@ impl Asked {
                 Self::Request(Request::GetAt(list(&mut reader, Reader::bytes)?, at))
             }
             STATUS => Self::Status,
+            HOLD => Self::Hold,
+            IMAGE => Self::Image(reader.index()?, reader.epoch()?, take_key(&mut reader)?),
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -143,6 +172,26 @@ impl Reply {
                 out.push(LINES);
                 put_bytes(&mut out, lines.as_bytes());
             }
+            Self::Held(epoch, configuration) => {
+                out.push(HELD);
+                put_u64(&mut out, epoch.0);
+                configuration.encode(&mut out);
+            }
+            Self::Image(image) => {
+                out.push(PART);
+                put_count(&mut out, image.versions.len());
+                for (key, at, operation) in &image.versions {
+                    put_u64(&mut out, at.to_bits());
+                    put_write(&mut out, key, operation);
+                }
+                put_key(&mut out, image.next.as_ref());
+            }
+            Self::NoImage(why) => {
+                out.push(NO_IMAGE);
+                let (code, at) = encode_no_image(*why);
+                out.push(code);
+                put_u64(&mut out, at.to_bits());
+            }
         }
         out
     }
@@ -171,11 +220,45 @@ impl Reply {
                 let lines = String::from_utf8(reader.bytes()?.to_vec());
                 Self::Status(lines.map_err(|_| Malformed)?)
             }
+            HELD => {
+                let epoch = reader.epoch()?;
+                Self::Held(epoch, Box::new(Configuration::decode(&mut reader)?))
+            }
+            PART => Self::Image(Image {
+                versions: list(&mut reader, take_version)?,
+                next: take_key(&mut reader)?,
+            }),
+            NO_IMAGE => {
+                let code = reader.u8()?;
+                Self::NoImage(decode_no_image(code, take_timestamp(&mut reader)?)?)
+            }
             _ => return Err(Malformed),
         };
         reader.end()?;
         Ok((number, reply))
     }
+}
+
+fn encode_no_image(why: NoImage) -> (u8, EpochTimestamp) {
+    let none = EpochTimestamp::default();
+    match why {
+        NoImage::NotHeld => (1, none),
+        NoImage::NotHere => (2, none),
+        NoImage::NotClosed => (3, none),
+        NoImage::Collected(at) => (4, at),
+        NoImage::NotAllowed => (5, none),
+    }
+}
+
+fn decode_no_image(code: u8, at: EpochTimestamp) -> Result<NoImage, Malformed> {
+    Ok(match code {
+        1 => NoImage::NotHeld,
+        2 => NoImage::NotHere,
+        3 => NoImage::NotClosed,
+        4 => NoImage::Collected(at),
+        5 => NoImage::NotAllowed,
+        _ => return Err(Malformed),
+    })
 }
 
 fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
@@ -271,6 +354,9 @@ mod tests {
             Asked::Request(Request::GetLatest(vec![key.clone(), Bytes::new()])),
             Asked::Request(Request::GetAt(vec![key.clone()], at)),
             Asked::Status,
+            Asked::Hold,
+            Asked::Image(3, Epoch(7), None),
+            Asked::Image(3, Epoch(7), Some(key.clone())),
         ];
         for asked in asked {
             let payload = Bytes::from(asked.encode(9));
@@ -292,14 +378,30 @@ mod tests {
         ];
         let answers = [
             Answer::Committed(at),
-            Answer::Values(at, vec![(key.clone(), Found::Value(key))]),
+            Answer::Values(at, vec![(key.clone(), Found::Value(key.clone()))]),
         ];
         let answers = answers
             .into_iter()
             .chain(reasons.map(Answer::Aborted))
             .map(Outcome::Answered);
         let replies = answers.chain([Outcome::Unknown]).map(Reply::Outcome);
-        for reply in replies.chain([Reply::Status("node 1\n".to_owned())]) {
+        let image = Image {
+            versions: vec![(key.clone(), at, Operation::Value(key.clone()))],
+            next: Some(key),
+        };
+        let none = [
+            NoImage::NotHeld,
+            NoImage::NotHere,
+            NoImage::NotClosed,
+            NoImage::Collected(at),
+            NoImage::NotAllowed,
+        ];
+        let others = [
+            Reply::Status("node 1\n".to_owned()),
+            Reply::Held(Epoch(7), Box::default()),
+            Reply::Image(image),
+        ];
+        for reply in replies.chain(others).chain(none.map(Reply::NoImage)) {
             let payload = Bytes::from(reply.encode(9));
             assert_eq!(Reply::decode(payload.clone()), Ok((9, reply)));
             (0..payload.len()).for_each(|length| {

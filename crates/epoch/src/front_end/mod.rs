@@ -78,6 +78,8 @@ pub struct FrontEnd {
     below: BTreeMap<FrontEndId, (Epoch, EpochTimestamp)>,
     /// No read below this begins any more.
     floor: EpochTimestamp,
+    /// Timestamps at which backups read, by number.
+    held: BTreeMap<u64, EpochTimestamp>,
     answers: Vec<(u64, Answer)>,
 }
 
@@ -102,6 +104,7 @@ impl FrontEnd {
             wanted: None,
             below: BTreeMap::new(),
             floor: EpochTimestamp::default(),
+            held: BTreeMap::new(),
             answers: Vec::new(),
         }
     }
@@ -179,6 +182,21 @@ impl FrontEnd {
     /// Whether a manager has told it of any epoch.
     fn knows_epochs(&self) -> bool {
         self.drawing.is_some() || self.revoked > Epoch(0)
+    }
+
+    /// Keeps versions at the end of the newest closed epoch readable: no floor above it is reported.
+    /// One that was reported before was not above it either.
+    pub(crate) fn hold(&mut self, number: u64) -> Option<Epoch> {
+        let is_known = self.is_admitted() && self.closed > Epoch(0);
+        is_known.then(|| {
+            self.held
+                .insert(number, EpochTimestamp::end_of(self.closed));
+            self.closed
+        })
+    }
+
+    pub(crate) fn let_go(&mut self, number: u64) {
+        self.held.remove(&number);
     }
 
     /// Gives a transaction up, if the barrier has not passed it.
@@ -409,6 +427,7 @@ impl FrontEnd {
         }
         let own = self.reads.oldest(planted!(CollectUnderReader));
         let mut floor = own.min(self.configuration.history_before(self.closed));
+        floor = self.held.values().copied().fold(floor, EpochTimestamp::min);
         self.floor = self.floor.max(floor);
         for child in self.configuration.children(Some(self.id)) {
             match self.below.get(&child) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
 
-use super::{Checkpoint, LogDamaged, Recovered, mend};
+use super::{Checkpoint, Inspected, LogDamaged, Recovered, mend};
 use crate::back_end::LogWrite;
 use crate::timestamp::Epoch;
 
@@ -68,6 +68,30 @@ impl LogFiles {
         fs::create_dir_all(directory)
             .await
             .map_err(io("create", directory))?;
+        let (mut files, mut found) = Self::read(directory).await?;
+        files.mend_newest(&mut found.logs).await?;
+        for epoch in found.stale {
+            let path = files.checkpoint_path(epoch);
+            fs::remove_file(&path).await.map_err(io("remove", &path))?;
+        }
+        Ok((files, found.recovered))
+    }
+
+    /// Looks at what a start would read in the directory, and changes nothing.
+    ///
+    /// # Errors
+    /// When the disk fails, or a file is damaged.
+    pub async fn inspect(directory: &Path) -> Result<Inspected, LogError> {
+        let (_, found) = Self::read(directory).await?;
+        Ok(Inspected::of(
+            &found.recovered,
+            &found.logs,
+            found.checkpoint_bytes,
+        ))
+    }
+
+    /// Reads the directory, and changes nothing.
+    async fn read(directory: &Path) -> Result<(Self, Contents), LogError> {
         let names = fs::read_dir(directory)
             .await
             .map_err(io("list", directory))?;
@@ -83,31 +107,34 @@ impl LogFiles {
                 stale.push(epoch);
             }
         }
-        let mut files = Self {
+        let files = Self {
             directory: directory.to_owned(),
             lengths: BTreeMap::new(),
             checkpoint: newest,
         };
-        let checkpoint = match newest {
-            None => None,
-            Some(epoch) => {
-                let path = files.checkpoint_path(epoch);
-                let bytes = fs::read(&path).await.map_err(io("read", &path))?;
-                let checkpoint = Checkpoint::decode(&bytes);
-                Some(checkpoint.map_err(|_| LogError::Checkpoint(path))?)
-            }
-        };
+        let (mut checkpoint, mut checkpoint_bytes) = (None, 0);
+        if let Some(epoch) = newest {
+            let path = files.checkpoint_path(epoch);
+            let bytes = fs::read(&path).await.map_err(io("read", &path))?;
+            checkpoint_bytes = bytes.len() as u64;
+            // One under another's name would have the log after the wrong epoch read.
+            let decoded = Checkpoint::decode(&bytes).ok();
+            let decoded = decoded.filter(|checkpoint| checkpoint.epoch == epoch);
+            checkpoint = Some(decoded.ok_or(LogError::Checkpoint(path))?);
+        }
         let recovered = Recovered::read(checkpoint, &logs);
         let recovered = recovered.map_err(|damaged| LogError::Damaged {
             directory: directory.to_owned(),
             damaged,
         })?;
-        files.mend_newest(&mut logs).await?;
-        for epoch in stale.into_iter().filter(|epoch| Some(*epoch) < newest) {
-            let path = files.checkpoint_path(epoch);
-            fs::remove_file(&path).await.map_err(io("remove", &path))?;
-        }
-        Ok((files, recovered))
+        stale.retain(|epoch| Some(*epoch) < newest);
+        let found = Contents {
+            logs,
+            stale,
+            checkpoint_bytes,
+            recovered,
+        };
+        Ok((files, found))
     }
 
     /// Mends the newest file, so that what is appended can be read.
@@ -207,6 +234,15 @@ impl LogFiles {
         }
         self.sync_directory().await
     }
+}
+
+/// What a directory holds.
+struct Contents {
+    logs: BTreeMap<Epoch, Vec<u8>>,
+    /// Checkpoints that a newer one has replaced.
+    stale: Vec<Epoch>,
+    checkpoint_bytes: u64,
+    recovered: Recovered,
 }
 
 /// The epoch in a file's name.

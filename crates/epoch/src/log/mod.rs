@@ -19,11 +19,16 @@
 //! A start cuts off what is not whole at the end of the newest file, and says so by a record.
 //! The next seal writes the pieces before it again, for they are not closed.
 //!
-//! Invariant: every file but the newest ends with a closing record, or with one that says that a
-//! start has ended it. Anything else is damage, and refused by file and offset.
+//! # Invariants
+//!
+//! 1. Every file but the newest ends with a closing record, or with one that says that a start has
+//!    ended it. Anything else is damage, and refused by file and offset.
+//! 2. The file that a closing record names as the one before it is there, or a checkpoint has
+//!    replaced it. Otherwise it was lost, and a start is refused: what is left would look whole.
 
 mod checkpoint;
 mod files;
+mod inspect;
 mod record;
 
 use std::collections::BTreeMap;
@@ -35,6 +40,7 @@ use crate::timestamp::{Epoch, EpochTimestamp};
 
 pub use checkpoint::Checkpoint;
 pub use files::{LogError, LogFiles};
+pub use inspect::Inspected;
 use record::Record;
 pub(crate) use record::{Batch, put_write, take_write};
 
@@ -49,25 +55,36 @@ pub struct Recovered {
     pub sealed: Epoch,
     /// The newest epoch that was known to be closed.
     pub closed: Epoch,
+    /// The newest file after the checkpoint; 0 for none.
+    pub newest_file: Epoch,
     /// Number of partitions of the cluster.
     pub partitions: usize,
 }
 
 /// Where a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the log of epoch {file} is damaged at offset {offset}")]
+#[error("the log of epoch {file} is {}", self.words())]
 pub struct LogDamaged {
     /// The file.
     pub file: Epoch,
-    /// Offset of the first record that is not whole.
-    pub offset: usize,
+    /// Offset of the first record that is not whole; `None` for a file that is not there.
+    pub offset: Option<usize>,
+}
+
+impl LogDamaged {
+    fn words(&self) -> String {
+        match self.offset {
+            Some(offset) => format!("damaged at offset {offset}"),
+            None => "missing".to_owned(),
+        }
+    }
 }
 
 impl Recovered {
     /// Reads the files of a log, in order, after a checkpoint.
     ///
     /// # Errors
-    /// When a file before the newest is damaged.
+    /// When a file before the newest is damaged, or missing.
     pub fn read(
         checkpoint: Option<Checkpoint>,
         files: &BTreeMap<Epoch, Vec<u8>>,
@@ -84,13 +101,26 @@ impl Recovered {
             let mut is_whole = false;
             while let Some(record) = Record::take(&mut rest) {
                 is_whole = record.is_last();
+                if let Record::Close {
+                    previous: Some(previous),
+                    ..
+                } = record
+                    && previous > after
+                    && previous < *file
+                    && !files.contains_key(&previous)
+                {
+                    return Err(LogDamaged {
+                        file: previous,
+                        offset: None,
+                    });
+                }
                 recovered.note(record);
             }
+            recovered.newest_file = *file;
             if Some(file) != newest && (!is_whole || !rest.is_empty()) {
-                let offset = bytes.len() - rest.len();
                 return Err(LogDamaged {
                     file: *file,
-                    offset,
+                    offset: Some(bytes.len() - rest.len()),
                 });
             }
         }
@@ -110,6 +140,7 @@ impl Recovered {
                 through,
                 closed,
                 partitions,
+                previous: _,
             } => {
                 self.sealed = self.sealed.max(through);
                 self.closed = self.closed.max(closed);
@@ -119,18 +150,24 @@ impl Recovered {
     }
 }
 
-/// Mends the newest file after a crash: cuts off what is not whole, and ends the file. Returns
-/// whether it has changed.
-pub fn mend(bytes: &mut Vec<u8>) -> bool {
+/// Bytes at the end of a file that make no whole record, and whether the ones before them end it.
+fn torn(bytes: &[u8]) -> (usize, bool) {
     let mut rest = Bytes::copy_from_slice(bytes);
     let mut is_whole = false;
     while let Some(record) = Record::take(&mut rest) {
         is_whole = record.is_last();
     }
-    if is_whole && rest.is_empty() {
+    (rest.len(), is_whole)
+}
+
+/// Mends the newest file after a crash: cuts off what is not whole, and ends the file. Returns
+/// whether it has changed.
+pub fn mend(bytes: &mut Vec<u8>) -> bool {
+    let (cut, is_whole) = torn(bytes);
+    if is_whole && cut == 0 {
         return false;
     }
-    bytes.truncate(bytes.len() - rest.len());
+    bytes.truncate(bytes.len() - cut);
     if !is_whole {
         let mut batch = Batch::new(0);
         batch.torn();

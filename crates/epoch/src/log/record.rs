@@ -10,6 +10,8 @@
 //!  dropped   2, timestamp
 //!  close     3, epoch, newest epoch known to be closed, number of partitions
 //!  torn      4: the write before was not finished; the next file repeats what is of it
+//!  close     5, as 3, and the newest file before it, 0 for none: builds before the format of
+//!            NODE was 2 wrote 3, and read no 5
 //! ```
 //!
 //! The checksum (CRC32C) covers length and body. Numbers are little endian.
@@ -27,6 +29,7 @@ const PIECE: u8 = 1;
 const DROPPED: u8 = 2;
 const CLOSE: u8 = 3;
 const TORN: u8 = 4;
+const CLOSE_AFTER: u8 = 5;
 
 const VALUE: u8 = 0;
 const DELETE: u8 = 1;
@@ -43,6 +46,8 @@ pub(super) enum Record {
         through: Epoch,
         closed: Epoch,
         partitions: u64,
+        /// The newest file that there was before; `None` in a record of an earlier build.
+        previous: Option<Epoch>,
     },
     Torn,
 }
@@ -84,10 +89,14 @@ impl Record {
                 })
             }
             DROPPED => Self::Dropped(EpochTimestamp::from_bits(reader.u64()?)),
-            CLOSE => Self::Close {
+            kind @ (CLOSE | CLOSE_AFTER) => Self::Close {
                 through: reader.epoch()?,
                 closed: reader.epoch()?,
                 partitions: reader.u64()?,
+                previous: match kind {
+                    CLOSE => None,
+                    _ => Some(reader.epoch()?),
+                },
             },
             TORN => Self::Torn,
             _ => return Err(Malformed),
@@ -167,13 +176,15 @@ impl Batch {
         });
     }
 
-    pub(crate) fn close(&mut self, through: Epoch, closed: Epoch) {
+    /// The closing record of the file of epoch `through`. `previous` is the newest file that there is.
+    pub(crate) fn close(&mut self, through: Epoch, closed: Epoch, previous: Epoch) {
         let partitions = self.partitions as u64;
         self.put(|out| {
-            out.push(CLOSE);
+            out.push(CLOSE_AFTER);
             put_u64(out, through.0);
             put_u64(out, closed.0);
             put_u64(out, partitions);
+            put_u64(out, previous.0);
         });
     }
 
@@ -214,7 +225,7 @@ mod tests {
         let mut batch = Batch::new(4);
         batch.piece(&piece);
         batch.dropped(piece.at);
-        batch.close(Epoch(8), Epoch(6));
+        batch.close(Epoch(8), Epoch(6), Epoch(7));
         let bytes = batch.finish();
         let all = |bytes: &[u8]| {
             let mut rest = Bytes::copy_from_slice(bytes);
@@ -225,6 +236,7 @@ mod tests {
             through: Epoch(8),
             closed: Epoch(6),
             partitions: 4,
+            previous: Some(Epoch(7)),
         };
         assert_eq!(
             whole,

@@ -3,7 +3,7 @@
 
 use coeval_council::NodeId;
 
-use super::Manager;
+use super::{Manager, Rhythm};
 use crate::configuration::FrontEndPlace;
 use crate::directory::Decision;
 use crate::outbox::Outbox;
@@ -46,8 +46,8 @@ impl Manager {
 
     /// A back end has started again, with its log, in which this is the newest sealed epoch.
     ///
-    /// With a whole copy it has sealed every closed epoch: if its log has not, the disk has lost
-    /// some. Then its copies are as gone as those of a node that does not come back.
+    /// With a whole copy it has sealed every closed epoch that has a record: if its log has not, the
+    /// disk has lost some. Then its copies are as gone as those of a node that does not come back.
     pub(crate) fn came_back(
         &mut self,
         node: NodeId,
@@ -59,13 +59,22 @@ impl Manager {
         if known.is_none_or(|known| *known >= incarnation) {
             return;
         }
-        let is_whole = self.configuration.hosts_any(node) && sealed.plus(1) >= self.closed;
+        let is_whole = self.configuration.hosts_any(node) && self.has_records(sealed, self.closed);
         let change = match is_whole || self.configuration.partitions.is_empty() {
             true => Change::Return(node, incarnation),
             false if self.configuration.only_on(node).is_empty() => Change::Remove(node),
             false => return,
         };
         self.ask(change, out);
+    }
+
+    /// Whether closing records up to `sealed` are all that a whole copy has when `closed` is closed. Only
+    /// an epoch of reads is closed without one, and never two in turn.
+    pub(super) fn has_records(&self, sealed: Epoch, closed: Epoch) -> bool {
+        match self.rhythm {
+            Rhythm::Alternate { .. } => sealed.plus(1) >= closed,
+            Rhythm::Unified { .. } | Rhythm::Tuned { .. } => sealed >= closed,
+        }
     }
 
     /// A node that is no member may have copies.

@@ -292,10 +292,9 @@ impl Manager {
         let sealed = heard.values().map(|standing| standing.sealed).max();
         let closed = heard.values().map(|standing| standing.closed).max();
         // One with a whole copy that has not sealed what another knows closed has lost its disk.
-        // Only an epoch of reads is closed without a record, and never two in turn.
         let lacks = heard.iter().filter(|(node, standing)| {
             let is_whole = self.configuration.hosts_any(**node);
-            is_whole && Some(standing.sealed.plus(1)) < closed
+            is_whole && !self.has_records(standing.sealed, closed.unwrap_or_default())
         });
         let lacks: Vec<NodeId> = lacks.map(|(node, _)| *node).collect();
         if !lacks.is_empty() {

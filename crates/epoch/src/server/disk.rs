@@ -103,7 +103,7 @@ mod tests {
             let (orders, _) = started.unwrap();
             let write = |epoch| {
                 let mut batch = Batch::new(1);
-                batch.close(Epoch(epoch), Epoch(epoch - 1));
+                batch.close(Epoch(epoch), Epoch(epoch - 1), Epoch(epoch - 1));
                 Order::Write(LogWrite {
                     number: 1,
                     file: Epoch(epoch),

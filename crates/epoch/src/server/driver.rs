@@ -33,7 +33,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::detector::Detector;
 use super::disk::Order;
 use super::home::Home;
-use super::requests::{Request, UnderWay};
+use super::requests::{Held, ImageAsked, Request, UnderWay};
 use super::status::{Counts, ManagerStatus, Status};
 use super::{ServerError, Settings, link};
 use crate::answer::{Answer, Reason};
@@ -50,12 +50,19 @@ const STEP_INPUTS: usize = 1024;
 const SAY_AGAIN_TICKS: u32 = 10;
 /// Most ticks that are made up for at once: enough for a dead node to be noticed.
 const MOST_TICKS: u32 = 100;
+/// Bytes of versions in one part of an image, but for its last key.
+const IMAGE_BYTES: usize = 4 << 20;
 
 /// What comes to the driver from its own process.
 #[derive(Debug)]
 pub(super) enum Input {
     Request(Request, UnderWay),
     Status(oneshot::Sender<Status>),
+    /// Hold versions for a backup.
+    Hold(oneshot::Sender<Option<Held>>),
+    /// Hold them no longer.
+    LetGo(u64),
+    Image(ImageAsked),
     /// A write is durable: how often the log had been read again before it, and its number, which
     /// each incarnation counts from one.
     Persisted(u64, u64),
@@ -213,6 +220,24 @@ impl Driver {
             }
             // The asker may have gone.
             Some(Input::Status(answer)) => drop(answer.send(self.status())),
+            Some(Input::Hold(answer)) => {
+                let number = self.next_handle;
+                self.next_handle += 1;
+                let held = self.node.hold(number).map(|epoch| Held {
+                    epoch,
+                    configuration: Arc::clone(self.node.configuration()),
+                    number,
+                    inputs: self.parts.sender.clone(),
+                });
+                // The asker may have gone; then it is let go as it is dropped.
+                drop(answer.send(held));
+            }
+            Some(Input::LetGo(number)) => self.node.let_go(number),
+            Some(Input::Image(ImageAsked { of, after, answer })) => {
+                let image = self.node.image(of, after.as_ref(), IMAGE_BYTES);
+                // The asker may have gone.
+                let _ = answer.send(image);
+            }
             Some(Input::Persisted(begun_anew, number)) => {
                 // A number of an earlier incarnation says nothing about this one's writes.
                 if begun_anew == self.counts.begun_anew {

@@ -17,8 +17,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::requests::{Outcome, Requests};
 use crate::answer::{Answer, Reason};
+use crate::back_end::NoImage;
 use crate::client::login::{LoginError, Secret, let_in};
 use crate::client::protocol::{self, Asked, Reply};
+use crate::configuration::Configuration;
 use crate::message::Refusal;
 
 /// Most connections of clients.
@@ -29,6 +31,8 @@ const STRANGERS: usize = 64;
 const LOGIN: Duration = Duration::from_secs(3);
 /// Most requests of a connection that are under way.
 const AT_ONCE: usize = 1024;
+/// Places that a part of an image takes among these: some of them at most wait to be written.
+const IMAGE_PLACES: u32 = 256;
 /// Replies that are written at once.
 const BATCH: usize = 256;
 
@@ -114,6 +118,8 @@ impl Gate {
         let (replies, replied) = mpsc::unbounded_channel();
         let writer = coeval_env::spawn("replies", write(writing, replied));
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
+        // Until the connection ends, or asks for a newer one.
+        let mut held;
         loop {
             let payload = match protocol::read(&mut reading, protocol::MOST_ASKED).await {
                 Ok(Some(payload)) => payload,
@@ -127,7 +133,12 @@ impl Gate {
                 tracing::info!("a client sent what no client sends");
                 break;
             };
-            let Ok(place) = Arc::clone(&at_once).acquire_owned().await else {
+            let places = match asked {
+                Asked::Image(..) => IMAGE_PLACES,
+                _ => 1,
+            };
+            let place = Arc::clone(&at_once).acquire_many_owned(places).await;
+            let Ok(place) = place else {
                 break;
             };
             // Before the next request is read: what waits for room waits in the connection.
@@ -137,6 +148,28 @@ impl Gate {
                     None => break,
                 },
                 Asked::Status => None,
+                // One at a time: a part of an image is long, and the next is not looked for before
+                // this one has been asked for.
+                Asked::Hold => {
+                    held = self.requests.hold().await;
+                    let reply = match &held {
+                        Some(held) => {
+                            let configuration = Configuration::clone(&held.configuration);
+                            Reply::Held(held.epoch, Box::new(configuration))
+                        }
+                        None => Reply::NoImage(NoImage::NotHeld),
+                    };
+                    // The client may have gone.
+                    let _ = replies.send((reply.encode(number), place));
+                    continue;
+                }
+                Asked::Image(partition, through, after) => {
+                    let image = self.requests.image((partition, through), after).await;
+                    let reply = image.map_or_else(Reply::NoImage, Reply::Image);
+                    // The client may have gone.
+                    let _ = replies.send((reply.encode(number), place));
+                    continue;
+                }
             };
             let (requests, replies) = (self.requests.clone(), replies.clone());
             coeval_env::spawn("request", async move {

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! NODE is lines of text, a name and a value each, and a checksum of them at the end. It is
-//! replaced as a whole: written under another name, made durable, renamed.
+//! replaced as a whole: written under another name, made durable, renamed. Its first line has the
+//! format of the directory, which is 2 since log files name the file before them; each start
+//! writes it, so that a build which does not read them refuses the directory.
 //!
 //! Invariant: a start's incarnation is in NODE, durably, before the node says anything under it.
 
@@ -22,7 +24,14 @@ use coeval_peers::{ClusterId, NodeId};
 use crate::configuration::Configuration;
 use crate::directory::Decision;
 
-const FIRST_LINE: &str = "coeval epoch node 1";
+const FIRST_LINE: &str = "coeval epoch node 2";
+/// First line of earlier builds, whose log files do not name the file before them.
+const EARLIER_LINE: &str = "coeval epoch node 1";
+
+/// The folder of the council's log.
+pub(crate) const COUNCIL: &str = "council";
+/// The folder of the back end's log.
+pub(crate) const EPOCHS: &str = "epochs";
 
 /// Members of a cluster's council, unless its founder says otherwise.
 const COUNCIL_MEMBERS: usize = 3;
@@ -122,7 +131,7 @@ impl Founding {
     }
 
     /// The first configuration. Incarnations begin at 1, so every node's first start is new to it.
-    pub(super) fn configuration(&self) -> Configuration {
+    pub(crate) fn configuration(&self) -> Configuration {
         let nodes: Vec<NodeId> = self.members.keys().copied().collect();
         let copies = |partition: usize| {
             let copies = (0..usize::from(self.copies)).map(|copy| partition + copy);
@@ -179,6 +188,23 @@ impl Founding {
         Ok(())
     }
 
+    /// What all nodes of the cluster have in common, but for its id.
+    pub(crate) fn layout(&self) -> String {
+        let members = self.members.iter();
+        let members = members.map(|(id, location)| format!("{id}={location}"));
+        let members: Vec<String> = members.collect();
+        let council: Vec<String> = self.council().iter().map(ToString::to_string).collect();
+        format!(
+            "{} {} {} {} {} {}",
+            members.join(","),
+            council.join(","),
+            self.partitions,
+            self.copies,
+            self.degree,
+            self.history_epochs
+        )
+    }
+
     fn lines(&self, incarnation: u64) -> String {
         let join = |each: Vec<String>| each.join(" ");
         let members = self.members.iter();
@@ -210,7 +236,7 @@ impl Founding {
             return Err("its checksum is another");
         }
         let mut values = lines.lines();
-        if values.next() != Some(FIRST_LINE) {
+        if !matches!(values.next(), Some(FIRST_LINE | EARLIER_LINE)) {
             return Err("it is of another format");
         }
         let named: BTreeMap<&str, &str> = values.filter_map(|line| line.split_once(' ')).collect();
@@ -267,6 +293,24 @@ pub async fn found(directory: &Path, founding: &Founding) -> Result<(), HomeErro
 /// When there is none, or it is damaged.
 pub async fn founding(directory: &Path) -> Result<Founding, HomeError> {
     Ok(read(directory).await?.0)
+}
+
+/// What the node in a directory was founded with, and the number of its newest start. No process
+/// uses the directory.
+///
+/// # Errors
+/// When there is none, it is damaged, or a process uses it.
+pub(crate) async fn look(directory: &Path) -> Result<(Founding, u64), HomeError> {
+    let found = read(directory).await?;
+    let locked = directory.join("LOCK");
+    if fs::exists(&locked).await.map_err(io("look at", &locked))? {
+        let lock = fs::open(&locked, fs::OpenOptions::WRITE).await;
+        let lock = lock.map_err(io("open", &locked))?;
+        if !lock.try_lock().await.map_err(io("lock", &locked))? {
+            return Err(HomeError::InUse(directory.to_owned()));
+        }
+    }
+    Ok(found)
 }
 
 /// Reads NODE.
@@ -333,11 +377,11 @@ impl Home {
     }
 
     pub(super) fn council(&self) -> PathBuf {
-        self.directory.join("council")
+        self.directory.join(COUNCIL)
     }
 
     pub(super) fn epochs(&self) -> PathBuf {
-        self.directory.join("epochs")
+        self.directory.join(EPOCHS)
     }
 }
 

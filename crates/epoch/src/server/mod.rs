@@ -21,6 +21,7 @@
 //! | the listener for clients | `gate` |
 //! | health and metrics over HTTP | `admin` |
 //! | what a node says of itself | `status` |
+//! | a look at the directory of a node that does not run | `verify` |
 //!
 //! # Invariants
 //!
@@ -38,6 +39,7 @@ mod link;
 mod requests;
 mod settings;
 mod status;
+mod verify;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,10 +52,12 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use admin::AdminError;
 pub use gate::GateError;
+pub(crate) use home::EPOCHS;
 pub use home::{Founding, HomeError, found, founding};
 pub use requests::{MOST_KEYS, MOST_REQUEST_BYTES, Outcome, Request};
 pub use settings::{SettingError, Settings};
 pub use status::{Counts, ManagerStatus, Status};
+pub use verify::{NodeReport, VerifyError, verify};
 
 use crate::directory::Directory;
 use crate::log::LogError;

@@ -7,9 +7,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::driver::Input;
 use super::status::Status;
 use crate::answer::Answer;
+use crate::back_end::{Image, NoImage};
+use crate::configuration::Configuration;
 use crate::message::Refusal;
 use crate::operation::{Key, Write};
-use crate::timestamp::EpochTimestamp;
+use crate::timestamp::{Epoch, EpochTimestamp};
 
 /// What a client asks of a front end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +83,31 @@ pub(super) struct UnderWay {
 #[derive(Debug)]
 pub(super) struct Room(#[expect(dead_code, reason = "held")] Option<OwnedSemaphorePermit>);
 
+/// What a node's front end holds for a backup: versions that are read at the end of an epoch. It is
+/// let go when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(super) epoch: Epoch,
+    pub(super) configuration: Arc<Configuration>,
+    pub(super) number: u64,
+    pub(super) inputs: mpsc::UnboundedSender<Input>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A node that has ended holds nothing.
+        let _ = self.inputs.send(Input::LetGo(self.number));
+    }
+}
+
+/// A part of an image that is asked for: of a partition at the end of an epoch, after a key.
+#[derive(Debug)]
+pub(crate) struct ImageAsked {
+    pub(super) of: (usize, Epoch),
+    pub(super) after: Option<Key>,
+    pub(super) answer: oneshot::Sender<Result<Image, NoImage>>,
+}
+
 /// The way to a node's step function. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
@@ -129,6 +156,25 @@ impl Requests {
         let _ = self.inputs.send(Input::Request(request, under_way));
         let answered = answered.await;
         answered.map_or(Outcome::Unknown, Outcome::Answered)
+    }
+
+    /// Has the front end hold what is read at the end of the newest closed epoch.
+    pub(super) async fn hold(&self) -> Option<Held> {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.inputs.send(Input::Hold(answer));
+        answered.await.ok().flatten()
+    }
+
+    /// A part of a partition's image.
+    pub(super) async fn image(
+        &self,
+        of: (usize, Epoch),
+        after: Option<Key>,
+    ) -> Result<Image, NoImage> {
+        let (answer, answered) = oneshot::channel();
+        let asked = ImageAsked { of, after, answer };
+        let _ = self.inputs.send(Input::Image(asked));
+        answered.await.unwrap_or(Err(NoImage::NotHere))
     }
 
     /// What the node says of itself; `None` once it has ended.

@@ -69,7 +69,7 @@ pub(super) async fn get(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// Each node of the list, with a client of it alone.
-async fn each(matches: &ArgMatches) -> Result<Vec<(NodeId, Client)>, Failure> {
+pub(super) async fn each(matches: &ArgMatches) -> Result<Vec<(NodeId, Client)>, Failure> {
     let settings = settings(matches).await?;
     let clients = settings.nodes.iter().map(|(node, location)| {
         let alone = Settings {

@@ -3,9 +3,11 @@
 //!
 //! - [`mod@node`]: founds and runs a node.
 //! - [`mod@ask`]: puts, gets, and looks at nodes, as a client.
+//! - [`mod@backup`]: copies a cluster, restores and verifies.
 //! - [`mod@credentials`]: the arguments that say how connections are secured.
 
 mod ask;
+mod backup;
 mod credentials;
 mod node;
 
@@ -29,7 +31,9 @@ Examples:
   coeval epoch put --nodes 1=127.0.0.1:7101 alice=60 bob=40
   coeval epoch get --nodes 1=127.0.0.1:7101 alice bob
   coeval epoch get --nodes 1=127.0.0.1:7101 --at 7.0.1 alice
-  coeval epoch watch --nodes 1=127.0.0.1:7101,2=127.0.0.1:7102";
+  coeval epoch watch --nodes 1=127.0.0.1:7101,2=127.0.0.1:7102
+  coeval epoch backup --nodes 1=127.0.0.1:7101,2=127.0.0.1:7102,3=127.0.0.1:7103 --to monday
+  coeval epoch verify n1";
 
 const FOUND_HELP: &str = "\
 Makes the data directory of one node. Every node gets one, with the same cluster and the same
@@ -57,6 +61,39 @@ Exit codes:
   1  refused, or its outcome is not known: says which
   2  the arguments make no sense
   3  no node could be reached, or none lets the client in";
+
+const BACKUP_HELP: &str = "\
+Copies every partition as it was at the end of one closed epoch; the cluster goes on meanwhile, and
+keeps the versions of that epoch until the copy is made. Everything that was committed before the
+command began is in it. Name as many nodes as hold a copy of every partition. The file BACKUP is
+written last: a directory without it is no backup. It holds keys and values, no secrets.
+
+Exit codes:
+  0  made
+  1  refused, or the disk has failed: says which, and leaves the directory as it was
+  2  the arguments make no sense
+  3  no node could be reached, none lets the client in, or none holds a copy";
+
+const RESTORE_HELP: &str = "\
+Makes the data directory of one node of a new cluster, with the keys that its copies hold. Do so for
+every member with the same backup and the same arguments; the first draws the cluster's id and says
+it, the others are given it by --cluster. Members, partitions and copies may be others than those
+of the cluster that was backed up, which must not run any more under the same addresses.
+
+Exit codes:
+  0  made
+  1  not made: says why
+  2  the arguments make no sense";
+
+const VERIFY_HELP: &str = "\
+Reads what a start of the node would read, with every checksum, and changes nothing; or each file of a
+backup.
+
+Exit codes:
+  0  sound
+  1  damaged: says which file, and where
+  2  the arguments make no sense
+  3  could not look: in use, missing, or not readable";
 
 pub(super) fn command() -> Command {
     let found = Command::new("found")
@@ -110,6 +147,23 @@ pub(super) fn command() -> Command {
                 )
                 .arg(several("keys", "KEY", "Keys")),
         )
+        .subcommand(
+            client("backup", "Copy all keys as of one epoch")
+                .after_help(BACKUP_HELP)
+                .args(backup::backup_arguments()),
+        )
+        .subcommand(
+            Command::new("restore")
+                .about("Make the data directory of a node of a new cluster, from a backup")
+                .after_help(RESTORE_HELP)
+                .args(backup::restore_arguments()),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Check that a node's directory, or a backup, is intact")
+                .after_help(VERIFY_HELP)
+                .args(backup::verify_arguments()),
+        )
         .subcommand(client("status", "Show how each node is"))
         .subcommand(
             client("watch", "Show a line about each node every second").arg(
@@ -136,6 +190,9 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
             Some(("start", matches)) => node::start(matches).await,
             Some(("put", matches)) => ask::put(matches).await,
             Some(("get", matches)) => ask::get(matches).await,
+            Some(("backup", matches)) => backup::take(matches).await,
+            Some(("restore", matches)) => backup::restore(matches).await,
+            Some(("verify", matches)) => backup::verify(matches).await,
             Some(("status", matches)) => ask::status(matches).await,
             Some(("watch", matches)) => ask::watch(matches).await,
             _ => Err(Failure::new(2, "no such command")),

@@ -77,7 +77,8 @@ fn replace<T: TryFrom<u64>>(
     Ok(())
 }
 
-pub(super) async fn found(matches: &ArgMatches) -> Result<(), Failure> {
+/// What a node is founded with, as the arguments say.
+pub(super) fn founding(matches: &ArgMatches) -> Result<Founding, Failure> {
     let node = matches.get_one::<u64>("node").copied().unwrap_or_default();
     let members = matches.get_one::<Members>("members").cloned();
     let cluster = matches.get_one::<ClusterId>("cluster").copied();
@@ -89,11 +90,16 @@ pub(super) async fn found(matches: &ArgMatches) -> Result<(), Failure> {
     replace(matches, "copies", &mut founding.copies)?;
     replace(matches, "degree", &mut founding.degree)?;
     replace(matches, "history-epochs", &mut founding.history_epochs)?;
+    Ok(founding)
+}
+
+pub(super) async fn found(matches: &ArgMatches) -> Result<(), Failure> {
+    let founding = founding(matches)?;
     let directory = matches.get_one::<PathBuf>("data-dir");
     let directory = directory.cloned().unwrap_or_default();
     let founded = server::found(&directory, &founding).await;
     founded.map_err(|error| Failure::new(1, error))?;
-    say(&format!("cluster {cluster}"));
+    say(&format!("cluster {}", founding.cluster));
     Ok(())
 }
 
