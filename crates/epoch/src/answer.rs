@@ -37,13 +37,33 @@ impl Reason {
     #[must_use]
     pub const fn remedy(self) -> Remedy {
         match self {
-            Self::Refused(Refusal::EpochClosed | Refusal::NoRoom)
+            Self::Refused(
+                Refusal::EpochClosed | Refusal::NoRoom | Refusal::DiskFull | Refusal::OutOfMemory,
+            )
             | Self::Busy
             | Self::Lost(_)
             | Self::TooFarAhead(_) => Remedy::Retry,
             Self::Refused(Refusal::TooLong) | Self::GivenUp | Self::Form | Self::Collected(_) => {
                 Remedy::Fix
             }
+        }
+    }
+}
+
+impl Reason {
+    /// The SQLSTATE that PostgreSQL has for the like of it.
+    #[must_use]
+    pub const fn sqlstate(self) -> &'static str {
+        match self {
+            Self::Refused(Refusal::EpochClosed) => "40001",
+            Self::Refused(Refusal::TooLong) => "54000",
+            Self::Refused(Refusal::NoRoom | Refusal::OutOfMemory) => "53200",
+            Self::Refused(Refusal::DiskFull) => "53100",
+            Self::GivenUp => "57014",
+            Self::Form | Self::TooFarAhead(_) => "22023",
+            Self::Collected(_) => "72000",
+            Self::Lost(_) => "58030",
+            Self::Busy => "53000",
         }
     }
 }

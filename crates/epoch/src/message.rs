@@ -94,6 +94,14 @@ pub enum Refusal {
     /// What a back end may hold of epochs that are not closed is used up.
     #[error("out of memory: a back end holds the limit open_bytes of epochs that are not closed")]
     NoRoom,
+    /// The disk of a back end is full.
+    #[error("the disk of a node with a copy is full: writes are refused until there is room")]
+    DiskFull,
+    /// A back end holds as much as its setting `memory_bytes` lets it.
+    #[error(
+        "out of memory: a node with a copy holds memory_bytes of versions; delete some, or raise it"
+    )]
+    OutOfMemory,
 }
 
 /// What epochs are for, when reads and writes take turns.

@@ -250,6 +250,33 @@ impl EpochNode {
         }
     }
 
+    /// Limits what the copies here take of the memory. Above it values are refused.
+    pub fn set_memory_bytes(&mut self, most: u64) {
+        if let Some(back_end) = &mut self.back_end {
+            back_end.set_memory_bytes(most);
+        }
+    }
+
+    /// The disk of the copies here is full: nothing more is taken, until it is not.
+    pub fn set_disk_full(&mut self, is_full: bool) {
+        if let Some(back_end) = &mut self.back_end {
+            back_end.set_disk_full(is_full);
+        }
+    }
+
+    /// Bytes of versions, and of operations that are not closed, on this node.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.back_end.as_ref().map_or(0, BackEnd::memory)
+    }
+
+    /// The checkpoint of [`Output::checkpoint`] could not be written: it is handed out again.
+    pub fn checkpoint_failed(&mut self) {
+        if let Some(back_end) = &mut self.back_end {
+            back_end.checkpoint_failed();
+        }
+    }
+
     /// The checkpoint of [`Output::checkpoint`] is on the disk.
     pub fn checkpoint_kept(&mut self) {
         if let Some(back_end) = &mut self.back_end {

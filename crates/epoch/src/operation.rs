@@ -31,6 +31,16 @@ impl Operation {
         }
     }
 
+    /// The same with contents of its own: ones that were cut out of a longer message keep all of that
+    /// message in memory.
+    pub(crate) fn detached(&self) -> Self {
+        match self {
+            Self::Value(bytes) => Self::Value(Bytes::copy_from_slice(bytes)),
+            Self::Delete => Self::Delete,
+            Self::Compute(bytes) => Self::Compute(Bytes::copy_from_slice(bytes)),
+        }
+    }
+
     /// Whether it has no contents.
     #[must_use]
     pub fn is_empty(&self) -> bool {

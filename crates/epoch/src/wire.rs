@@ -31,8 +31,17 @@ use crate::message::{
 use crate::operation::{Found, Key, Operation};
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
 
-/// The version of the format, which the nodes' handshake announces and each payload begins with.
-pub const VERSION: u8 = 1;
+/// The newest version of the format, which a node announces in the handshake that it reads. Each
+/// payload begins with the version that its receiver reads.
+///
+/// | version | has beside the one before |
+/// | --- | --- |
+/// | 1 | |
+/// | 2 | refusals for a full disk and for want of memory, which are of room in version 1 |
+pub const VERSION: u8 = 2;
+
+/// The oldest version, which every node reads.
+pub(crate) const OLDEST: u8 = 1;
 
 /// A payload is ended at the first element with which it has this many bytes.
 const PAYLOAD_BYTES: usize = 1 << 20;
@@ -68,11 +77,18 @@ const LOST: u8 = 24;
 const PUT: u8 = 0;
 const ABORT: u8 = 1;
 
-/// Encodes a frame, as one payload if it is not long.
+/// Encodes a frame for a node that reads the newest version, as one payload if it is not long.
 #[must_use]
 pub fn encode(frame: &Frame) -> Vec<Bytes> {
+    encode_for(frame, VERSION)
+}
+
+/// Encodes a frame for a node that reads the format up to a version.
+#[must_use]
+pub fn encode_for(frame: &Frame, reads: u8) -> Vec<Bytes> {
     let mut payloads = Payloads {
         frame,
+        version: reads.min(VERSION),
         full: Vec::new(),
         open: Vec::new(),
         parts: 0,
@@ -90,7 +106,7 @@ pub fn encode(frame: &Frame) -> Vec<Bytes> {
 /// When no node of this version sends such a payload.
 pub fn decode(from: NodeId, to: NodeId, payload: Bytes) -> Result<Frame, Malformed> {
     let mut reader = Reader::new(payload);
-    if reader.u8()? != VERSION {
+    if !(OLDEST..=VERSION).contains(&reader.u8()?) {
         return Err(Malformed);
     }
     let (incarnation, version, term) = (reader.u64()?, reader.u64()?, Term(reader.u32()?));
@@ -109,6 +125,7 @@ pub fn decode(from: NodeId, to: NodeId, payload: Bytes) -> Result<Frame, Malform
 /// The payloads of a frame, of which the last one is open.
 struct Payloads<'frame> {
     frame: &'frame Frame,
+    version: u8,
     full: Vec<Bytes>,
     open: Vec<u8>,
     parts: u32,
@@ -121,7 +138,7 @@ impl Payloads<'_> {
             self.end();
         }
         if self.open.is_empty() {
-            self.open.push(VERSION);
+            self.open.push(self.version);
             put_u64(&mut self.open, self.frame.incarnation);
             put_u64(&mut self.open, self.frame.version);
             self.open.extend(self.frame.term.0.to_le_bytes());
@@ -200,13 +217,14 @@ impl Payloads<'_> {
         match part {
             Part::Items(..) | Part::Get(..) | Part::Got(..) => {}
             Part::Taken(id, incarnation, through, refused) => {
+                let version = self.version;
                 let out = self.begin(TAKEN);
                 put_read(out, *id, *incarnation);
                 put_u64(out, *through);
                 put_count(out, refused.len());
                 for (number, refusal) in refused {
                     put_u64(out, *number);
-                    out.push(refusal_code(*refusal));
+                    out.push(refusal_code(*refusal, version));
                 }
             }
             Part::TooOld(id, read, oldest) => {
@@ -381,11 +399,14 @@ fn put_open(out: &mut Vec<u8>, draw: Option<(Epoch, EpochKind)>) {
     }
 }
 
-fn refusal_code(refusal: Refusal) -> u8 {
+fn refusal_code(refusal: Refusal, version: u8) -> u8 {
     match refusal {
         Refusal::EpochClosed => 0,
         Refusal::TooLong => 1,
         Refusal::NoRoom => 2,
+        Refusal::DiskFull | Refusal::OutOfMemory if version < 2 => 2,
+        Refusal::DiskFull => 3,
+        Refusal::OutOfMemory => 4,
     }
 }
 
@@ -394,6 +415,8 @@ fn take_refusal(reader: &mut Reader) -> Result<Refusal, Malformed> {
         0 => Ok(Refusal::EpochClosed),
         1 => Ok(Refusal::TooLong),
         2 => Ok(Refusal::NoRoom),
+        3 => Ok(Refusal::DiskFull),
+        4 => Ok(Refusal::OutOfMemory),
         _ => Err(Malformed),
     }
 }

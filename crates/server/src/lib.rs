@@ -45,7 +45,10 @@ pub use cluster_view::removed_words;
 /// The storage that holds the outcomes of transactions; a server writes marks there by
 /// itself.
 pub use coeval_sql::{OUTCOME_STORAGE, STATISTICS_STORAGE, is_mark};
-pub use memory::{MemoryReport, budget as memory_budget, preallocate as preallocate_memory};
+pub use memory::{
+    MemoryReport, budget as memory_budget, of_machine as memory_of_machine,
+    preallocate as preallocate_memory,
+};
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::{Effective, Settings, Timeout};
 pub use tls::{TlsError, end_point as tls_server_end_point};

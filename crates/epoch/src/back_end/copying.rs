@@ -186,6 +186,20 @@ impl Copying {
         is_due
     }
 
+    /// The checkpoint was not written: it is due again.
+    pub(super) fn failed(&mut self) {
+        for copy in self.incoming.values_mut() {
+            if copy.stage == Stage::Writing {
+                copy.stage = Stage::Merged;
+            }
+        }
+    }
+
+    /// Bytes of copies that are not merged.
+    pub(super) fn bytes(&self) -> usize {
+        self.incoming.values().map(|copy| copy.store.bytes()).sum()
+    }
+
     /// The checkpoint is on the disk.
     pub(super) fn kept(&mut self) {
         for copy in self.incoming.values_mut() {

@@ -35,7 +35,7 @@ use coeval_types::planted;
 use crate::configuration::Configuration;
 use crate::log::{Batch, Checkpoint, Recovered};
 use crate::message::{BackEndStanding, CopyChunk, Frame, Item, Part, Piece, Refusal, Resolution};
-use crate::operation::{Found, Key};
+use crate::operation::{Found, Key, Operation};
 use crate::outbox::Outbox;
 use crate::store::Store;
 use crate::timestamp::{Epoch, EpochTimestamp, FrontEndId};
@@ -103,6 +103,9 @@ pub struct BackEnd {
     has_forgotten: bool,
     /// Bytes of operations that are not closed.
     used: usize,
+    /// Most bytes of versions and operations.
+    memory_bytes: u64,
+    is_disk_full: bool,
 }
 
 impl BackEnd {
@@ -127,6 +130,8 @@ impl BackEnd {
             imaging: Imaging::default(),
             has_forgotten: false,
             used: 0,
+            memory_bytes: u64::MAX,
+            is_disk_full: false,
         };
         back_end.restore(recovered);
         back_end
@@ -263,6 +268,11 @@ impl BackEnd {
         self.copying.begin_checkpoint().then(|| self.checkpoint())
     }
 
+    /// That checkpoint was not written, and has to be tried again.
+    pub(crate) fn checkpoint_failed(&mut self) {
+        self.copying.failed();
+    }
+
     /// That checkpoint is on the disk.
     pub(crate) fn checkpoint_kept(&mut self) {
         self.copying.kept();
@@ -325,8 +335,38 @@ impl BackEnd {
         if (self.used + bytes_of(piece)) as u64 > limits.open_bytes {
             return Err(Refusal::NoRoom);
         }
+        if self.is_disk_full {
+            return Err(Refusal::DiskFull);
+        }
+        if self.memory() + bytes_of(piece) as u64 > self.budget_of(piece) {
+            return Err(Refusal::OutOfMemory);
+        }
         self.insert(piece);
         Ok(())
+    }
+
+    /// Bytes of versions and of operations that are not closed, copies that are being made included.
+    pub(crate) fn memory(&self) -> u64 {
+        let stores = self.stores.values().map(Store::bytes).sum::<usize>();
+        (stores + self.used + self.copying.bytes()) as u64
+    }
+
+    /// What deletes may use: they make room once the versions before them are collected, and need some
+    /// until then.
+    fn budget_of(&self, piece: &Piece) -> u64 {
+        let mut writes = piece.writes.iter();
+        match writes.all(|write| write.operation == Operation::Delete) {
+            true => self.memory_bytes.saturating_add(self.memory_bytes / 16),
+            false => self.memory_bytes,
+        }
+    }
+
+    pub(crate) fn set_memory_bytes(&mut self, most: u64) {
+        self.memory_bytes = most;
+    }
+
+    pub(crate) fn set_disk_full(&mut self, is_full: bool) {
+        self.is_disk_full = is_full;
     }
 
     fn insert(&mut self, piece: &Piece) {

@@ -273,6 +273,8 @@ fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
         Reason::Collected(at) => (7, at),
         Reason::TooFarAhead(at) => (8, at),
         Reason::Lost(partition) => (9, EpochTimestamp::from_bits(partition as u64)),
+        Reason::Refused(Refusal::DiskFull) => (10, none),
+        Reason::Refused(Refusal::OutOfMemory) => (11, none),
     }
 }
 
@@ -287,6 +289,8 @@ fn decode_reason(code: u8, at: EpochTimestamp) -> Result<Reason, Malformed> {
         7 => Reason::Collected(at),
         8 => Reason::TooFarAhead(at),
         9 => Reason::Lost(usize::try_from(at.to_bits()).map_err(|_| Malformed)?),
+        10 => Reason::Refused(Refusal::DiskFull),
+        11 => Reason::Refused(Refusal::OutOfMemory),
         _ => return Err(Malformed),
     })
 }
@@ -375,6 +379,8 @@ mod tests {
             Reason::Collected(at),
             Reason::TooFarAhead(at),
             Reason::Lost(3),
+            Reason::Refused(Refusal::DiskFull),
+            Reason::Refused(Refusal::OutOfMemory),
         ];
         let answers = [
             Answer::Committed(at),

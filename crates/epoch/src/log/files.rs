@@ -39,6 +39,19 @@ pub enum LogError {
     Ended,
 }
 
+impl LogError {
+    /// Whether the disk has no room: the same may succeed later.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let kind = match self {
+            Self::Io { error, .. } => error.kind(),
+            _ => return false,
+        };
+        matches!(kind, StorageFull | QuotaExceeded)
+    }
+}
+
 fn io<'path>(
     doing: &'static str,
     path: &'path Path,
@@ -174,7 +187,8 @@ impl LogFiles {
         self.directory.join(format!("checkpoint-{:013}", epoch.0))
     }
 
-    /// Carries out a write, and makes it durable.
+    /// Carries out a write, and makes it durable. One that failed for want of room may be repeated: all of
+    /// its bytes are then written again, in the same place.
     ///
     /// # Errors
     /// When the disk fails. The back end then ends: what its log holds is not known.
@@ -209,6 +223,15 @@ impl LogFiles {
     /// # Errors
     /// When the disk fails. The previous checkpoint is then in force, with its log.
     pub async fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+        let kept = self.replace(checkpoint).await;
+        if kept.is_err() {
+            // What there is of it would only take space.
+            let _ = fs::remove_file(self.directory.join("checkpoint.new")).await;
+        }
+        kept
+    }
+
+    async fn replace(&mut self, checkpoint: &Checkpoint) -> Result<(), LogError> {
         let path = self.checkpoint_path(checkpoint.epoch);
         let unfinished = self.directory.join("checkpoint.new");
         let file = fs::open(&unfinished, fs::OpenOptions::REPLACE)

@@ -1,14 +1,26 @@
 //! The disk's thread: carries out the log's writes in order, one sync each, and checkpoints.
 //!
 //! The step function goes on meanwhile; it is told by number what is durable.
+//!
+//! # A full disk
+//!
+//! A write for which there is no room is tried again, first in the space of the [`Reserve`], and then
+//! until there is room: nothing that was taken is lost, and what comes after it waits. The driver
+//! is told, and has back ends take no more until the reserve is whole again. A checkpoint for which
+//! there is no room fails alone.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Input;
+use super::reserve::Reserve;
 use crate::back_end::LogWrite;
 use crate::log::{Checkpoint, LogError, LogFiles, Recovered};
+
+/// How often a write, or the reserve, is tried again while the disk is full.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// What the disk's thread is asked for.
 #[derive(Debug)]
@@ -22,6 +34,7 @@ pub(super) enum Order {
 /// Starts the thread, and returns what the directory holds.
 pub(super) async fn start(
     directory: PathBuf,
+    reserve: Reserve,
     news: mpsc::UnboundedSender<Input>,
 ) -> Result<(mpsc::UnboundedSender<Order>, Recovered), LogError> {
     let (orders, received) = mpsc::unbounded_channel();
@@ -32,7 +45,15 @@ pub(super) async fn start(
             match LogFiles::open(&directory).await {
                 Ok((files, recovered)) => {
                     if opened.send(Ok(recovered)).is_ok() {
-                        serve(directory, files, received, news).await;
+                        let disk = Disk {
+                            directory,
+                            files,
+                            reserve,
+                            is_full: false,
+                            orders: received,
+                            news,
+                        };
+                        disk.serve().await;
                     }
                 }
                 // The caller may have gone.
@@ -44,42 +65,105 @@ pub(super) async fn start(
     Ok((orders, recovered))
 }
 
-/// Runs until the orders end, or the disk fails.
-async fn serve(
+struct Disk {
     directory: PathBuf,
-    mut files: LogFiles,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    files: LogFiles,
+    reserve: Reserve,
+    is_full: bool,
+    orders: mpsc::UnboundedReceiver<Order>,
     news: mpsc::UnboundedSender<Input>,
-) {
-    let mut reopened = 0;
-    while let Some(order) = orders.recv().await {
-        let done = match order {
-            Order::Write(write) => {
-                let written = files.append(&write).await;
-                written.map(|()| Input::Persisted(reopened, write.number))
+}
+
+impl Disk {
+    /// Runs until the orders end, or the disk fails.
+    async fn serve(mut self) {
+        let mut reopened = 0;
+        let mut next_look = coeval_env::now();
+        loop {
+            let order = if self.reserve.is_whole() {
+                self.orders.recv().await
+            } else {
+                // However many orders there are.
+                if coeval_env::now() >= next_look {
+                    self.look_for_room().await;
+                    next_look = coeval_env::now() + RETRY;
+                }
+                match coeval_env::timeout(RETRY, self.orders.recv()).await {
+                    Ok(order) => order,
+                    Err(coeval_env::Elapsed) => continue,
+                }
+            };
+            let Some(order) = order else {
+                return;
+            };
+            let done = match order {
+                Order::Write(write) => match self.write(&write).await {
+                    Ok(true) => Ok(Input::Persisted(reopened, write.number)),
+                    Ok(false) => return,
+                    Err(error) => Err(error),
+                },
+                Order::Checkpoint(checkpoint) => {
+                    let epoch = checkpoint.epoch;
+                    match self.files.checkpoint(&checkpoint).await {
+                        Ok(()) => Ok(Input::Checkpointed(epoch)),
+                        Err(error) if error.is_full() => Ok(Input::CheckpointFailed(error)),
+                        Err(error) => Err(error),
+                    }
+                }
+                Order::Reopen(answer) => {
+                    let opened = LogFiles::open(&self.directory).await;
+                    let recovered = opened.map(|(opened, recovered)| {
+                        self.files = opened;
+                        reopened += 1;
+                        recovered
+                    });
+                    // The driver may have gone.
+                    let _ = answer.send(recovered);
+                    continue;
+                }
+            };
+            let failed = done.is_err();
+            self.say(done.unwrap_or_else(Input::DiskFailed));
+            if failed {
+                return;
             }
-            Order::Checkpoint(checkpoint) => {
-                let epoch = checkpoint.epoch;
-                let kept = files.checkpoint(&checkpoint).await;
-                kept.map(|()| Input::Checkpointed(epoch))
-            }
-            Order::Reopen(answer) => {
-                let opened = LogFiles::open(&directory).await;
-                let recovered = opened.map(|(opened, recovered)| {
-                    files = opened;
-                    reopened += 1;
-                    recovered
-                });
-                // The driver may have gone.
-                let _ = answer.send(recovered);
-                continue;
-            }
-        };
-        let failed = done.is_err();
+        }
+    }
+
+    fn say(&self, news: Input) {
         // The driver may have gone.
-        let _ = news.send(done.unwrap_or_else(Input::DiskFailed));
-        if failed {
-            return;
+        let _ = self.news.send(news);
+    }
+
+    /// Writes, however long it takes to have room; false when the driver has gone meanwhile.
+    async fn write(&mut self, write: &LogWrite) -> Result<bool, LogError> {
+        loop {
+            match self.files.append(write).await {
+                Ok(()) => return Ok(true),
+                Err(error) if !error.is_full() => return Err(error),
+                Err(error) => {
+                    if !self.is_full {
+                        tracing::error!(%error, "the disk is full: writes are refused");
+                        self.is_full = true;
+                        self.say(Input::DiskFull(true));
+                    }
+                }
+            }
+            if !self.reserve.give_up().await {
+                coeval_env::sleep(RETRY).await;
+            }
+            if self.orders.is_closed() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Makes the reserve whole if there is room for it; the disk is then full no more.
+    async fn look_for_room(&mut self) {
+        let has_room = self.reserve.make().await;
+        if has_room && std::mem::take(&mut self.is_full) {
+            tracing::warn!("the disk has room again: writes are taken");
+            self.say(Input::DiskFull(false));
         }
     }
 }
@@ -99,7 +183,8 @@ mod tests {
         runtime.block_on(async {
             let directory = tempfile::tempdir().unwrap();
             let (news, mut reported) = mpsc::unbounded_channel();
-            let started = start(directory.path().to_owned(), news).await;
+            let reserve = Reserve::new(directory.path(), 0);
+            let started = start(directory.path().to_owned(), reserve, news).await;
             let (orders, _) = started.unwrap();
             let write = |epoch| {
                 let mut batch = Batch::new(1);

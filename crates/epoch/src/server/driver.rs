@@ -50,6 +50,9 @@ const STEP_INPUTS: usize = 1024;
 const SAY_AGAIN_TICKS: u32 = 10;
 /// Most ticks that are made up for at once: enough for a dead node to be noticed.
 const MOST_TICKS: u32 = 100;
+/// How long after a checkpoint that failed it is tried again; then twice as long, up to the longest.
+const CHECKPOINT_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Bytes of versions in one part of an image, but for its last key.
 const IMAGE_BYTES: usize = 4 << 20;
 
@@ -68,6 +71,10 @@ pub(super) enum Input {
     Persisted(u64, u64),
     /// A checkpoint at the end of this epoch is in force.
     Checkpointed(Epoch),
+    /// A checkpoint was not written, for want of room.
+    CheckpointFailed(LogError),
+    /// The log's disk is full, or is not any more.
+    DiskFull(bool),
     DiskFailed(LogError),
     /// What the council made of a proposal is known.
     Proposed,
@@ -111,6 +118,13 @@ pub(super) struct Driver {
     /// step function waits for it.
     logged: u64,
     checkpoints: VecDeque<bool>,
+    /// When one may be tried after one that failed, and the pause after the next that fails.
+    next_checkpoint: (Instant, Duration),
+    /// Whether the step function waits for one that has failed.
+    has_to_repeat: bool,
+    is_disk_full: bool,
+    /// The version of messages that each node reads, as it has announced at its last connection.
+    reads: BTreeMap<NodeId, u8>,
     /// When the newest closed epoch was heard of, and the time since the one before.
     closed: (Epoch, Instant),
     epoch_length: Duration,
@@ -127,7 +141,7 @@ async fn changed(standing: &mut Option<watch::Receiver<Standing>>) -> bool {
 
 impl Driver {
     pub(super) fn new(settings: Settings, parts: Parts, recovered: Recovered) -> Self {
-        let node = start(&parts, recovered);
+        let node = start(&settings, &parts, recovered);
         let own = parts.home.founding.node;
         let others = parts.home.founding.members.keys().copied();
         let now = coeval_env::now();
@@ -145,6 +159,10 @@ impl Driver {
             counts: Counts::default(),
             logged: 0,
             checkpoints: VecDeque::new(),
+            next_checkpoint: (now, CHECKPOINT_PAUSE),
+            has_to_repeat: false,
+            is_disk_full: false,
+            reads: BTreeMap::new(),
             closed: (Epoch(0), now),
             epoch_length: Duration::ZERO,
             unavailable: Vec::new(),
@@ -247,9 +265,26 @@ impl Driver {
             Some(Input::Checkpointed(epoch)) => {
                 tracing::info!(%epoch, "a checkpoint is in force");
                 self.counts.checkpoints += 1;
+                // On a full disk each epoch is a reason for the next one.
+                let pause = match self.is_disk_full {
+                    true => CHECKPOINT_PAUSE,
+                    false => Duration::ZERO,
+                };
+                self.next_checkpoint = (coeval_env::now() + pause, CHECKPOINT_PAUSE);
                 if self.checkpoints.pop_front() == Some(true) {
                     self.node.checkpoint_kept();
                 }
+            }
+            Some(Input::CheckpointFailed(error)) => {
+                let pause = self.next_checkpoint.1;
+                tracing::error!(%error, ?pause, "no checkpoint was written; it is tried again");
+                self.next_checkpoint = (coeval_env::now() + pause, (pause * 2).min(LONGEST_PAUSE));
+                self.logged = self.settings.checkpoint_bytes;
+                self.has_to_repeat |= self.checkpoints.pop_front() == Some(true);
+            }
+            Some(Input::DiskFull(is_full)) => {
+                self.is_disk_full = is_full;
+                self.node.set_disk_full(is_full);
             }
             Some(Input::DiskFailed(error)) => return Err(ServerError::Log(error)),
             Some(Input::Proposed) => {
@@ -266,6 +301,13 @@ impl Driver {
             Some(Event::Connected(node)) => {
                 tracing::info!(%node, "connected");
                 self.detector.connected(node);
+                let peers = self.parts.peers.status();
+                let announced = peers.into_iter().find(|peer| peer.node == node);
+                let announced = announced.and_then(|peer| peer.announced);
+                let reads = announced.map_or(wire::OLDEST.into(), |announced| announced.reads);
+                // A node that reads more than any version reads this one's newest.
+                let reads = u8::try_from(reads).unwrap_or(u8::MAX);
+                self.reads.insert(node, reads);
                 self.tell_leader(&[node]);
             }
             Some(Event::Disconnected(node, fault)) => {
@@ -441,9 +483,16 @@ impl Driver {
         }
     }
 
-    /// Has a checkpoint written once the log has grown enough.
+    /// Has a checkpoint written once the log has grown enough, or its disk is full: it frees the log.
     fn checkpoint(&mut self) {
-        let is_due = self.logged >= self.settings.checkpoint_bytes && self.checkpoints.is_empty();
+        if !self.checkpoints.is_empty() || coeval_env::now() < self.next_checkpoint.0 {
+            return;
+        }
+        if std::mem::take(&mut self.has_to_repeat) {
+            return self.node.checkpoint_failed();
+        }
+        let has_grown = self.logged >= self.settings.checkpoint_bytes;
+        let is_due = has_grown || self.is_disk_full && self.logged > 0;
         let is_closed = |epoch: Epoch| epoch > Epoch(0);
         if is_due
             && let Some(checkpoint) = self.node.checkpoint()
@@ -502,7 +551,8 @@ impl Driver {
 
     /// Sends a frame as far as there is room: what is lost is said again at a later tick.
     fn send(&mut self, frame: &Frame) {
-        for payload in wire::encode(frame) {
+        let reads = self.reads.get(&frame.to).copied();
+        for payload in wire::encode_for(frame, reads.unwrap_or(wire::OLDEST)) {
             let sent = self
                 .parts
                 .peers
@@ -533,7 +583,9 @@ impl Driver {
         self.counts.unknown += self.waiting.len() as u64;
         self.waiting.clear();
         let configuration = Arc::clone(self.node.configuration());
-        self.node = start(&self.parts, recovered);
+        self.node = start(&self.settings, &self.parts, recovered);
+        self.node.set_disk_full(self.is_disk_full);
+        self.has_to_repeat = false;
         self.node.configure(&configuration);
         self.led = None;
         if let Some((term, leader)) = self.leader
@@ -580,6 +632,8 @@ impl Driver {
             front_end: front_end.is_some_and(|place| place.incarnation == incarnation),
             back_end: configuration.is_back_end(founding.node, incarnation),
             closed: self.node.newest_closed(),
+            memory_bytes: self.node.memory(),
+            disk_full: self.is_disk_full,
             epoch_microseconds: self.epoch_length.as_micros() as u64,
             waiting: self.waiting.len(),
             counts: self.counts,
@@ -594,7 +648,7 @@ fn front_end_of(node: NodeId) -> FrontEndId {
 }
 
 /// The step function of a start, with the configuration that the council has here.
-fn start(parts: &Parts, recovered: Recovered) -> EpochNode {
+fn start(settings: &Settings, parts: &Parts, recovered: Recovered) -> EpochNode {
     let node = parts.home.founding.node;
     let configuration = parts.directory.configuration();
     let mut started = EpochNode::start(Start {
@@ -605,6 +659,9 @@ fn start(parts: &Parts, recovered: Recovered) -> EpochNode {
         // forgets what its disk held.
         back_end: Some(recovered),
     });
+    if settings.memory_bytes > 0 {
+        started.set_memory_bytes(settings.memory_bytes);
+    }
     started.configure(&configuration);
     started
 }

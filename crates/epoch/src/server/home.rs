@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   LOCK       locked for as long as a process uses the directory
+//!   RESERVE    disk space that is given up when the disk is full
 //!   NODE       the cluster, this node, the members, how keys are spread, the newest incarnation
 //!   council/   the council's log, on its members
 //!   epochs/    the back end's log
@@ -21,6 +22,7 @@ use coeval_council::MAX_ENTRY_BYTES;
 use coeval_env::{Location, fs};
 use coeval_peers::{ClusterId, NodeId};
 
+use super::reserve::Reserve;
 use crate::configuration::Configuration;
 use crate::directory::Decision;
 
@@ -357,6 +359,8 @@ impl Home {
         if !lock.try_lock().await.map_err(io("lock", &locked))? {
             return Err(HomeError::InUse(directory.to_owned()));
         }
+        let room = Reserve::give_up_to_start(directory).await;
+        room.map_err(io("look for room in", directory))?;
         // Another process may have begun an incarnation before this one had the lock.
         let (founding, incarnation) = read(directory).await?;
         founding.check()?;

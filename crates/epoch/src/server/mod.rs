@@ -18,6 +18,7 @@
 //! | the log's thread | `disk` |
 //! | kinds of frames, the council's transport | `link` |
 //! | requests, bounded | `requests` |
+//! | disk space for closes on a full disk | `reserve` |
 //! | the listener for clients | `gate` |
 //! | health and metrics over HTTP | `admin` |
 //! | what a node says of itself | `status` |
@@ -37,6 +38,7 @@ mod gate;
 mod home;
 mod link;
 mod requests;
+mod reserve;
 mod settings;
 mod status;
 mod verify;
@@ -67,6 +69,7 @@ use driver::{Driver, Input, Parts};
 use gate::{Gate, Open};
 use home::Home;
 use requests::Requests;
+use reserve::Reserve;
 
 /// Why a node cannot start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -272,7 +275,7 @@ async fn open(
     let listen = listen.ok_or(ServerError::Listen(own))?;
     let members = Members {
         addresses: founding.members.clone(),
-        version: wire::VERSION.into(),
+        version: wire::OLDEST.into(),
         reads: wire::VERSION.into(),
         protocol: Protocol::Epoch,
         ..Members::default()
@@ -315,7 +318,8 @@ async fn open(
         addresses.admin = Some(listened);
         listeners.push(open);
     }
-    let (disk, recovered) = disk::start(home.epochs(), sender.clone()).await?;
+    let reserve = Reserve::new(&settings.directory, settings.disk_reserve_bytes);
+    let (disk, recovered) = disk::start(home.epochs(), reserve, sender.clone()).await?;
     let directory = Directory::default();
     let founders = founding.council();
     let council = match founders.contains(&own) {

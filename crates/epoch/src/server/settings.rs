@@ -36,6 +36,11 @@ pub struct Settings {
     pub absent_milliseconds: u64,
     /// Bytes of log after which a checkpoint replaces it.
     pub checkpoint_bytes: u64,
+    /// Disk space that is given up when the disk is full, so that epochs are still closed; at most a
+    /// sixteenth of the disk, 0 for none.
+    pub disk_reserve_bytes: u64,
+    /// Most bytes of versions and operations in memory: above it no value is taken; 0 for no limit.
+    pub memory_bytes: u64,
     /// Most bytes of requests that are under way: more wait, and so do their connections.
     pub request_bytes: u32,
 }
@@ -67,6 +72,8 @@ impl Settings {
             lost_milliseconds: 1000,
             absent_milliseconds: 30_000,
             checkpoint_bytes: 64 << 20,
+            disk_reserve_bytes: 16 << 20,
+            memory_bytes: 0,
             request_bytes: 64 << 20,
         }
     }
@@ -102,6 +109,9 @@ impl Settings {
         if self.checkpoint_bytes < 1 << 10 {
             return refuse("checkpoint_bytes", "must be 1024 or more");
         }
+        if self.memory_bytes != 0 && self.memory_bytes < 1 << 20 {
+            return refuse("memory_bytes", "must be 1048576 or more, or 0 for no limit");
+        }
         match (1 << 20..=1 << 30).contains(&self.request_bytes) {
             true => Ok(()),
             false => refuse("request_bytes", "must be from 1048576 to 1073741824"),
@@ -123,7 +133,7 @@ mod tests {
         let settings = Settings::new("/tmp".into());
         settings.check().unwrap();
         type Alter = fn(&mut Settings);
-        let cases: [(&str, Alter); 6] = [
+        let cases: [(&str, Alter); 7] = [
             ("tick_milliseconds", |settings| {
                 settings.tick_milliseconds = 0
             }),
@@ -140,6 +150,7 @@ mod tests {
                 };
             }),
             ("checkpoint_bytes", |settings| settings.checkpoint_bytes = 0),
+            ("memory_bytes", |settings| settings.memory_bytes = 1),
             ("request_bytes", |settings| settings.request_bytes = 1),
         ];
         for (name, alter) in cases {

@@ -70,6 +70,10 @@ pub struct Status {
     pub back_end: bool,
     /// The newest closed epoch that the node knows.
     pub closed: Epoch,
+    /// Bytes of versions, and of operations that are not closed.
+    pub memory_bytes: u64,
+    /// Whether the disk of its copies is full: writes to them are refused.
+    pub disk_full: bool,
     /// Microseconds between the last two closes that the node has heard of.
     pub epoch_microseconds: u64,
     /// Requests without an answer.
@@ -151,6 +155,16 @@ impl Status {
                 "back_end_admitted",
                 self.back_end.into(),
                 "Whether the copies here count.",
+            ),
+            (
+                "memory_bytes",
+                self.memory_bytes,
+                "Bytes of versions, and of operations that are not closed.",
+            ),
+            (
+                "disk_full",
+                self.disk_full.into(),
+                "Whether the disk of the copies is full, and writes to them are refused.",
             ),
             (
                 "manages",

@@ -83,15 +83,16 @@ impl Chain {
         true
     }
 
-    pub(super) fn remove(&mut self, at: EpochTimestamp) {
-        let Some(index) = self.block_of(at) else {
-            return;
-        };
+    /// Removes the version of that timestamp, and returns what it was.
+    pub(super) fn remove(&mut self, at: EpochTimestamp) -> Option<Operation> {
+        let index = self.block_of(at)?;
         let block = &mut self.blocks[index];
-        block.retain(|(other, _)| *other != at);
+        let place = block.iter().position(|(other, _)| *other == at)?;
+        let (_, operation) = block.remove(place);
         if block.is_empty() {
             self.blocks.remove(index);
         }
+        Some(operation)
     }
 
     /// The newest version at or before `at`.
@@ -103,21 +104,26 @@ impl Chain {
     }
 
     /// Drops every version that a newer one at or before `horizon` hides, and a deletion that is
-    /// then the oldest. Returns the number.
-    pub(super) fn collect(&mut self, horizon: EpochTimestamp) -> usize {
-        let before = self.len();
-        let Some(last) = self.block_of(horizon) else {
-            return 0;
+    /// then the oldest. Returns their number, and the bytes of their contents.
+    pub(super) fn collect(&mut self, horizon: EpochTimestamp) -> (usize, usize) {
+        let (mut versions, mut bytes) = (0, 0);
+        let mut count = |(_, operation): Version| {
+            versions += 1;
+            bytes += operation.len();
         };
-        self.blocks.drain(..last);
+        let Some(last) = self.block_of(horizon) else {
+            return (0, 0);
+        };
+        self.blocks.drain(..last).flatten().for_each(&mut count);
         let first = &mut self.blocks[0];
         let seen = first.partition_point(|(at, _)| *at <= horizon);
         let is_deletion = first[seen - 1].1 == Operation::Delete;
-        first.drain(..seen - usize::from(!is_deletion));
+        let hidden = first.drain(..seen - usize::from(!is_deletion));
+        hidden.for_each(&mut count);
         if first.is_empty() {
             self.blocks.pop_front();
         }
-        before - self.len()
+        (versions, bytes)
     }
 }
 
@@ -199,10 +205,13 @@ mod tests {
         for number in 0..100 {
             chain.insert(stamp(1 + number / 10, number as u16), value(number));
         }
-        assert_eq!(chain.collect(stamp(5, 44)), 44);
+        assert_eq!(chain.collect(stamp(5, 44)), (44, 44 * 8));
         assert_eq!(chain.newest_at(stamp(5, 44)).unwrap().1, &value(44));
         chain.insert(stamp(20, 0), Operation::Delete);
-        assert_eq!(chain.collect(EpochTimestamp::end_of(Epoch(20))), 57);
+        assert_eq!(
+            chain.collect(EpochTimestamp::end_of(Epoch(20))),
+            (57, 56 * 8)
+        );
         assert!(chain.is_empty());
     }
 }

@@ -13,6 +13,11 @@ use crate::operation::{Found, Key, Operation};
 use crate::timestamp::{Epoch, EpochTimestamp};
 use chain::Chain;
 
+/// Bytes that a version takes beside its operation's, about: its timestamp, its place in a block.
+const VERSION_BYTES: usize = 64;
+/// Bytes that a key takes beside its own, about: its entry in the map, and its chain's first block.
+const KEY_BYTES: usize = 128;
+
 /// A hasher without a random key, so that a simulation repeats itself.
 pub(crate) type Fixed = BuildHasherDefault<DefaultHasher>;
 
@@ -20,22 +25,44 @@ pub(crate) type Fixed = BuildHasherDefault<DefaultHasher>;
 #[derive(Debug, Default)]
 pub struct Store {
     chains: HashMap<Key, Chain, Fixed>,
+    /// Bytes of keys and versions, about.
+    bytes: usize,
 }
 
 impl Store {
     /// Adds a version. Returns false, and changes nothing, when the key has one of that
     /// timestamp already: the operation was sent twice.
     pub fn insert(&mut self, key: &Key, at: EpochTimestamp, operation: &Operation) -> bool {
-        let chain = self.chains.entry(key.clone()).or_default();
-        chain.insert(at, operation.clone())
+        // Of their own, for those that have come are parts of a whole message, which one of them would
+        // keep in memory.
+        let operation = operation.detached();
+        let bytes = VERSION_BYTES + operation.len();
+        if let Some(chain) = self.chains.get_mut(key) {
+            let is_new = chain.insert(at, operation);
+            self.bytes += if is_new { bytes } else { 0 };
+            return is_new;
+        }
+        self.bytes += KEY_BYTES + key.len() + bytes;
+        let key = Key::copy_from_slice(key);
+        let chain = self.chains.entry(key).or_default();
+        chain.insert(at, operation)
+    }
+
+    /// Bytes of keys and versions, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes back a version.
     pub fn remove(&mut self, key: &Key, at: EpochTimestamp) {
         if let Some(chain) = self.chains.get_mut(key) {
-            chain.remove(at);
+            if let Some(operation) = chain.remove(at) {
+                self.bytes -= VERSION_BYTES + operation.len();
+            }
             if chain.is_empty() {
                 self.chains.remove(key);
+                self.bytes -= KEY_BYTES + key.len();
             }
         }
     }
@@ -58,11 +85,17 @@ impl Store {
 
     /// Removes versions that no reader at `horizon` or later can see. Returns how many.
     pub fn collect(&mut self, horizon: EpochTimestamp) -> usize {
-        let mut removed = 0;
-        self.chains.retain(|_, chain| {
-            removed += chain.collect(horizon);
+        let (mut removed, mut bytes) = (0, 0);
+        self.chains.retain(|key, chain| {
+            let (versions, contents) = chain.collect(horizon);
+            removed += versions;
+            bytes += contents + versions * VERSION_BYTES;
+            if chain.is_empty() {
+                bytes += KEY_BYTES + key.len();
+            }
             !chain.is_empty()
         });
+        self.bytes -= bytes;
         removed
     }
 

@@ -16,6 +16,7 @@ use crate::judge::{GetSeen, Judge, PutSeen, value_of};
 use crate::world::{Chance, KEYS, key_of};
 
 const DIRECTORY: &str = "/data";
+const RESERVE: u64 = 64 << 10;
 
 fn founding(node: NodeId, nodes: u64) -> Founding {
     let location = |id: u64| Location::new("127.0.0.1", 7000 + id as u16).unwrap();
@@ -139,6 +140,8 @@ impl Cluster {
             }
             let mut settings = Settings::new(directory.to_owned());
             settings.absent_milliseconds = 5000;
+            // A simulated disk holds its bytes in memory.
+            settings.disk_reserve_bytes = RESERVE;
             let server = match Server::start(settings).await {
                 Ok(server) => Arc::new(server),
                 Err(error) => return failed.lock().unwrap().push(error.to_string()),

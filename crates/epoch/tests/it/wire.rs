@@ -54,6 +54,8 @@ fn parts() -> Vec<Part> {
                 (7, Refusal::EpochClosed),
                 (8, Refusal::TooLong),
                 (9, Refusal::NoRoom),
+                (10, Refusal::DiskFull),
+                (11, Refusal::OutOfMemory),
             ],
         ),
         Part::Get(id, 3, at(4), vec![key.clone(), Key::new()]),
@@ -231,5 +233,29 @@ fn no_changed_message_makes_a_node_panic() {
                 fuzz::run(&input);
             }
         }
+    }
+}
+
+/// A node of an earlier build is told of refusals that it knows.
+#[test]
+fn a_node_that_reads_the_first_version_is_told_in_its_words() {
+    let refused = |refusals: &[(u64, Refusal)]| Frame {
+        from: NodeId(1),
+        incarnation: 4,
+        to: NodeId(2),
+        version: 9,
+        term: Term(3),
+        parts: vec![Part::Taken(FrontEndId(2), 4, 9, refusals.to_vec())],
+    };
+    let said = refused(&[(7, Refusal::DiskFull), (8, Refusal::OutOfMemory)]);
+    for (reads, heard) in [
+        (1, refused(&[(7, Refusal::NoRoom), (8, Refusal::NoRoom)])),
+        (2, said.clone()),
+        (9, said.clone()),
+    ] {
+        let payloads = wire::encode_for(&said, reads);
+        assert_eq!(payloads[0][0], reads.min(wire::VERSION));
+        let read = wire::decode(NodeId(1), NodeId(2), payloads[0].clone());
+        assert_eq!(read, Ok(heard), "reads {reads}");
     }
 }

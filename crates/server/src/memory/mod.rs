@@ -53,6 +53,11 @@ pub async fn budget(settings: &Settings) -> Budget {
     })
 }
 
+/// The memory that the machine or the container has, in bytes; `None` where neither says it.
+pub async fn of_machine() -> Option<u64> {
+    machine::memory().await.map(|memory| memory.total)
+}
+
 /// Resident size of this process, in bytes.
 pub(crate) async fn resident() -> Option<u64> {
     let statm = read("/proc/self/statm").await?;
