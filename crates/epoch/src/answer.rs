@@ -6,6 +6,24 @@ use crate::message::Refusal;
 use crate::operation::{Found, Key};
 use crate::timestamp::EpochTimestamp;
 
+/// What a role may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Write keys.
+    Put,
+    /// Read keys.
+    Get,
+}
+
+impl Right {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Get => "get",
+        }
+    }
+}
+
 /// Why a request has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
@@ -27,6 +45,9 @@ pub enum Reason {
     /// The only copy of a partition is on a node that is dead.
     #[error("partition {0} has no copy left on a node that answers")]
     Lost(usize),
+    /// The client's role may not do it.
+    #[error("the client's role may not {}", .0.name())]
+    NotAllowed(Right),
     /// As many requests wait as may.
     #[error("as many requests wait as may")]
     Busy,
@@ -43,9 +64,11 @@ impl Reason {
             | Self::Busy
             | Self::Lost(_)
             | Self::TooFarAhead(_) => Remedy::Retry,
-            Self::Refused(Refusal::TooLong) | Self::GivenUp | Self::Form | Self::Collected(_) => {
-                Remedy::Fix
-            }
+            Self::Refused(Refusal::TooLong)
+            | Self::GivenUp
+            | Self::Form
+            | Self::Collected(_)
+            | Self::NotAllowed(_) => Remedy::Fix,
         }
     }
 }
@@ -63,6 +86,7 @@ impl Reason {
             Self::Form | Self::TooFarAhead(_) => "22023",
             Self::Collected(_) => "72000",
             Self::Lost(_) => "58030",
+            Self::NotAllowed(_) => "42501",
             Self::Busy => "53000",
         }
     }

@@ -78,7 +78,7 @@ mod store;
 mod timestamp;
 pub mod wire;
 
-pub use answer::{Answer, Reason};
+pub use answer::{Answer, Reason, Right};
 pub use back_end::{Image, LogWrite, MOST_BYTES, NoImage};
 pub use codec::Malformed;
 pub use coeval_council::{NodeId, Term};

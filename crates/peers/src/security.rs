@@ -122,6 +122,12 @@ impl Channel {
         }
     }
 
+    /// Whether the other side has shown a certificate of this number. A plain channel shows none.
+    #[must_use]
+    pub fn shows(&self, number: NodeId) -> bool {
+        self.shown.is_some() && self.vouches_for(number).is_ok()
+    }
+
     /// Whether the other side's certificate allows it to use this node's id.
     pub(crate) fn vouches_for(&self, node: NodeId) -> Result<(), Refusal> {
         let Some(shown) = &self.shown else {

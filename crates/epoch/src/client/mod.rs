@@ -47,6 +47,7 @@
 
 pub(crate) mod login;
 pub mod protocol;
+mod roles;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +60,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
 pub use login::{LoginError, Secret, ShortSecret};
+pub use roles::{Access, KnownBy, NotARole, Rights, Role};
 
 use crate::answer::{Answer, Reason};
 use crate::back_end::{Image, NoImage};
@@ -78,7 +80,9 @@ pub struct Settings {
     pub nodes: Vec<(NodeId, Location)>,
     /// How connections are secured.
     pub security: Security,
-    /// The cluster's secret, if its nodes ask for one.
+    /// The role as which it comes in; empty for none.
+    pub role: String,
+    /// The role's secret, or without a role the cluster's, if its nodes ask for one.
     pub secret: Option<Secret>,
     /// How long a request may take, with all its attempts.
     pub patience: Duration,
@@ -91,6 +95,7 @@ impl Settings {
         Self {
             nodes: nodes.into_iter().collect(),
             security: Security::Plain,
+            role: String::new(),
             secret: None,
             patience: Duration::from_secs(10),
         }
@@ -511,7 +516,8 @@ async fn connect(
         };
         let secured = settings.security.connect(stream, node).await;
         let mut channel = secured.map_err(ConnectError::Other)?;
-        let login = login::log_in(&mut channel, settings.secret.as_ref()).await;
+        let secret = settings.secret.as_ref();
+        let login = login::log_in(&mut channel, &settings.role, secret).await;
         let (cluster, found) = login?;
         if found != node {
             return Err(ConnectError::Other(format!("there is node {found}")));

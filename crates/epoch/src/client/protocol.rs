@@ -15,7 +15,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::answer::{Answer, Reason};
+use crate::answer::{Answer, Reason, Right};
 use crate::back_end::{Image, NoImage};
 use crate::codec::{Malformed, Reader, put_bytes, put_u64};
 use crate::configuration::Configuration;
@@ -148,6 +148,13 @@ impl Reply {
     /// The payload of a reply.
     #[must_use]
     pub fn encode(&self, number: u64) -> Vec<u8> {
+        self.encode_for(number, u16::MAX)
+    }
+
+    /// The payload of a reply to a client of this version of the protocol: version 1 knows fewer
+    /// refusals.
+    #[must_use]
+    pub fn encode_for(&self, number: u64, version: u16) -> Vec<u8> {
         let mut out = Vec::new();
         put_u64(&mut out, number);
         match self {
@@ -163,7 +170,7 @@ impl Reply {
             }
             Self::Outcome(Outcome::Answered(Answer::Aborted(reason))) => {
                 out.push(ABORTED);
-                let (code, at) = encode_reason(*reason);
+                let (code, at) = encode_reason(*reason, version);
                 out.push(code);
                 put_u64(&mut out, at.to_bits());
             }
@@ -261,9 +268,10 @@ fn decode_no_image(code: u8, at: EpochTimestamp) -> Result<NoImage, Malformed> {
     })
 }
 
-fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
+fn encode_reason(reason: Reason, version: u16) -> (u8, EpochTimestamp) {
     let none = EpochTimestamp::default();
     match reason {
+        Reason::Refused(Refusal::DiskFull | Refusal::OutOfMemory) if version < 2 => (3, none),
         Reason::Refused(Refusal::EpochClosed) => (1, none),
         Reason::Refused(Refusal::TooLong) => (2, none),
         Reason::Refused(Refusal::NoRoom) => (3, none),
@@ -275,6 +283,8 @@ fn encode_reason(reason: Reason) -> (u8, EpochTimestamp) {
         Reason::Lost(partition) => (9, EpochTimestamp::from_bits(partition as u64)),
         Reason::Refused(Refusal::DiskFull) => (10, none),
         Reason::Refused(Refusal::OutOfMemory) => (11, none),
+        Reason::NotAllowed(Right::Put) => (12, none),
+        Reason::NotAllowed(Right::Get) => (13, none),
     }
 }
 
@@ -291,6 +301,8 @@ fn decode_reason(code: u8, at: EpochTimestamp) -> Result<Reason, Malformed> {
         9 => Reason::Lost(usize::try_from(at.to_bits()).map_err(|_| Malformed)?),
         10 => Reason::Refused(Refusal::DiskFull),
         11 => Reason::Refused(Refusal::OutOfMemory),
+        12 => Reason::NotAllowed(Right::Put),
+        13 => Reason::NotAllowed(Right::Get),
         _ => return Err(Malformed),
     })
 }
@@ -381,6 +393,8 @@ mod tests {
             Reason::Lost(3),
             Reason::Refused(Refusal::DiskFull),
             Reason::Refused(Refusal::OutOfMemory),
+            Reason::NotAllowed(Right::Put),
+            Reason::NotAllowed(Right::Get),
         ];
         let answers = [
             Answer::Committed(at),

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_env::{JoinHandle, Stream};
-use coeval_peers::{ClusterId, NodeId, Security, Unguarded};
+use coeval_peers::{Channel, ClusterId, NodeId, Security, Unguarded};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::requests::{Outcome, Requests};
-use crate::answer::{Answer, Reason};
+use super::requests::{Outcome, Request, Requests};
+use crate::answer::{Answer, Reason, Right};
 use crate::back_end::NoImage;
-use crate::client::login::{LoginError, Secret, let_in};
+use crate::client::login::{LoginError, let_in};
 use crate::client::protocol::{self, Asked, Reply};
+use crate::client::{Access, Rights};
 use crate::configuration::Configuration;
 use crate::message::Refusal;
 
@@ -57,7 +58,7 @@ pub enum GateError {
 pub(super) struct Gate {
     pub(super) identity: (ClusterId, NodeId),
     pub(super) security: Security,
-    pub(super) secret: Option<Secret>,
+    pub(super) access: Access,
     pub(super) requests: Requests,
 }
 
@@ -91,7 +92,7 @@ impl Gate {
                     let logged_in = coeval_env::timeout(LOGIN, login).await;
                     drop(stranger);
                     match logged_in {
-                        Ok(Ok(channel)) => gate.serve(channel).await,
+                        Ok(Ok((channel, client))) => gate.serve(channel, client).await,
                         Ok(Err(reason)) => tracing::info!(reason, "a client was not let in"),
                         Err(coeval_env::Elapsed) => {
                             tracing::info!("a client's login took too long")
@@ -104,16 +105,15 @@ impl Gate {
         Ok((listened, Open(task)))
     }
 
-    async fn let_in(&self, stream: Stream) -> Result<coeval_peers::Channel, String> {
+    async fn let_in(&self, stream: Stream) -> Result<(Channel, (Rights, u16)), String> {
         let mut channel = self.security.accept(stream).await?;
-        let secret = self.secret.as_ref();
-        let outcome: Result<(), LoginError> = let_in(&mut channel, self.identity, secret).await;
-        outcome.map_err(|error| error.to_string())?;
-        Ok(channel)
+        let login = let_in(&mut channel, self.identity, &self.access, Channel::shows);
+        let client = login.await.map_err(|error: LoginError| error.to_string())?;
+        Ok((channel, client))
     }
 
     /// Carries requests and replies until the client goes, or sends what no client does.
-    async fn serve(&self, channel: coeval_peers::Channel) {
+    async fn serve(&self, channel: Channel, (rights, version): (Rights, u16)) {
         let (mut reading, writing) = tokio::io::split(channel);
         let (replies, replied) = mpsc::unbounded_channel();
         let writer = coeval_env::spawn("replies", write(writing, replied));
@@ -141,6 +141,11 @@ impl Gate {
             let Ok(place) = place else {
                 break;
             };
+            if let Some(refused) = refuse(rights, &asked) {
+                // The client may have gone.
+                let _ = replies.send((refused.encode_for(number, version), place));
+                continue;
+            }
             // Before the next request is read: what waits for room waits in the connection.
             let with_room = match asked {
                 Asked::Request(request) => match self.requests.room(&request).await {
@@ -160,14 +165,14 @@ impl Gate {
                         None => Reply::NoImage(NoImage::NotHeld),
                     };
                     // The client may have gone.
-                    let _ = replies.send((reply.encode(number), place));
+                    let _ = replies.send((reply.encode_for(number, version), place));
                     continue;
                 }
                 Asked::Image(partition, through, after) => {
                     let image = self.requests.image((partition, through), after).await;
                     let reply = image.map_or_else(Reply::NoImage, Reply::Image);
                     // The client may have gone.
-                    let _ = replies.send((reply.encode(number), place));
+                    let _ = replies.send((reply.encode_for(number, version), place));
                     continue;
                 }
             };
@@ -180,10 +185,11 @@ impl Gate {
                         None => return,
                     },
                 };
-                let mut encoded = reply.encode(number);
+                let mut encoded = reply.encode_for(number, version);
                 if encoded.len() > protocol::MOST_PAYLOAD {
                     let refused = Answer::Aborted(Reason::Refused(Refusal::TooLong));
-                    encoded = Reply::Outcome(Outcome::Answered(refused)).encode(number);
+                    let refused = Reply::Outcome(Outcome::Answered(refused));
+                    encoded = refused.encode_for(number, version);
                 }
                 // The client may have gone.
                 let _ = replies.send((encoded, place));
@@ -191,6 +197,22 @@ impl Gate {
         }
         drop(replies);
         writer.abort();
+    }
+}
+
+/// The refusal of what the client has no right to.
+fn refuse(rights: Rights, asked: &Asked) -> Option<Reply> {
+    let refused = |right| {
+        let reason = Reason::NotAllowed(right);
+        Some(Reply::Outcome(Outcome::Answered(Answer::Aborted(reason))))
+    };
+    match asked {
+        Asked::Request(Request::PutAll(_)) if !rights.put => refused(Right::Put),
+        Asked::Request(Request::GetLatest(_) | Request::GetAt(..)) if !rights.get => {
+            refused(Right::Get)
+        }
+        Asked::Hold | Asked::Image(..) if !rights.get => Some(Reply::NoImage(NoImage::NotAllowed)),
+        _ => None,
     }
 }
 

@@ -61,6 +61,7 @@ pub use settings::{SettingError, Settings};
 pub use status::{Counts, ManagerStatus, Status};
 pub use verify::{NodeReport, VerifyError, verify};
 
+use crate::client::Access;
 use crate::directory::Directory;
 use crate::log::LogError;
 use crate::wire;
@@ -306,7 +307,10 @@ async fn open(
         let gate = Gate {
             identity: (founding.cluster, own),
             security: settings.security.clone(),
-            secret: settings.secret.clone(),
+            access: Access {
+                roles: settings.roles.clone(),
+                secret: settings.secret.clone(),
+            },
             requests: requests.clone(),
         };
         let (listened, open) = gate.open(address).await?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use coeval_env::Location;
 use coeval_peers::Security;
 
-use crate::client::Secret;
+use crate::client::{Role, Secret};
 use crate::manager::Rhythm;
 
 /// Settings of one node. What all nodes of a cluster have in common stands in
@@ -24,8 +24,11 @@ pub struct Settings {
     pub clients: Option<SocketAddr>,
     /// Where to listen for administrators, on this machine: health and metrics over HTTP.
     pub admin: Option<SocketAddr>,
-    /// What clients have to know, beside a certificate where there is TLS.
+    /// What clients have to know, beside a certificate where there is TLS, to do everything.
     pub secret: Option<Secret>,
+    /// Roles of clients, which may do less. With any, who has neither a role nor the secret is not let
+    /// in.
+    pub roles: Vec<Role>,
     /// Length of a tick of the clock. Every tenth, what was not answered is said again.
     pub tick_milliseconds: u64,
     /// How long epochs are at least, in ticks, if this node manages.
@@ -67,6 +70,7 @@ impl Settings {
             clients: None,
             admin: None,
             secret: None,
+            roles: Vec::new(),
             tick_milliseconds: 10,
             rhythm: Rhythm::Unified { minimum_ticks: 1 },
             lost_milliseconds: 1000,

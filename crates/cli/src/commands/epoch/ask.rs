@@ -17,12 +17,16 @@ async fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let own = matches.get_one::<u64>("as").copied().unwrap_or_default();
     settings.security = credentials::security(matches, NodeId(own)).await?;
     settings.secret = credentials::secret(matches).await?;
+    settings.role = matches.get_one::<String>("role").cloned().unwrap_or_default();
     Ok(settings)
 }
 
 fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::Unreachable(_) | ClientError::NotLetIn { .. } => Failure::new(3, error),
+        ClientError::Refused(reason) => {
+            Failure::new(1, format!("{reason} ({})", reason.sqlstate()))
+        }
         other => Failure::new(1, other),
     }
 }

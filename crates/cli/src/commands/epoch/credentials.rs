@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, value_parser};
 use coeval_env::fs;
-use coeval_epoch::client::Secret;
+use coeval_epoch::client::{Access, Role, Secret};
 use coeval_peers::{NodeId, Pem, Security, Tls};
 
 use super::Failure;
@@ -35,6 +35,41 @@ pub(super) fn arguments() -> Vec<Arg> {
         "A file with the secret that nodes and clients share: 16 bytes or more, drawn at random",
     );
     tls.into_iter().chain([name, secret]).collect()
+}
+
+/// As which role a client comes in.
+pub(super) fn role_argument() -> Arg {
+    Arg::new("role")
+        .long("role")
+        .value_name("NAME")
+        .help("The role as which to come in, whose secret is in the secret file")
+}
+
+/// The roles that a node lets in.
+pub(super) fn access_argument() -> Arg {
+    Arg::new("access-file")
+        .long("access-file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help(
+            "Roles of clients, a line each: NAME put|get|put,get secret SECRET|certificate N. Who \
+             has none needs the secret of --secret-file, and may do everything",
+        )
+}
+
+/// The roles of an access file.
+pub(super) async fn roles(matches: &ArgMatches) -> Result<Vec<Role>, Failure> {
+    let Some(path) = matches.get_one::<PathBuf>("access-file") else {
+        return Ok(Vec::new());
+    };
+    let bytes = read(path).await?;
+    let wrong = |why: &dyn std::fmt::Display| Failure::new(1, format!("{}: {why}", path.display()));
+    let text = std::str::from_utf8(&bytes).map_err(|error| wrong(&error))?;
+    let roles = Access::read(text).map_err(|error| wrong(&error))?;
+    match roles.is_empty() {
+        true => Err(wrong(&"it has no role")),
+        false => Ok(roles),
+    }
 }
 
 /// As which node a client's certificate names it.

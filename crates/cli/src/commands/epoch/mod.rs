@@ -104,6 +104,7 @@ pub(super) fn command() -> Command {
         .about("Run a node, and stay until it is stopped")
         .after_help(START_HELP)
         .args(node::start_arguments())
+        .arg(credentials::access_argument())
         .args(credentials::arguments());
     let client = |name: &'static str, about: &'static str| {
         Command::new(name)
@@ -114,6 +115,7 @@ pub(super) fn command() -> Command {
                 "The nodes to ask, and where they listen for clients",
             ))
             .arg(credentials::client_argument())
+            .arg(credentials::role_argument())
             .args(credentials::arguments())
     };
     let several = |name: &'static str, value: &'static str, help: &'static str| {

@@ -146,6 +146,15 @@ pub(super) fn start_arguments() -> Vec<Arg> {
             "checkpoint-bytes",
             "Bytes of log after which a checkpoint replaces it [default: 64 MiB]",
         ),
+        number(
+            "disk-reserve-bytes",
+            "Disk space that is given up when the disk is full; 0: none [default: 16 MiB]",
+        ),
+        number(
+            "memory-bytes",
+            "Bytes of keys and versions above which no value is taken; 0: half of what the machine or \
+             the container has [default: 0]",
+        ),
         Arg::new("stop-with-parent")
             .long("stop-with-parent")
             .action(ArgAction::SetTrue)
@@ -177,6 +186,17 @@ pub(super) async fn start(matches: &ArgMatches) -> Result<(), Failure> {
         &mut settings.absent_milliseconds,
     )?;
     replace(matches, "checkpoint-bytes", &mut settings.checkpoint_bytes)?;
+    replace(
+        matches,
+        "disk-reserve-bytes",
+        &mut settings.disk_reserve_bytes,
+    )?;
+    replace(matches, "memory-bytes", &mut settings.memory_bytes)?;
+    if settings.memory_bytes == 0 {
+        // Keys and versions are counted, and take somewhat more.
+        let has = coeval_server::memory_of_machine().await;
+        settings.memory_bytes = has.map_or(0, |bytes| bytes / 2);
+    }
     let mut minimum_ticks = 1;
     replace(matches, "minimum-ticks", &mut minimum_ticks)?;
     let mut maximum_ticks = 0;
@@ -190,6 +210,7 @@ pub(super) async fn start(matches: &ArgMatches) -> Result<(), Failure> {
     };
     settings.check().map_err(|error| Failure::new(2, error))?;
     settings.secret = credentials::secret(matches).await?;
+    settings.roles = credentials::roles(matches).await?;
     let founding = server::founding(&settings.directory).await;
     let own = founding.map_err(|error| failed(&error))?.node;
     if let Some(named) = matches
