@@ -48,6 +48,9 @@ pub enum Reason {
     /// The client's role may not do it.
     #[error("the client's role may not {}", .0.name())]
     NotAllowed(Right),
+    /// The node runs no front end: another one does.
+    #[error("the node runs no front end")]
+    NoFrontEnd,
     /// As many requests wait as may.
     #[error("as many requests wait as may")]
     Busy,
@@ -62,6 +65,7 @@ impl Reason {
                 Refusal::EpochClosed | Refusal::NoRoom | Refusal::DiskFull | Refusal::OutOfMemory,
             )
             | Self::Busy
+            | Self::NoFrontEnd
             | Self::Lost(_)
             | Self::TooFarAhead(_) => Remedy::Retry,
             Self::Refused(Refusal::TooLong)
@@ -87,6 +91,7 @@ impl Reason {
             Self::Collected(_) => "72000",
             Self::Lost(_) => "58030",
             Self::NotAllowed(_) => "42501",
+            Self::NoFrontEnd => "0A000",
             Self::Busy => "53000",
         }
     }

@@ -42,8 +42,8 @@
 //! A client has one connection at a time, to the first of its nodes that lets it in, and any
 //! number of requests on it. When the connection ends it uses the next node. A read is asked
 //! again there; a write whose outcome is not known is not, and its caller is told so
-//! ([`ClientError::Unknown`]). A client that no node would ever let in is told at once
-//! ([`ClientError::NotLetIn`]).
+//! ([`ClientError::Unknown`]). A node without a front end has it go on to the next, too. A client that
+//! no node would ever let in is told at once ([`ClientError::NotLetIn`]).
 
 pub(crate) mod login;
 pub mod protocol;
@@ -365,7 +365,7 @@ impl Client {
         if let Asked::Request(request) = asked {
             request.check().map_err(|_| ClientError::TooLong)?;
         }
-        let mut is_sent = false;
+        let (mut is_sent, mut elsewhere) = (false, 0);
         let mut last = "no attempt has ended in time".to_owned();
         let attempts = async {
             loop {
@@ -385,6 +385,14 @@ impl Client {
                     is_sent = true;
                     match replied.await {
                         Ok(Reply::Outcome(Outcome::Unknown)) if again => {}
+                        // It has no effect there; another node may run one.
+                        Ok(reply) if is_of_no_front_end(&reply) => {
+                            elsewhere += 1;
+                            if elsewhere >= self.settings.nodes.len() {
+                                return Ok(reply);
+                            }
+                            is_sent = false;
+                        }
                         Ok(reply) => return Ok(reply),
                         Err(_) if again => {}
                         Err(_) => return Err(ClientError::Unknown),
@@ -468,6 +476,12 @@ impl Client {
             (_, false) => NotConnected::Unreachable(reasons.join("; ")),
         })
     }
+}
+
+/// Whether a node answers that it runs no front end.
+fn is_of_no_front_end(reply: &Reply) -> bool {
+    let answer = Answer::Aborted(Reason::NoFrontEnd);
+    *reply == Reply::Outcome(Outcome::Answered(answer))
 }
 
 /// Why there is no connection.

@@ -283,6 +283,8 @@ fn encode_reason(reason: Reason, version: u16) -> (u8, EpochTimestamp) {
         Reason::Lost(partition) => (9, EpochTimestamp::from_bits(partition as u64)),
         Reason::Refused(Refusal::DiskFull) => (10, none),
         Reason::Refused(Refusal::OutOfMemory) => (11, none),
+        Reason::NoFrontEnd if version < 2 => (6, none),
+        Reason::NoFrontEnd => (14, none),
         Reason::NotAllowed(Right::Put) => (12, none),
         Reason::NotAllowed(Right::Get) => (13, none),
     }
@@ -303,6 +305,7 @@ fn decode_reason(code: u8, at: EpochTimestamp) -> Result<Reason, Malformed> {
         11 => Reason::Refused(Refusal::OutOfMemory),
         12 => Reason::NotAllowed(Right::Put),
         13 => Reason::NotAllowed(Right::Get),
+        14 => Reason::NoFrontEnd,
         _ => return Err(Malformed),
     })
 }
@@ -395,6 +398,7 @@ mod tests {
             Reason::Refused(Refusal::OutOfMemory),
             Reason::NotAllowed(Right::Put),
             Reason::NotAllowed(Right::Get),
+            Reason::NoFrontEnd,
         ];
         let answers = [
             Answer::Committed(at),

@@ -227,6 +227,11 @@ impl Driver {
                     let _ = under_way.answer.send(refused);
                     return Ok(true);
                 }
+                if !self.parts.home.founding.runs_front_end() {
+                    // The client may have gone.
+                    let _ = under_way.answer.send(Answer::Aborted(Reason::NoFrontEnd));
+                    return Ok(true);
+                }
                 let handle = self.next_handle;
                 self.next_handle += 1;
                 self.waiting.insert(handle, under_way);
@@ -629,6 +634,8 @@ impl Driver {
             configuration: configuration.version,
             connected: self.detector.count(),
             majority: self.reaches_majority(),
+            runs_no_front_end: !founding.runs_front_end(),
+            runs_no_back_end: !founding.runs_back_end(),
             front_end: front_end.is_some_and(|place| place.incarnation == incarnation),
             back_end: configuration.is_back_end(founding.node, incarnation),
             closed: self.node.newest_closed(),
@@ -649,15 +656,16 @@ fn front_end_of(node: NodeId) -> FrontEndId {
 
 /// The step function of a start, with the configuration that the council has here.
 fn start(settings: &Settings, parts: &Parts, recovered: Recovered) -> EpochNode {
-    let node = parts.home.founding.node;
+    let founding = &parts.home.founding;
+    let node = founding.node;
     let configuration = parts.directory.configuration();
     let mut started = EpochNode::start(Start {
         node,
         incarnation: parts.home.incarnation,
-        front_end: Some(front_end_of(node)),
+        front_end: founding.runs_front_end().then(|| front_end_of(node)),
         // Where its copies were removed, the back end asks for others: it comes in empty, and
         // forgets what its disk held.
-        back_end: Some(recovered),
+        back_end: founding.runs_back_end().then_some(recovered),
     });
     if settings.memory_bytes > 0 {
         started.set_memory_bytes(settings.memory_bytes);

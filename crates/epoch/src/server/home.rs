@@ -91,8 +91,12 @@ pub struct Founding {
     pub cluster: ClusterId,
     /// The node.
     pub node: NodeId,
-    /// Where the nodes listen for each other. Each is a front end, and holds copies.
+    /// Where the nodes listen for each other.
     pub members: BTreeMap<NodeId, Location>,
+    /// The members that run a front end, to which clients put and get; all if empty.
+    pub front_ends: BTreeSet<NodeId>,
+    /// The members that hold copies; all if empty.
+    pub back_ends: BTreeSet<NodeId>,
     /// The members whose council decides on members and manager; the first three if empty.
     pub council: BTreeSet<NodeId>,
     /// Partitions of the keys.
@@ -114,6 +118,8 @@ impl Founding {
         Self {
             cluster,
             node,
+            front_ends: BTreeSet::new(),
+            back_ends: BTreeSet::new(),
             council: BTreeSet::new(),
             partitions: (count * 2).clamp(1, 16) as u16,
             copies: count.clamp(1, 2) as u8,
@@ -132,9 +138,29 @@ impl Founding {
         }
     }
 
+    /// Whether this node runs a front end.
+    #[must_use]
+    pub fn runs_front_end(&self) -> bool {
+        self.front_ends.is_empty() || self.front_ends.contains(&self.node)
+    }
+
+    /// Whether this node may hold copies.
+    #[must_use]
+    pub fn runs_back_end(&self) -> bool {
+        self.back_ends.is_empty() || self.back_ends.contains(&self.node)
+    }
+
+    /// The nodes that may hold copies.
+    fn holders(&self) -> Vec<NodeId> {
+        match self.back_ends.is_empty() {
+            true => self.members.keys().copied().collect(),
+            false => self.back_ends.iter().copied().collect(),
+        }
+    }
+
     /// The first configuration. Incarnations begin at 1, so every node's first start is new to it.
     pub(crate) fn configuration(&self) -> Configuration {
-        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
+        let nodes = self.holders();
         let copies = |partition: usize| {
             let copies = (0..usize::from(self.copies)).map(|copy| partition + copy);
             copies.map(|index| nodes[index % nodes.len()]).collect()
@@ -155,7 +181,7 @@ impl Founding {
     /// The first reason why not.
     pub fn check(&self) -> Result<(), HomeError> {
         let refuse = |reason: String| Err(HomeError::Layout(reason));
-        let (node, count) = (self.node, self.members.len());
+        let (node, count) = (self.node, self.holders().len());
         if !self.members.contains_key(&node) {
             return refuse(format!("node {node} is none of its members"));
         }
@@ -170,6 +196,13 @@ impl Founding {
             return refuse(format!(
                 "node {other} of the council is none of its members"
             ));
+        }
+        for (role, nodes) in [("front", &self.front_ends), ("back", &self.back_ends)] {
+            if let Some(other) = nodes.iter().find(|id| !self.members.contains_key(id)) {
+                return refuse(format!(
+                    "node {other} of the {role} ends is none of its members"
+                ));
+            }
         }
         if self.partitions == 0 {
             return refuse("it needs one partition at least".to_owned());
@@ -197,9 +230,11 @@ impl Founding {
         let members: Vec<String> = members.collect();
         let council: Vec<String> = self.council().iter().map(ToString::to_string).collect();
         format!(
-            "{} {} {} {} {} {}",
+            "{} {} {} {} {} {} {} {}",
             members.join(","),
             council.join(","),
+            numbers(&self.front_ends),
+            numbers(&self.back_ends),
             self.partitions,
             self.copies,
             self.degree,
@@ -224,6 +259,15 @@ impl Founding {
             self.degree,
             self.history_epochs,
         );
+        // A build that knows no such lines has every node do both.
+        for (name, nodes) in [
+            ("front_ends", &self.front_ends),
+            ("back_ends", &self.back_ends),
+        ] {
+            if !nodes.is_empty() {
+                lines.push_str(&format!("{name} {}\n", numbers(nodes)));
+            }
+        }
         let sum = crc32c::crc32c(lines.as_bytes());
         lines.push_str(&format!("checksum {sum:08x}\n"));
         lines
@@ -255,6 +299,10 @@ impl Founding {
         };
         let members = value("members")?.split(' ').map(member);
         let council = value("council")?.split(' ').map(id);
+        let nodes = |name: &str| {
+            let listed = named.get(name).into_iter().flat_map(|list| list.split(' '));
+            listed.map(id).collect::<Result<_, _>>()
+        };
         let small = |name| number(name)?.try_into().map_err(|_| "a number is too high");
         let founding = Self {
             cluster: value("cluster")?
@@ -262,6 +310,8 @@ impl Founding {
                 .map_err(|_| "the cluster is none")?,
             node: NodeId(number("node")?),
             members: members.collect::<Result<_, _>>()?,
+            front_ends: nodes("front_ends")?,
+            back_ends: nodes("back_ends")?,
             council: council.collect::<Result<_, _>>()?,
             partitions: number("partitions")?
                 .try_into()
@@ -272,6 +322,12 @@ impl Founding {
         };
         Ok((founding, number("incarnation")?))
     }
+}
+
+/// Nodes, with blanks between.
+fn numbers(nodes: &BTreeSet<NodeId>) -> String {
+    let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    nodes.join(" ")
 }
 
 /// Makes a node in a directory, which must be new or empty of one.
@@ -403,6 +459,8 @@ mod tests {
     fn a_founding_comes_back_and_a_changed_one_is_refused() {
         let founding = Founding {
             council: [NodeId(1), NodeId(2), NodeId(3)].into(),
+            front_ends: [NodeId(4)].into(),
+            back_ends: [NodeId(1), NodeId(2)].into(),
             ..founding()
         };
         let text = founding.lines(41);
@@ -417,13 +475,53 @@ mod tests {
         }
     }
 
+    /// NODE as a build wrote it before there were roles, and log files that name the file before them.
+    #[test]
+    fn a_node_of_the_first_format_is_read() {
+        let founding = Founding {
+            council: [NodeId(1), NodeId(2), NodeId(3)].into(),
+            ..founding()
+        };
+        let now = founding.lines(3);
+        let (lines, _) = now.split_once("checksum ").unwrap();
+        let before = lines.replace(FIRST_LINE, EARLIER_LINE);
+        let sum = crc32c::crc32c(before.as_bytes());
+        let before = format!("{before}checksum {sum:08x}\n");
+        assert_eq!(Founding::read(&before), Ok((founding, 3)));
+    }
+
+    #[test]
+    fn copies_are_placed_on_back_ends_only() {
+        let founding = Founding {
+            front_ends: [NodeId(1)].into(),
+            back_ends: [NodeId(2), NodeId(4)].into(),
+            ..founding()
+        };
+        founding.check().unwrap();
+        let configuration = founding.configuration();
+        let nodes: BTreeSet<NodeId> = configuration.partitions.into_iter().flatten().collect();
+        assert_eq!(nodes, founding.back_ends);
+        let back_ends: BTreeSet<NodeId> = configuration.back_ends.into_keys().collect();
+        assert_eq!(back_ends, founding.back_ends);
+        assert!(!founding.runs_front_end() && founding.runs_back_end());
+    }
+
     #[test]
     fn what_no_cluster_can_be_is_refused_by_name() {
         type Alter = fn(&mut Founding);
-        let cases: [(&str, Alter); 6] = [
+        let cases: [(&str, Alter); 9] = [
             ("none of its members", |founding| founding.node = NodeId(9)),
             ("of the council", |founding| {
                 founding.council.insert(NodeId(9));
+            }),
+            ("of the front ends", |founding| {
+                founding.front_ends.insert(NodeId(9));
+            }),
+            ("of the back ends", |founding| {
+                founding.back_ends.insert(NodeId(9));
+            }),
+            ("copies", |founding| {
+                founding.back_ends.insert(NodeId(1));
             }),
             ("one partition", |founding| founding.partitions = 0),
             ("copies", |founding| founding.copies = 5),

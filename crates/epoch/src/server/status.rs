@@ -64,6 +64,10 @@ pub struct Status {
     pub connected: usize,
     /// Whether a majority of the council is connected with it, itself included.
     pub majority: bool,
+    /// Whether the node was founded without a front end.
+    pub runs_no_front_end: bool,
+    /// Whether it was founded to hold no copies.
+    pub runs_no_back_end: bool,
     /// Whether the configuration has this start's front end.
     pub front_end: bool,
     /// Whether the configuration has this start's copies.
@@ -107,8 +111,10 @@ impl Status {
             Some("a majority of the council is not there".to_owned())
         } else if self.manager_at.is_none() {
             Some("no epoch manager is known yet".to_owned())
-        } else if !self.front_end {
+        } else if !self.front_end && !self.runs_no_front_end {
             Some("the front end waits to be admitted by the manager".to_owned())
+        } else if self.runs_no_front_end && !self.runs_no_back_end && !self.back_end {
+            Some("the copies here wait to be admitted by the manager".to_owned())
         } else if let Some(partitions) = unavailable.filter(|found| !found.is_empty()) {
             let partitions = list(partitions);
             Some(format!(
@@ -236,6 +242,13 @@ impl Status {
         let manager_at = self.manager_at.map(|node| node.to_string());
         let known = manager_at.as_deref().unwrap_or("unknown");
         let _ = writeln!(lines, "manager {known}");
+        let roles = match (self.runs_no_front_end, self.runs_no_back_end) {
+            (false, false) => "front end, back end",
+            (false, true) => "front end",
+            (true, false) => "back end",
+            (true, true) => "council only",
+        };
+        let _ = writeln!(lines, "runs {roles}");
         for (name, value, _) in self.values() {
             let _ = writeln!(lines, "{name} {value}");
         }
@@ -289,6 +302,17 @@ mod tests {
         assert!(status.problem().unwrap().contains("no epoch manager"));
         status.manager_at = Some(NodeId(2));
         assert!(status.problem().unwrap().contains("admitted"));
+        let holds_only = Status {
+            runs_no_front_end: true,
+            ..status.clone()
+        };
+        assert!(holds_only.problem().unwrap().contains("copies here wait"));
+        let holds_only = Status {
+            back_end: true,
+            ..holds_only
+        };
+        assert_eq!(holds_only.problem(), None);
+        assert!(holds_only.lines().contains("runs back end\n"));
         status.front_end = true;
         assert_eq!(status.problem(), None);
         status.manager = Some(ManagerStatus {

@@ -32,6 +32,16 @@ fn number(name: &'static str, help: &'static str) -> Arg {
         .help(help)
 }
 
+/// Some of the nodes.
+fn nodes(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("N,…")
+        .value_delimiter(',')
+        .value_parser(value_parser!(u64))
+        .help(help)
+}
+
 pub(super) fn found_arguments() -> Vec<Arg> {
     vec![
         directory(),
@@ -42,12 +52,15 @@ pub(super) fn found_arguments() -> Vec<Arg> {
             .value_name("ID")
             .value_parser(value_parser!(ClusterId))
             .help("The cluster's id [default: drawn, and said]"),
-        Arg::new("council")
-            .long("council")
-            .value_name("N,…")
-            .value_delimiter(',')
-            .value_parser(value_parser!(u64))
-            .help("The nodes whose majority decides on members and manager [default: the first 3]"),
+        nodes(
+            "council",
+            "The nodes whose majority decides on members and manager [default: the first 3]",
+        ),
+        nodes(
+            "front-ends",
+            "The nodes that clients put to and get from [default: all]",
+        ),
+        nodes("back-ends", "The nodes that hold copies [default: all]"),
         number(
             "partitions",
             "Partitions of the keys [default: 2 for each node, up to 16]",
@@ -84,8 +97,17 @@ pub(super) fn founding(matches: &ArgMatches) -> Result<Founding, Failure> {
     let cluster = matches.get_one::<ClusterId>("cluster").copied();
     let cluster = cluster.unwrap_or_else(ClusterId::draw);
     let mut founding = Founding::new(cluster, NodeId(node), members.unwrap_or_default());
-    let council = matches.get_many::<u64>("council").into_iter().flatten();
-    founding.council = council.copied().map(NodeId).collect::<BTreeSet<_>>();
+    let some = |name: &str| -> BTreeSet<NodeId> {
+        let given = matches.get_many::<u64>(name).into_iter().flatten();
+        given.copied().map(NodeId).collect()
+    };
+    founding.council = some("council");
+    founding.front_ends = some("front-ends");
+    founding.back_ends = some("back-ends");
+    if !founding.back_ends.is_empty() {
+        // As many as there can be, up to what a cluster has by default.
+        founding.copies = founding.copies.min(founding.back_ends.len() as u8);
+    }
     replace(matches, "partitions", &mut founding.partitions)?;
     replace(matches, "copies", &mut founding.copies)?;
     replace(matches, "degree", &mut founding.degree)?;
