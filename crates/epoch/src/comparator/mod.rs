@@ -8,6 +8,8 @@
 //! | RAMP-Small | prepare, commit | one round for timestamps, one for versions among them | atomic visibility |
 //! | locking | two-phase locking and commit; a lock that is held aborts (NO_WAIT) | one round, which locks; then the locks go | strict serializability |
 //!
+//! And around any of them, or epochs, a backup for each front end ([`BackedFrontEnd`]).
+//!
 //! # Limits
 //!
 //! They are there to be measured, so they do what their protocols do while nothing fails: frames
@@ -18,6 +20,7 @@
 //! Bernstein et al., *Concurrency Control and Recovery in Database Systems* (1987), chapters 3 and 7.
 
 mod back;
+mod backed;
 mod front;
 mod word;
 
@@ -33,6 +36,7 @@ use crate::engine::{Engine, Turn};
 use crate::operation::{Key, Write};
 use crate::timestamp::FrontEndId;
 use back::Back;
+pub use backed::BackedFrontEnd;
 use front::Front;
 use word::Word;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coeval_epoch::comparator::{ComparatorNode, Control, Lookup};
+use coeval_epoch::comparator::{BackedFrontEnd, ComparatorNode, Control, Lookup};
 use coeval_epoch::{
     Answer, Configuration, Decision, Directory, Engine, EpochNode, EpochTimestamp, Found,
     FrontEndId, Key, LogWrite, Malformed, NodeId, Recovered, Rhythm, Start, Term, Turn, Write,
@@ -77,6 +77,20 @@ fn comparator(control: Control, copies: u64) -> Vec<Box<dyn Engine>> {
 }
 
 fn epochs(copies: u64) -> Vec<Box<dyn Engine>> {
+    let boxed = |(_, node)| Box::new(node) as Box<dyn Engine>;
+    epoch_nodes(copies).into_iter().map(boxed).collect()
+}
+
+/// The same, and each node's front end is backed up by the next node.
+fn backed(copies: u64) -> Vec<Box<dyn Engine>> {
+    let backed = |(node, started)| {
+        let backup = NodeId(node % NODES + 1);
+        Box::new(BackedFrontEnd::new(started, backup)) as Box<dyn Engine>
+    };
+    epoch_nodes(copies).into_iter().map(backed).collect()
+}
+
+fn epoch_nodes(copies: u64) -> Vec<(u64, Epochs)> {
     let directory = Directory::default();
     directory.decide(&Decision::Found(configuration(copies)));
     let node = |node: u64| {
@@ -91,7 +105,7 @@ fn epochs(copies: u64) -> Vec<Box<dyn Engine>> {
             1 => started.lead(Term(1), Rhythm::Unified { minimum_ticks: 1 }),
             _ => started.leader_is(Term(1), NodeId(1)),
         }
-        Box::new(Epochs(started, directory.clone())) as Box<dyn Engine>
+        (node, Epochs(started, directory.clone()))
     };
     (1..=NODES).map(node).collect()
 }
@@ -281,6 +295,59 @@ fn locking_and_epochs_are_strictly_serializable() {
     let locking = judge(|copies| comparator(Control::Locking, copies));
     assert_eq!(locking, Objections::default());
     assert_eq!(judge(epochs), Objections::default());
+    assert_eq!(judge(backed), Objections::default());
+}
+
+/// What a transaction writes is at the backup before anything of it leaves, and its client waits until
+/// the outcome is there.
+#[test]
+fn a_backup_knows_of_a_transaction_before_anyone_else() {
+    let configuration = Arc::new(configuration(1));
+    let node = |node: u64| {
+        let id = FrontEndId(node as u8);
+        let started = ComparatorNode::new(NodeId(node), id, Control::None, &configuration);
+        BackedFrontEnd::new(started, NodeId(2))
+    };
+    let (mut one, mut two) = (node(1), node(2));
+    // A key of the front end's own node: nothing else travels.
+    let mut keys = (0..100).map(key_of);
+    let key = keys.find(|key| configuration.copies_of(key) == [NodeId(1)]);
+    let key = key.expect("a key in each partition");
+    let write = Write {
+        key: key.clone(),
+        operation: value_of(1),
+    };
+    one.put_all(7, vec![write]);
+    let mut said = Vec::new();
+    for step in 0..3 {
+        let turn = one.take();
+        assert!(turn.answers.is_empty(), "{step}");
+        for write in &turn.writes {
+            assert!(step > 0, "nothing is written before the intent is kept");
+            one.persisted(write.number);
+        }
+        let more = one.take();
+        assert!(more.answers.is_empty(), "{step}");
+        for (to, payload) in turn.payloads.into_iter().chain(more.payloads) {
+            assert_eq!(to, NodeId(2));
+            said.push(step);
+            two.receive(NodeId(1), payload).unwrap();
+        }
+        let kept = two.kept_for(NodeId(1));
+        assert_eq!(kept.contains(&key), step == 0, "{step}");
+        for (_, payload) in two.take().payloads {
+            one.receive(NodeId(2), payload).unwrap();
+        }
+        if said.len() == 2 {
+            break;
+        }
+    }
+    assert_eq!(said, [0, 1], "an intent, and an outcome");
+    let answers = one.take().answers;
+    assert!(
+        matches!(answers[..], [(7, Answer::Committed(_))]),
+        "{answers:?}"
+    );
 }
 
 /// Transactions that meet under locks are aborted, and begin anew.
