@@ -81,6 +81,7 @@ pub(crate) async fn engine_settings(settings: &Settings) -> coeval_occ::Settings
         budget: memory::budget(settings).await,
         ..coeval_occ::Settings::default()
     };
+    engine.log.protocol = settings.cluster_protocol;
     engine.log.segment_bytes = settings.log_segment_bytes;
     engine.log.ring_bytes = settings.log_buffer_bytes;
     engine.log.log_keep_bytes = settings.log_keep_bytes;

@@ -60,6 +60,9 @@ pub enum HomeError {
     /// A node was founded there before.
     #[error("{} holds a node already", .0.display())]
     Founded(PathBuf),
+    /// A server of SQL has its database there.
+    #[error("{} holds a database of `coeval start`, of the protocol leader", .0.display())]
+    Database(PathBuf),
     /// The file NODE is not whole.
     #[error("{} is damaged: {reason}", .path.display())]
     Damaged {
@@ -341,6 +344,13 @@ pub async fn found(directory: &Path, founding: &Founding) -> Result<(), HomeErro
     let path = directory.join("NODE");
     if fs::exists(&path).await.map_err(io("look at", &path))? {
         return Err(HomeError::Founded(directory.to_owned()));
+    }
+    let database = directory.join("CONTROL");
+    if fs::exists(&database)
+        .await
+        .map_err(io("look at", &database))?
+    {
+        return Err(HomeError::Database(directory.to_owned()));
     }
     write(directory, &founding.lines(0)).await
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coeval_env::Location;
 use coeval_leader::node::NEWEST_VERSION;
 use coeval_peers::ClusterId;
+use coeval_types::Protocol;
 
 use super::{SettingValue, Settings, SettingsError};
 
@@ -148,6 +149,23 @@ impl Settings {
         if !(10..=60_000).contains(&self.gamma_probe_interval_milliseconds) {
             let reason = "must be from 10 to 60000".into();
             return refuse("gamma_probe_interval_milliseconds", reason);
+        }
+        if self.cluster_protocol != Protocol::Leader {
+            let reason = format!(
+                "this command runs servers and clusters of the protocol {}; a node of the protocol \
+                 {} is founded by `coeval epoch found` and run by `coeval epoch start`",
+                Protocol::Leader,
+                self.cluster_protocol
+            );
+            return refuse("cluster_protocol", reason);
+        }
+        if coeval_env::fs::exists_now(self.data_dir.join("NODE")).unwrap_or(false) {
+            let reason = format!(
+                "{} is of a node of a cluster of the protocol {}, which `coeval epoch start` runs",
+                self.data_dir.display(),
+                Protocol::Epoch
+            );
+            return refuse("data_dir", reason);
         }
         if !self.is_node() {
             let said = self.cluster_id.0.is_some()
@@ -295,7 +313,7 @@ mod tests {
         type Change = fn(&mut Settings);
         node().check().unwrap();
         assert_eq!(node().cluster_address().unwrap().port(), 7002);
-        let changes: [(&str, Change); 14] = [
+        let changes: [(&str, Change); 15] = [
             ("gamma_probe_interval_milliseconds", |settings| {
                 settings.gamma_probe_interval_milliseconds = 9;
             }),
@@ -314,6 +332,9 @@ mod tests {
             }),
             ("cluster_version_limit", |settings| {
                 settings.cluster_version_limit = NEWEST_VERSION + 1;
+            }),
+            ("cluster_protocol", |settings| {
+                settings.cluster_protocol = Protocol::Epoch;
             }),
             ("cluster_node", |settings| settings.cluster_node = 0),
             ("cluster_node", |settings| settings.cluster_node = 1001),

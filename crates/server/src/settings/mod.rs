@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use coeval_env::Location;
+use coeval_types::Protocol;
 
 pub(crate) use cluster_settings::MAX_NODES;
 pub use cluster_settings::{ClusterMembers, NodeNumbers, OptionalClusterId};
@@ -239,6 +240,12 @@ settings! {
     /// newest that it reads. With a lower one the build before can still take over the
     /// cluster's directories.
     cluster_version_limit: u32 = 0, "N";
+    /// The protocol by which the nodes of the cluster keep their copies: `leader`. It stands in the
+    /// data directory from the founding on, and in the handshake of nodes: a directory or a node of
+    /// another one is refused. A cluster of the protocol `epoch` keeps values under keys and speaks no
+    /// SQL; `coeval epoch found` founds it, and `coeval epoch start` runs its nodes. With
+    /// `epoch` here the start is refused, and says so.
+    cluster_protocol: Protocol = Protocol::Leader, "PROTOCOL";
     /// With a data directory that is empty, join a cluster that exists already.
     cluster_join: bool = false, "BOOL";
     /// The cluster's name in the certificates of its nodes: that of node 3 of shop is

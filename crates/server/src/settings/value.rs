@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use coeval_env::{Location, LocationError};
 use coeval_sql::session::settings;
+use coeval_types::Protocol;
 
 /// A value that can be read from a file, the environment or a flag.
 pub trait SettingValue: Sized {
@@ -43,6 +44,22 @@ impl SettingValue for LogFormat {
             Self::Json => "json",
         }
         .to_owned()
+    }
+}
+
+impl SettingValue for Protocol {
+    fn parse(text: &str) -> Result<Self, String> {
+        let protocol = Self::ALL
+            .into_iter()
+            .find(|protocol| protocol.name() == text);
+        protocol.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name);
+            format!("{text:?} is none of {}", names.join(", "))
+        })
+    }
+
+    fn show(&self) -> String {
+        self.name().to_owned()
     }
 }
 
