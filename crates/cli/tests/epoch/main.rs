@@ -73,16 +73,21 @@ fn start(directory: &Path, more: &[&str]) -> Node {
     }
 }
 
-/// Founds three nodes: their directories.
-fn found() -> BTreeMap<u64, TempDir> {
+/// So many nodes, and where they listen for each other.
+fn members(count: u64) -> String {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
-    let members = (1..=3).map(|id| {
+    let members = (1..=count).map(|id| {
         let port = runtime.block_on(free_port()).unwrap();
         format!("{id}=127.0.0.1:{port}")
     });
     let members: Vec<String> = members.collect();
-    let members = members.join(",");
+    members.join(",")
+}
+
+/// Founds three nodes: their directories.
+fn found() -> BTreeMap<u64, TempDir> {
+    let members = members(3);
     let mut cluster: Option<String> = None;
     let mut directories = BTreeMap::new();
     for id in 1..=3_u64 {
@@ -194,4 +199,91 @@ fn three_nodes_are_founded_used_killed_and_used_again() {
     let all = nodes(&running);
     let shown = said(ask("get", &all, &["alice", "bob"]));
     assert!(shown.ends_with("alice=60\nbob=40\n"), "{shown}");
+}
+
+#[test]
+fn a_cluster_is_backed_up_verified_and_restored() {
+    let directories = found();
+    let running: BTreeMap<u64, Node> = directories
+        .iter()
+        .map(|(id, directory)| (*id, start(directory.path(), &[])))
+        .collect();
+    let all = nodes(&running);
+    done(&["put", "--nodes", &all, "alice=60", "bob=40"]);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("monday");
+    let to = to.to_str().unwrap();
+    let said = done(&["backup", "--nodes", &all, "--to", to]);
+    assert!(
+        said.starts_with("backed up 2 keys of 6 partitions"),
+        "{said}"
+    );
+    let said = done(&["verify", to]);
+    assert!(said.ends_with("sound\n"), "{said}");
+    let (code, _, complaint) = epoch(&["backup", "--nodes", &all, "--to", to]);
+    assert_eq!(code, 1);
+    assert!(complaint.contains("is not empty"), "{complaint}");
+    let first = directories[&1].path().to_str().unwrap();
+    let (code, _, complaint) = epoch(&["verify", first]);
+    assert_eq!(code, 3);
+    assert!(
+        complaint.contains("in use by another process"),
+        "{complaint}"
+    );
+    drop(running);
+    for directory in directories.values() {
+        let said = done(&["verify", directory.path().to_str().unwrap()]);
+        assert!(said.contains("sealed through epoch"), "{said}");
+        assert!(said.ends_with("sound\n"), "{said}");
+    }
+    let nowhere = folder.path().join("nowhere");
+    let (code, _, _) = epoch(&["verify", nowhere.to_str().unwrap()]);
+    assert_eq!(code, 3);
+
+    let members = members(2);
+    let mut cluster: Option<String> = None;
+    let mut running = BTreeMap::new();
+    for id in 1..=2_u64 {
+        let number = id.to_string();
+        let data = folder.path().join(&number);
+        let data = data.to_str().unwrap();
+        let mut arguments = vec!["restore", "--from", to, "--data-dir", data];
+        arguments.extend(["--node", &number, "--members", &members]);
+        let before = cluster.clone();
+        if let Some(before) = &before {
+            arguments.extend(["--cluster", before]);
+        }
+        let said = done(&arguments);
+        let (drawn, rest) = said.split_once('\n').unwrap();
+        assert!(rest.starts_with("restored 2 of 2 keys"), "{said}");
+        cluster = drawn.strip_prefix("cluster ").map(str::to_owned);
+        let said = done(&["verify", data]);
+        assert!(said.contains("never started"), "{said}");
+        running.insert(id, data.to_owned());
+    }
+    let running: BTreeMap<u64, Node> = running
+        .into_iter()
+        .map(|(id, directory)| (id, start(Path::new(&directory), &[])))
+        .collect();
+    let all = nodes(&running);
+    let shown = done(&["get", "--nodes", &all, "alice", "bob"]);
+    assert!(shown.ends_with("alice=60\nbob=40\n"), "{shown}");
+    drop(running);
+
+    // A server of SQL leaves such a directory alone, and says who runs it.
+    let said = Command::new(COEVAL)
+        .args(["start", "--data-dir", first])
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8(said.stderr).unwrap();
+    assert!(
+        complaint.contains("`coeval epoch start` runs"),
+        "{complaint}"
+    );
+    let said = Command::new(COEVAL)
+        .args(["start", "--cluster-protocol", "epoch"])
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8(said.stderr).unwrap();
+    assert!(complaint.contains("coeval epoch found"), "{complaint}");
 }

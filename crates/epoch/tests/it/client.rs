@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use coeval_env::Location;
-use coeval_epoch::client::{Client, ClientError, LoginError, Secret, Settings, delete, put};
+use coeval_epoch::client::{
+    Access, Client, ClientError, LoginError, Secret, Settings, delete, put,
+};
 use coeval_epoch::server::{Founding, Server, ServerError, Settings as NodeSettings, found};
-use coeval_epoch::{EpochTimestamp, Reason};
+use coeval_epoch::{EpochTimestamp, NoImage, Reason, Refusal, Right};
 use coeval_peers::{ClusterId, NodeId, Pem, Security, Tls, node_name};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tempfile::TempDir;
@@ -30,13 +33,31 @@ pub async fn free_ports(count: usize) -> Vec<u16> {
     ports
 }
 
+/// Starts the node in a directory.
+pub async fn start(directory: &Path, settle: impl FnOnce(&mut NodeSettings)) -> Server {
+    let mut settings = NodeSettings::new(directory.to_owned());
+    settings.clients = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    settings.lost_milliseconds = 60_000;
+    settle(&mut settings);
+    Server::start(settings).await.unwrap()
+}
+
 /// A cluster in this process.
-struct Cluster {
-    nodes: BTreeMap<NodeId, (TempDir, Server)>,
+pub struct Cluster {
+    pub nodes: BTreeMap<NodeId, (TempDir, Server)>,
 }
 
 impl Cluster {
-    async fn start(count: u64, settle: impl Fn(NodeId, &mut NodeSettings)) -> Self {
+    pub async fn start(count: u64, settle: impl Fn(NodeId, &mut NodeSettings)) -> Self {
+        Self::founded(count, |_| {}, settle).await
+    }
+
+    /// Starts a cluster with another layout than the usual one.
+    pub async fn founded(
+        count: u64,
+        lay_out: impl Fn(&mut Founding),
+        settle: impl Fn(NodeId, &mut NodeSettings),
+    ) -> Self {
         let ports = free_ports(count as usize).await;
         let cluster = ClusterId::draw();
         let members: BTreeMap<NodeId, Location> = (1..=count)
@@ -48,19 +69,49 @@ impl Cluster {
         let mut nodes = BTreeMap::new();
         for id in members.keys() {
             let directory = tempfile::tempdir().unwrap();
-            let founding = Founding::new(cluster, *id, members.clone());
+            let mut founding = Founding::new(cluster, *id, members.clone());
+            lay_out(&mut founding);
             found(directory.path(), &founding).await.unwrap();
-            let mut settings = NodeSettings::new(directory.path().to_owned());
-            settings.clients = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-            settings.lost_milliseconds = 60_000;
-            settle(*id, &mut settings);
-            let server = Server::start(settings).await.unwrap();
+            let server = start(directory.path(), |settings| settle(*id, settings)).await;
             nodes.insert(*id, (directory, server));
         }
         Self { nodes }
     }
 
-    fn settings(&self) -> Settings {
+    /// Stops the nodes: their directories.
+    pub async fn directories(self) -> BTreeMap<NodeId, TempDir> {
+        let mut directories = BTreeMap::new();
+        for (id, (directory, server)) in self.nodes {
+            server.stop().await.unwrap();
+            directories.insert(id, directory);
+        }
+        directories
+    }
+
+    /// Starts the nodes in these directories.
+    pub async fn resume(directories: BTreeMap<NodeId, TempDir>) -> Self {
+        let mut nodes = BTreeMap::new();
+        for (id, directory) in directories {
+            let server = start(directory.path(), |_| {}).await;
+            nodes.insert(id, (directory, server));
+        }
+        Self { nodes }
+    }
+
+    /// A client of each node alone.
+    pub fn clients(&self) -> Vec<(NodeId, Client)> {
+        let settings = self.settings();
+        let clients = settings.nodes.iter().map(|(node, location)| {
+            let alone = Settings {
+                nodes: vec![(*node, location.clone())],
+                ..settings.clone()
+            };
+            (*node, Client::new(alone))
+        });
+        clients.collect()
+    }
+
+    pub fn settings(&self) -> Settings {
         let nodes = self.nodes.iter();
         let addresses = nodes.map(|(id, (_, server))| (*id, server.client_address().unwrap()));
         let mut settings = Settings::new(addresses.map(|(id, address)| (id, address.into())));
@@ -69,7 +120,7 @@ impl Cluster {
         settings
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         for (_, server) in self.nodes.into_values() {
             server.stop().await.unwrap();
         }
@@ -292,6 +343,162 @@ fn only_who_knows_the_secret_is_served() {
             ),
             "{refused}"
         );
+        cluster.stop().await;
+    });
+}
+
+/// Roles with a secret each, one with a certificate, and what each may do.
+#[test]
+fn a_role_does_what_it_may() {
+    in_runtime(async {
+        let cluster = Cluster::start(1, |_, settings| {
+            settings.roles = Access::read(
+                "app put,get secret the_secret_of_app\n\
+                 feed put secret the_secret_of_feed\n\
+                 reports get secret the_secret_of_reports\n",
+            )
+            .unwrap();
+        });
+        let cluster = cluster.await;
+        let client = |role: &str, secret: Option<&str>| {
+            let mut settings = cluster.settings();
+            role.clone_into(&mut settings.role);
+            settings.secret = secret.map(|secret| Secret::new(secret.as_bytes()).unwrap());
+            settings.patience = Duration::from_secs(86_400);
+            Client::new(settings)
+        };
+        let app = client("app", Some("the_secret_of_app"));
+        app.put_all([put("a", "1")]).await.unwrap();
+        assert_eq!(app.get("a").await.unwrap().unwrap(), "1");
+        let reports = client("reports", Some("the_secret_of_reports"));
+        assert_eq!(reports.get("a").await.unwrap().unwrap(), "1");
+        reports.hold().await.unwrap();
+        let refused = |result: Result<(), ClientError>, right| {
+            let refused = result.unwrap_err();
+            let ClientError::Refused(reason) = refused else {
+                panic!("{refused}");
+            };
+            assert_eq!(
+                (reason, reason.sqlstate()),
+                (Reason::NotAllowed(right), "42501")
+            );
+        };
+        let wrote = reports.put_all([put("a", "2")]).await.map(drop);
+        refused(wrote, Right::Put);
+        let feed = client("feed", Some("the_secret_of_feed"));
+        feed.put_all([put("b", "1")]).await.unwrap();
+        refused(feed.get("a").await.map(drop), Right::Get);
+        let held = feed.hold().await.unwrap_err();
+        assert!(
+            matches!(held, ClientError::NoImage(NoImage::NotAllowed)),
+            "{held}"
+        );
+        assert!(feed.status().await.is_ok());
+        // Neither another's secret, nor none, nor a role that is none.
+        for (role, secret) in [
+            ("app", Some("the_secret_of_reports")),
+            ("app", None),
+            ("", Some("the_secret_of_app")),
+            ("", None),
+            ("nobody", Some("the_secret_of_app")),
+        ] {
+            let refused = client(role, secret).get("a").await.unwrap_err();
+            assert!(
+                matches!(refused, ClientError::NotLetIn { .. }),
+                "{role}: {refused}"
+            );
+        }
+        assert_eq!(app.get("a").await.unwrap().unwrap(), "1");
+        cluster.stop().await;
+    });
+}
+
+/// Two nodes put and get, two others hold the copies.
+#[test]
+fn front_ends_and_back_ends_are_apart() {
+    in_runtime(async {
+        let cluster = Cluster::founded(
+            4,
+            |founding| {
+                founding.front_ends = [1, 4].map(NodeId).into();
+                founding.back_ends = [2, 3].map(NodeId).into();
+            },
+            |_, _| {},
+        );
+        let cluster = cluster.await;
+        let clients: BTreeMap<NodeId, Client> = cluster.clients().into_iter().collect();
+        let at = clients[&NodeId(1)].put_all([put("a", "1"), put("b", "1")]);
+        let at = at.await.unwrap();
+        let now = clients[&NodeId(4)].get_all(["a", "b"]).await.unwrap();
+        assert!(now.at > at);
+        assert_eq!(now.value("b").unwrap(), "1");
+        let status = clients[&NodeId(2)].status().await.unwrap();
+        assert!(status.contains("runs back end\n"), "{status}");
+        assert!(status.contains("serves yes\n"), "{status}");
+        let status = clients[&NodeId(1)].status().await.unwrap();
+        assert!(status.contains("runs front end\n"), "{status}");
+        assert!(status.contains("memory_bytes 0\n"), "{status}");
+        let refused = clients[&NodeId(3)].get("a").await.unwrap_err();
+        assert!(
+            matches!(refused, ClientError::Refused(Reason::NoFrontEnd)),
+            "{refused}"
+        );
+        // A client of several goes on to one that runs a front end.
+        let mut settings = cluster.settings();
+        settings.nodes.rotate_left(1);
+        let client = Client::new(settings);
+        client.put_all([put("a", "2")]).await.unwrap();
+        assert_eq!(client.connected().await.unwrap().1, NodeId(4));
+        assert_eq!(client.get("a").await.unwrap().unwrap(), "2");
+        cluster.stop().await;
+    });
+}
+
+/// Above the budget no value is taken, what is there is read, and deletes make room.
+#[test]
+fn a_memory_budget_refuses_values_and_takes_deletes() {
+    in_runtime(async {
+        let cluster = Cluster::founded(
+            1,
+            |founding| founding.history_epochs = 1,
+            |_, settings| settings.memory_bytes = 1 << 20,
+        );
+        let cluster = cluster.await;
+        let client = Client::new(cluster.settings());
+        let value = "v".repeat(100 << 10);
+        let mut taken = 0;
+        let refused = loop {
+            match client
+                .put_all([put(format!("key {taken}"), value.clone())])
+                .await
+            {
+                Ok(_) => taken += 1,
+                Err(refused) => break refused,
+            }
+        };
+        let ClientError::Refused(reason) = refused else {
+            panic!("{refused}");
+        };
+        let out_of_memory = Reason::Refused(Refusal::OutOfMemory);
+        assert_eq!((reason, reason.sqlstate()), (out_of_memory, "53200"));
+        assert!((8..=10).contains(&taken), "{taken}");
+        let read = client.get("key 0").await.unwrap().unwrap();
+        assert_eq!(read, value);
+        let gone = (0..taken).map(|key| delete(format!("key {key}")));
+        client.put_all(gone).await.unwrap();
+        // What they hide is collected some epochs later.
+        let mut attempts = 0;
+        while client.put_all([put("new", value.clone())]).await.is_err() {
+            attempts += 1;
+            assert!(attempts < 100, "no room is made");
+        }
+        assert_eq!(client.get("new").await.unwrap().unwrap(), value);
+        let status = client.status().await.unwrap();
+        let memory = status
+            .lines()
+            .find_map(|line| line.strip_prefix("memory_bytes "));
+        let memory: u64 = memory.unwrap().parse().unwrap();
+        assert!((100 << 10..400 << 10).contains(&memory), "{memory}");
         cluster.stop().await;
     });
 }

@@ -182,6 +182,32 @@ impl Cluster {
         self.up.get(&id)?.lock().unwrap().clone()
     }
 
+    /// Leaves a disk room for so many bytes more.
+    fn fill_disk(&self, id: NodeId, room: u64) {
+        let machine = self.machines[&id];
+        self.world.set_capacity(machine, u64::MAX);
+        let space = async { coeval_env::fs::space(DIRECTORY).map(|space| space.available) };
+        let available = self.world.run(machine, space).unwrap().unwrap_or(u64::MAX);
+        self.world.set_capacity(machine, u64::MAX - available + room);
+    }
+
+    /// Makes room on all disks. A node that has ended for want of it starts again.
+    fn empty_disks(&mut self) {
+        for machine in self.machines.values() {
+            self.world.set_capacity(*machine, u64::MAX);
+        }
+        for id in self.up.keys().copied().collect::<Vec<_>>() {
+            let Some(server) = self.server(id) else {
+                continue;
+            };
+            let asked = async move { server.status().await.is_err() };
+            if self.world.run(self.machines[&id], asked).unwrap() {
+                self.end(id, false);
+                self.start(id);
+            }
+        }
+    }
+
     /// Whether a read of everything through this node is answered in some seconds.
     fn serves(&self, id: NodeId) -> bool {
         let Some(server) = self.server(id) else {
@@ -418,8 +444,56 @@ fn a_back_end_that_was_removed_while_it_ran_makes_copies_again() {
     assert_eq!(objections, [""; 0]);
 }
 
-/// Faults of every kind at random moments.
-fn run(seed: u64, nodes: u64, steps: usize) -> (usize, Vec<String>) {
+/// One disk is full: writes to its copies are refused, reads go on, nothing is lost, and writes are taken
+/// once there is room.
+#[test]
+fn a_full_disk_refuses_writes_and_serves_reads() {
+    let mut cluster = Cluster::new(9, 3);
+    cluster.copies = Some(3);
+    for id in (1..=3).map(NodeId) {
+        cluster.start(id);
+    }
+    cluster.wait(2000);
+    let full = NodeId(2);
+    let machine = cluster.machines[&full];
+    // Room for some epochs more; then for what the reserve gives up.
+    cluster.fill_disk(full, 1000);
+    cluster.wait(2000);
+    let status = |cluster: &Cluster, id: NodeId| {
+        let server = cluster.server(id).unwrap();
+        let asked = async move { server.status().await.unwrap() };
+        cluster.world.run(cluster.machines[&id], asked).unwrap()
+    };
+    let before = status(&cluster, full);
+    assert!(before.disk_full, "{}", before.lines());
+    for id in (1..=3).map(NodeId) {
+        let (ledger, server) = (cluster.ledger.clone(), cluster.server(id).unwrap());
+        let refused = async move { ledger.put(&server, &[1, 2].into()).await };
+        let refused = cluster.world.run(cluster.machines[&id], refused).unwrap();
+        let reason = Reason::Refused(Refusal::DiskFull);
+        assert_eq!(refused, Outcome::Answered(Answer::Aborted(reason)), "{id}");
+        assert!(cluster.serves(id), "node {id} reads");
+    }
+    let after = status(&cluster, full);
+    assert!(after.closed > before.closed, "epochs are closed");
+    cluster.world.set_capacity(machine, u64::MAX);
+    cluster.wait(1000);
+    let roomy = status(&cluster, full);
+    assert!(!roomy.disk_full, "{}", roomy.lines());
+    let (ledger, server) = (cluster.ledger.clone(), cluster.server(full).unwrap());
+    let taken = async move { ledger.put(&server, &[1, 2].into()).await };
+    let taken = cluster.world.run(machine, taken).unwrap();
+    assert!(
+        matches!(taken, Outcome::Answered(Answer::Committed(_))),
+        "{taken:?}"
+    );
+    let (committed, objections) = cluster.judge();
+    assert!(committed > 10, "{committed}");
+    assert_eq!(objections, [""; 0]);
+}
+
+/// Faults of every kind at random moments; disks are full at times if they may be.
+fn run(seed: u64, nodes: u64, steps: usize, fills_disks: bool) -> (usize, Vec<String>) {
     let mut chance = Chance::new(seed);
     let mut cluster = Cluster::new(seed, nodes);
     let all: Vec<NodeId> = (1..=nodes).map(NodeId).collect();
@@ -449,7 +523,9 @@ fn run(seed: u64, nodes: u64, steps: usize) -> (usize, Vec<String>) {
             5 => cluster.world.move_wall_clock(one, 86_400_000),
             // A node that is away for long is fenced, and loses its copies.
             6 if chance.one_in(2) => cluster.wait(3000),
+            6 | 7 if fills_disks => cluster.fill_disk(id, chance.below(5000)),
             _ => {
+                cluster.empty_disks();
                 for one in cluster.machines.values() {
                     for other in cluster.machines.values() {
                         cluster.world.unblock(*one, *other);
@@ -468,13 +544,23 @@ fn run(seed: u64, nodes: u64, steps: usize) -> (usize, Vec<String>) {
             cluster.world.unblock(*one, *other);
         }
     }
+    cluster.empty_disks();
     cluster.judge()
 }
 
 #[test]
 fn three_nodes_under_kills_losses_of_power_and_cut_links() {
     for seed in 0..3 {
-        let (committed, objections) = run(seed, 3, 12);
+        let (committed, objections) = run(seed, 3, 12, false);
+        assert_eq!(objections, [""; 0], "seed {seed}");
+        assert!(committed > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn three_nodes_whose_disks_are_full_at_times() {
+    for seed in 0..3 {
+        let (committed, objections) = run(seed, 3, 12, true);
         assert_eq!(objections, [""; 0], "seed {seed}");
         assert!(committed > 0, "seed {seed}");
     }
@@ -487,7 +573,7 @@ fn many_runs() {
         .ok()
         .and_then(|count| count.parse().ok());
     for seed in 0..count.unwrap_or(100) {
-        let (_, objections) = run(seed, 3 + seed % 2 * 2, 30);
+        let (_, objections) = run(seed, 3 + seed % 2 * 2, 30, seed % 3 == 0);
         assert_eq!(objections, [""; 0], "seed {seed}");
     }
 }
