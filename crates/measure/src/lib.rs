@@ -2,6 +2,7 @@
 //! memory, files, and a cluster on a virtual clock.
 //!
 //! ```text
+//!   bench/aloha-kv     ──▶ bin/aloha-kv     ──▶ coeval_epoch's nodes and its comparators
 //!   bench/ems          ──▶ bin/ems          ──▶ coeval_storage's records and `comparators`
 //!   bench/frs          ──▶ bin/frs          ──▶ coeval_consensus on the virtual clock of `cluster`
 //!   bench/index        ──▶ bin/index        ──▶ coeval_storage's ordered index, and scc's

@@ -38,10 +38,11 @@ const PROTOCOLS: &[Protocol] = &[
     },
     Protocol {
         name: "epoch",
-        crates: &["cli", "fuzz"],
+        crates: &["cli", "fuzz", "measure"],
         sources: &[
             "crates/epoch/",
             "crates/cli/src/commands/epoch/",
+            "crates/measure/src/bin/aloha-kv/",
             "fuzz/targets/epoch.rs",
         ],
     },
