@@ -11,17 +11,20 @@ use coeval_peers::NodeId;
 use super::{Failure, Members, credentials};
 use crate::commands::say;
 
-async fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
+pub(super) async fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let nodes = matches.get_one::<Members>("nodes").cloned();
     let mut settings = Settings::new(nodes.unwrap_or_default());
     let own = matches.get_one::<u64>("as").copied().unwrap_or_default();
     settings.security = credentials::security(matches, NodeId(own)).await?;
     settings.secret = credentials::secret(matches).await?;
-    settings.role = matches.get_one::<String>("role").cloned().unwrap_or_default();
+    settings.role = matches
+        .get_one::<String>("role")
+        .cloned()
+        .unwrap_or_default();
     Ok(settings)
 }
 
-fn failed(error: ClientError) -> Failure {
+pub(super) fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::Unreachable(_) | ClientError::NotLetIn { .. } => Failure::new(3, error),
         ClientError::Refused(reason) => {

@@ -4,10 +4,12 @@
 //! - [`mod@node`]: founds and runs a node.
 //! - [`mod@ask`]: puts, gets, and looks at nodes, as a client.
 //! - [`mod@backup`]: copies a cluster, restores and verifies.
+//! - [`mod@bench`]: clients that measure a cluster.
 //! - [`mod@credentials`]: the arguments that say how connections are secured.
 
 mod ask;
 mod backup;
+mod bench;
 mod credentials;
 mod node;
 
@@ -59,6 +61,16 @@ const ASK_HELP: &str = "\
 Exit codes:
   0  done
   1  refused, or its outcome is not known: says which
+  2  the arguments make no sense
+  3  no node could be reached, or none lets the client in";
+
+const BENCH_HELP: &str = "\
+Writes keys that begin with \"bench \", and leaves them there. At the end each client's last
+committed transaction has to be there.
+
+Exit codes:
+  0  measured
+  1  nothing was answered, or what was committed is not there
   2  the arguments make no sense
   3  no node could be reached, or none lets the client in";
 
@@ -150,6 +162,11 @@ pub(super) fn command() -> Command {
                 .arg(several("keys", "KEY", "Keys")),
         )
         .subcommand(
+            client("bench", "Put and get as fast as the cluster answers")
+                .after_help(BENCH_HELP)
+                .args(bench::arguments()),
+        )
+        .subcommand(
             client("backup", "Copy all keys as of one epoch")
                 .after_help(BACKUP_HELP)
                 .args(backup::backup_arguments()),
@@ -192,6 +209,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
             Some(("start", matches)) => node::start(matches).await,
             Some(("put", matches)) => ask::put(matches).await,
             Some(("get", matches)) => ask::get(matches).await,
+            Some(("bench", matches)) => bench::bench(matches).await,
             Some(("backup", matches)) => backup::take(matches).await,
             Some(("restore", matches)) => backup::restore(matches).await,
             Some(("verify", matches)) => backup::verify(matches).await,
