@@ -38,7 +38,7 @@ const PROTOCOLS: &[Protocol] = &[
     },
     Protocol {
         name: "epoch",
-        crates: &["cli", "fuzz", "measure"],
+        crates: &["cli", "fuzz", "measure", "sim"],
         sources: &[
             "crates/epoch/",
             "crates/cli/src/commands/epoch/",

@@ -201,7 +201,7 @@ pub(crate) async fn let_in<S: AsyncRead + AsyncWrite + Unpin>(
         }
     };
     let entry = access.entry(&role, |number| shows(stream, number));
-    // Who cannot come in is asked for a secret that nobody knows, so that it learns no names.
+    // Who cannot come in is asked for a random secret, so that it learns no names.
     let entry = match entry {
         Some(entry) => entry,
         None => Entry {
