@@ -195,7 +195,9 @@ pub(crate) async fn let_in<S: AsyncRead + AsyncWrite + Unpin>(
         _ => {
             let [length] = read(stream).await?;
             let mut name = [0; MOST_NAME];
-            let name = name.get_mut(..usize::from(length)).ok_or(LoginError::Name)?;
+            let name = name
+                .get_mut(..usize::from(length))
+                .ok_or(LoginError::Name)?;
             stream.read_exact(name).await?;
             String::from_utf8(name.to_vec()).map_err(|_| LoginError::Name)?
         }

@@ -188,7 +188,8 @@ impl Cluster {
         self.world.set_capacity(machine, u64::MAX);
         let space = async { coeval_env::fs::space(DIRECTORY).map(|space| space.available) };
         let available = self.world.run(machine, space).unwrap().unwrap_or(u64::MAX);
-        self.world.set_capacity(machine, u64::MAX - available + room);
+        self.world
+            .set_capacity(machine, u64::MAX - available + room);
     }
 
     /// Makes room on all disks. A node that has ended for want of it starts again.
