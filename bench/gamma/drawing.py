@@ -56,9 +56,9 @@ def conditions(run):
         f" {setup['nodes']} nodes on one machine,"
         f" replication factor {setup['replication']}, consistency ONE, {setup['collector']}"
         f" collector, heap {setup['heap_mb']} MB, {setup['keys']} keys,"
-        f" {setup['read_percent']} % reads of {setup['payload_bytes']} bytes, open loop. The text:"
-        " 2.0.9 on Java 7, five machines, replication factor 5 (figure 5.2: 3), CMS (gone since"
-        " Java 14), closed loop."
+        f" {setup['read_percent']} % reads, rows of {setup['payload_bytes']} bytes, open loop."
+        " The text: 2.0.9 on Java 7, five machines, replication factor 5 (figure 5.2: 3), CMS (gone"
+        " since Java 14), closed loop."
     )
 
 

@@ -5,9 +5,11 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import experiment  # noqa: E402
 import gamma  # noqa: E402
 import judging  # noqa: E402
 import pauses  # noqa: E402
@@ -211,6 +213,77 @@ class Plans(unittest.TestCase):
             with self.assertRaises(SystemExit) as ended:
                 gamma.refuse_other_setups(out, other)
             self.assertIn("another seconds", str(ended.exception))
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def figures(self, run):
+        """Makes figures of runs that `run` makes, without pictures."""
+        told = [*Plans.TOLD, "--runs", "1", "--only", "g1", "--out", str(self.folder)]
+        tools = mock.Mock(java="17")
+        with mock.patch.object(experiment, "run", run), mock.patch.object(gamma, "draw") as draw, \
+                mock.patch.object(gamma, "say"), mock.patch.object(gamma, "said_by_common"):
+            gamma.said_by_common.return_value = "facts"
+            try:
+                gamma.figures(gamma.parsed(told), tools)
+            finally:
+                self.assertEqual(draw.call_count, 1)
+
+    def make(self, is_void, fails=()):
+        """A maker of runs: those of these numbers, counted from 1, fail, and others may be void."""
+        self.made = []
+
+        def run(setup, tools, folder):
+            self.made.append(folder.name)
+            if len(self.made) in fails:
+                raise RuntimeError("127.0.0.2 ended during the run")
+            folder.mkdir(parents=True)
+            return {**a_run(1, 1, 0.5), "schedule": {"void": is_void, "late_share": 0.0},
+                    "longest_pause_ms": 1.0, "gamma_ms": 1.0}
+
+        return run
+
+    def test_a_run_that_fails_is_made_again_and_the_others_are_made(self):
+        self.figures(self.make(False, fails=(1,)))
+        self.assertEqual(self.made, ["gc-1", "gc-1", "heap-1", "pause-1", "off-1"])
+        self.assertTrue((self.folder / "machine.txt").read_text().startswith("facts\nJava: 17"))
+
+    def test_runs_that_are_missing_are_an_error_at_the_end(self):
+        with self.assertRaises(SystemExit) as ended:
+            self.figures(self.make(False, fails=(1, 2, 3)))
+        self.assertIn("1 of 4 runs are missing", str(ended.exception))
+        self.assertEqual(self.made, ["gc-1"] * 3 + ["heap-1", "pause-1", "off-1"])
+
+    def test_void_runs_are_kept_and_made_again(self):
+        self.figures(self.make(True))
+        self.assertEqual(self.made[:3], ["gc-1"] * 3)
+        self.assertEqual(sorted(path.name for path in (self.folder / "g1").glob("gc*")),
+                         ["gc-1", "gc-1.void1", "gc-1.void2"])
+
+    def test_the_nodes_logs_outlive_a_run_that_fails(self):
+        node = mock.Mock(index=0)
+
+        class Fake:
+            def __init__(self, setup, jars, agent_jar, scratch):
+                node.folder = scratch
+                self.nodes = [node]
+
+            def __enter__(self):
+                (node.folder / "system.log").write_text("why")
+
+            def __exit__(self, *_):
+                pass
+
+        setup = {"version": "4.1.9"}
+        with mock.patch.object(experiment, "Cluster", Fake), \
+                mock.patch.object(experiment, "drive", side_effect=RuntimeError("ended")):
+            with self.assertRaises(RuntimeError):
+                experiment.run(setup, mock.Mock(), self.folder / "off-1")
+        self.assertEqual((self.folder / "off-1.failed" / "1-system.log").read_text(), "why")
 
 
 if __name__ == "__main__":
