@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, others};
 use crate::process::in_runtime;
 
 /// Longer than the 20 ms by which a node has to be late to notice.
-const STOPPED: Duration = Duration::from_millis(150);
+const STOPPED: Duration = Duration::from_millis(200);
 
 /// Stops a follower, commits beside it, sends it a read and lets it go on, up to so many
 /// times. Returns how many of the answers, of which the first old one is the last, were older

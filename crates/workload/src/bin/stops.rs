@@ -1,7 +1,7 @@
 //! The stops command: how stale a follower's `any` reads are after it was stopped.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin stops -- --binary target/release/coeval
+//! cargo run --profile dist -p coeval-workload --bin stops
 //! ```
 //!
 //! One of three nodes is stopped for 200 ms, a hundred times, without the hold of `any` reads
@@ -15,14 +15,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use coeval_workload::stops::{self, Error, Findings, Options};
+use coeval_workload::build::Build;
+use coeval_workload::stops::{self, Findings, Options};
 
 /// Stops a follower under `any` reads, and judges them.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The server's program.
+    /// The server's binary; built from this workspace when absent.
     #[arg(long)]
-    binary: PathBuf,
+    binary: Option<PathBuf>,
     /// Number of stops.
     #[arg(long, default_value_t = 100)]
     stops: usize,
@@ -38,12 +39,13 @@ struct Arguments {
     /// Interval between two reads of a client and two writes of a key, in milliseconds.
     #[arg(long, default_value_t = 5)]
     every_milliseconds: u64,
+    #[command(flatten)]
+    build: Build,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments).await {
+    match run(Arguments::parse()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -53,9 +55,10 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: &Arguments) -> Result<bool, Error> {
+async fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let binary = arguments.build.coeval(arguments.binary)?;
     let options = |settings: &[&str]| Options {
-        binary: arguments.binary.clone(),
+        binary: binary.clone(),
         settings: settings.iter().map(|&word| word.to_owned()).collect(),
         stops: arguments.stops,
         stopped: Duration::from_millis(arguments.stopped_milliseconds),
