@@ -8,7 +8,7 @@ use crate::catalog::Table;
 use crate::expression::EvaluationContext;
 use crate::statistics::ColumnStatistics;
 use crate::system::table::system_table;
-use crate::system::{PUBLIC as PUBLIC_NAMESPACE, schema_name};
+use crate::system::{PUBLIC as PUBLIC_NAMESPACE, listed, schema_name};
 use crate::value::ColumnType;
 
 /// Statistics of the columns of tables that the role may read: they show values.
@@ -23,7 +23,7 @@ fn columns(context: &EvaluationContext<'_>) -> Vec<(Arc<Table>, String, ColumnSt
         access.is_superuser(role) || may.include(Privileges::SELECT)
     };
     let mut found = Vec::new();
-    for table in context.catalog.tables().filter(|table| may_read(table)) {
+    for table in listed(context.catalog).filter(|table| may_read(table)) {
         let Some(known) = context.session.around.statistics.of(engine, table.oid) else {
             continue;
         };
