@@ -4,7 +4,7 @@
 use super::Printer;
 use crate::tree::{
     Argument, Arguments, Comparison, Exclude, Expr, ExprKind, Frame, FrameBound, FrameUnit,
-    FunctionCall, LikeKind, Literal, Name, NormalForm, Operator, Over, Quantity, Special, SqlValue,
+    FunctionCall, LikeKind, Literal, Name, NormalForm, Operator, Over, Quantity, Special,
     Standalone, Step, Test, TrimSide, Window, Xml,
 };
 
@@ -424,19 +424,7 @@ impl Printer {
     pub(super) fn special(&mut self, special: &Special) {
         match special {
             Special::Value(value, precision) => {
-                self.put(match value {
-                    SqlValue::CurrentDate => "CURRENT_DATE",
-                    SqlValue::CurrentTime => "CURRENT_TIME",
-                    SqlValue::CurrentTimestamp => "CURRENT_TIMESTAMP",
-                    SqlValue::Localtime => "LOCALTIME",
-                    SqlValue::Localtimestamp => "LOCALTIMESTAMP",
-                    SqlValue::CurrentRole => "CURRENT_ROLE",
-                    SqlValue::CurrentUser => "CURRENT_USER",
-                    SqlValue::SessionUser => "SESSION_USER",
-                    SqlValue::User => "USER",
-                    SqlValue::CurrentCatalog => "CURRENT_CATALOG",
-                    SqlValue::CurrentSchema => "CURRENT_SCHEMA",
-                });
+                self.put(value.word());
                 if let Some(precision) = precision {
                     self.brackets(|printer| printer.number(precision));
                 }

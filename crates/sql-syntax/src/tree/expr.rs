@@ -316,6 +316,26 @@ pub enum SqlValue {
     CurrentSchema,
 }
 
+impl SqlValue {
+    /// The key word that calls it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::CurrentDate => "CURRENT_DATE",
+            Self::CurrentTime => "CURRENT_TIME",
+            Self::CurrentTimestamp => "CURRENT_TIMESTAMP",
+            Self::Localtime => "LOCALTIME",
+            Self::Localtimestamp => "LOCALTIMESTAMP",
+            Self::CurrentRole => "CURRENT_ROLE",
+            Self::CurrentUser => "CURRENT_USER",
+            Self::SessionUser => "SESSION_USER",
+            Self::User => "USER",
+            Self::CurrentCatalog => "CURRENT_CATALOG",
+            Self::CurrentSchema => "CURRENT_SCHEMA",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubstringCall {
     pub text: Expr,

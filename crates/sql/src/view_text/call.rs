@@ -2,7 +2,7 @@
 
 use coeval_sql_syntax::print;
 use coeval_sql_syntax::tree::{
-    self, Arguments, Expr, ExprKind, FunctionCall, Over, Special, SqlValue, TrimSide,
+    self, Arguments, Expr, ExprKind, FunctionCall, Over, Special, TrimSide,
 };
 
 use super::constant::{Constant, constant};
@@ -188,7 +188,7 @@ impl Printer<'_, '_> {
     pub(super) fn special(&mut self, special: &Special, level: &Level<'_>) -> Result<()> {
         match special {
             Special::Value(value, precision) => {
-                self.put(value_word(*value));
+                self.put(value.word());
                 if let Some(precision) = precision {
                     let precision = format!("({precision})");
                     self.put(&precision);
@@ -308,21 +308,5 @@ impl Printer<'_, '_> {
         }
         self.put(")");
         Ok(())
-    }
-}
-
-fn value_word(value: SqlValue) -> &'static str {
-    match value {
-        SqlValue::CurrentDate => "CURRENT_DATE",
-        SqlValue::CurrentTime => "CURRENT_TIME",
-        SqlValue::CurrentTimestamp => "CURRENT_TIMESTAMP",
-        SqlValue::Localtime => "LOCALTIME",
-        SqlValue::Localtimestamp => "LOCALTIMESTAMP",
-        SqlValue::CurrentRole => "CURRENT_ROLE",
-        SqlValue::CurrentUser => "CURRENT_USER",
-        SqlValue::SessionUser => "SESSION_USER",
-        SqlValue::User => "USER",
-        SqlValue::CurrentCatalog => "CURRENT_CATALOG",
-        SqlValue::CurrentSchema => "CURRENT_SCHEMA",
     }
 }
