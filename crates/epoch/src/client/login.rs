@@ -310,8 +310,8 @@ mod tests {
         assert_eq!(server.unwrap(), (get, VERSION));
         for (role, secret) in [
             ("reports", "of the whole cluster"),
-            ("nobody", "of the whole cluster"),
-            ("nobody", "of_reports_alone"),
+            ("stranger", "of the whole cluster"),
+            ("stranger", "of_reports_alone"),
             ("", "of_reports_alone"),
         ] {
             let (client, server) = meet_as(role, Some(secret), access());

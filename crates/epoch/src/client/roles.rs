@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(rights(&none, "backup", 101), Some((false, false)));
         assert_eq!(rights(&none, "", 101), Some((false, false)));
         assert_eq!(rights(&none, "", 0), None, "there are roles");
-        assert_eq!(rights(&none, "nobody", 101), None);
+        assert_eq!(rights(&none, "stranger", 101), None);
         let open = access(secret());
         assert_eq!(rights(&open, "", 0), Some((true, true)));
         assert_eq!(rights(&open, "", 101), Some((false, false)));

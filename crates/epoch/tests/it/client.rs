@@ -400,7 +400,7 @@ fn a_role_does_what_it_may() {
             ("app", None),
             ("", Some("the_secret_of_app")),
             ("", None),
-            ("nobody", Some("the_secret_of_app")),
+            ("stranger", Some("the_secret_of_app")),
         ] {
             let refused = client(role, secret).get("a").await.unwrap_err();
             assert!(

@@ -132,7 +132,7 @@ async fn numbers_of_a_transaction_that_is_lost_are_not_given_again() {
 }
 
 #[tokio::test]
-async fn a_clean_end_keeps_what_was_reserved() {
+async fn numbers_go_on_behind_what_was_reserved_after_a_clean_end() {
     let directory = tempfile::tempdir().expect("a directory");
     {
         let (engine, database) = open(directory.path()).await;
