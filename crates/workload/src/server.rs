@@ -36,6 +36,10 @@ const POLL: Duration = Duration::from_millis(2);
 /// How much of the server's output an error includes, in bytes.
 const LOG_SHOWN: usize = 4_000;
 
+/// Asks a node for the highest cluster version that its program reads.
+pub const READS_VERSION: &str = "SELECT reads_version FROM coeval.cluster_members \
+                                 WHERE node = (SELECT node FROM coeval.cluster_status)";
+
 /// An error of the server process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use coeval_leader::node::NEWEST_VERSION;
 use coeval_testkit::wire::Wire;
+use coeval_workload::server::READS_VERSION;
 use rustix::process::Signal;
 
 use crate::cluster::{Cluster, others};
@@ -71,6 +73,9 @@ fn the_lag_of_a_follower_grows_while_it_is_cut_off_only() {
         let leader = cluster.leader().await;
         let (through, cut_off) = others(leader);
         let mut wire = cluster.connect(through).await;
+        // What a rolling restart waits for.
+        let newest = NEWEST_VERSION.to_string();
+        becomes(&mut wire, READS_VERSION, &[Some(&newest)]).await;
         wire.rows("create table t (n int)").await;
         wire.rows("insert into t values (0)").await;
 

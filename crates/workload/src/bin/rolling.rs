@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_env as env;
-use coeval_workload::server::{Error, Launch, Server, free_port};
+use coeval_workload::server::{Error, Launch, READS_VERSION, Server, free_port};
 
 type Wrong = Box<dyn std::error::Error>;
 
@@ -48,8 +48,6 @@ struct Arguments {
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 const NODES: usize = 3;
-/// The cluster version that the new program raises the cluster to.
-const NEWEST: &str = "4";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -122,6 +120,19 @@ async fn until(port: u16, query: &str, wanted: &str) -> Result<(), Wrong> {
         env::sleep(POLL).await;
     }
     Err(format!("{query}: {last:?} instead of {wanted} after {PATIENCE:?}").into())
+}
+
+/// The cluster version that the new program raises the cluster to, as the program says itself:
+/// every node runs it, so it does not matter which of them answers.
+async fn newest(port: u16) -> Result<String, Wrong> {
+    let began = env::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(version) = value(port, READS_VERSION).await {
+            return Ok(version);
+        }
+        env::sleep(POLL).await;
+    }
+    Err(format!("no node says what it reads in {PATIENCE:?}").into())
 }
 
 /// Waits until clients have had more rows acknowledged.
@@ -225,10 +236,11 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
             );
         }
     }
+    let newest = newest(port).await?;
     until(
         port,
         "SELECT cluster_version FROM coeval.cluster_status",
-        NEWEST,
+        &newest,
     )
     .await?;
     work(&told, arguments.rows).await?;
@@ -261,7 +273,7 @@ async fn run(arguments: Arguments) -> Result<(), Wrong> {
         Ok(_) => return Err("the old program takes the directory".into()),
     }
     println!(
-        "{} rows acknowledged, none lost; cluster version {NEWEST}",
+        "{} rows acknowledged, none lost; cluster version {newest}",
         rows.len()
     );
     Ok(())
